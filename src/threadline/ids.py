@@ -1,0 +1,19 @@
+"""Making identifiers. Operations never do: they are handed ids, so that they can be run twice."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from datetime import UTC, datetime
+
+_SESSION_ID = re.compile(r"[0-9]{8}_[0-9]{6}_[0-9a-f]{8,32}")
+
+
+def new_session_id(now: datetime) -> str:
+    """`YYYYMMDD_HHMMSS_` in UTC and 48 random bits; the store's unique index has the last word."""
+    return f"{now.astimezone(UTC):%Y%m%d_%H%M%S}_{secrets.token_hex(6)}"
+
+
+def is_session_id(text: str) -> bool:
+    """Whether `text` has the form of a session id (not whether such a session exists)."""
+    return _SESSION_ID.fullmatch(text) is not None

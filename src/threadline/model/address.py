@@ -1,0 +1,117 @@
+"""Which conversation a message belongs to: a pure function of its source and the scope settings."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import msgspec
+
+from threadline.model.source import MAIN_ACCOUNT, ChatType, SessionSource
+
+MAX_ID_BYTES = 200
+_CUT_HASH_HEX = 16
+
+# Control characters, the separators of a key, and what UTF-8 can't hold.
+_STRUCTURAL = re.compile("[%:\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_STRUCTURAL_IN_ACCOUNT = re.compile("[%:@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+class SessionScope(msgspec.Struct, frozen=True):
+    """Who shares a conversation. By default each member of a group has their own, and a thread is shared."""
+
+    group_sessions_per_user: bool = True
+    thread_sessions_per_user: bool = False
+
+
+class SessionAddress(msgspec.Struct, frozen=True):
+    """The identity of a conversation: two messages share one exactly when their addresses are equal.
+
+    A part that plays no role in the identity (the sender in a DM whose chat is known) is `None`.
+    """
+
+    agent: str
+    platform: str
+    account: str
+    chat_type: ChatType
+    chat: str | None = None
+    thread: str | None = None
+    sender: str | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several people speak in this conversation."""
+        return self.chat_type != "dm" and self.sender is None
+
+    @property
+    def key(self) -> str:
+        """A readable name, no identity: two addresses can spell the same, so the store goes by `digest`."""
+        parts = ["agent", _escape(self.agent), account_name(self.platform, self.account), self.chat_type]
+        tail = (self.sender, self.thread) if self.chat_type == "dm" else (self.thread, self.sender)
+        parts += [_escape(part) for part in (self.chat, *tail) if part is not None]
+        return ":".join(parts)
+
+    @property
+    def digest(self) -> bytes:
+        """16 bytes that are equal for equal addresses and, for all purposes, for no others."""
+        parts = (
+            self.agent,
+            self.platform,
+            self.account,
+            self.chat_type,
+            self.chat,
+            self.thread,
+            self.sender,
+        )
+        canonical = "".join("-;" if part is None else f"{len(part)}:{part};" for part in parts)
+        return hashlib.blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def address_of(
+    source: SessionSource, scope: SessionScope | None = None, agent: str = "main"
+) -> SessionAddress:
+    """The address of the conversation that a message from `source` belongs to. Empty ids count as unknown."""
+    scope = scope or SessionScope()
+    chat, thread, sender = source.chat_id or None, source.thread_id or None, source.sender
+    if source.chat_type == "dm":
+        by_sender = chat is None
+    else:
+        by_sender = scope.thread_sessions_per_user if thread else scope.group_sessions_per_user
+    return SessionAddress(
+        agent, source.platform, source.account, source.chat_type, chat, thread, sender if by_sender else None
+    )
+
+
+def build_session_key(source: SessionSource, scope: SessionScope | None = None, agent: str = "main") -> str:
+    """The readable name of the conversation that a message from `source` belongs to."""
+    return address_of(source, scope, agent).key
+
+
+def account_name(platform: str, account: str) -> str:
+    """`telegram` for the main account, `telegram@work` for another."""
+    return platform if account == MAIN_ACCOUNT else f"{platform}@{_escape(account, _STRUCTURAL_IN_ACCOUNT)}"
+
+
+def scoped_id(platform: str, account: str, identifier: str) -> str:
+    """An id that is unique over all platforms and accounts, readable, one line and of bounded length."""
+    return f"{account_name(platform, account)}:{_escape(identifier)}"
+
+
+def parent_of(address: SessionAddress) -> SessionAddress | None:
+    """The DM that a DM thread hangs in; `None` for any other address."""
+    if address.chat_type != "dm" or address.thread is None or address.chat is None:
+        return None
+    return SessionAddress(address.agent, address.platform, address.account, "dm", address.chat)
+
+
+def _escape(text: str, structural: re.Pattern[str] = _STRUCTURAL) -> str:
+    escaped = structural.sub(_percent, text)
+    raw = escaped.encode()
+    if len(raw) <= MAX_ID_BYTES:
+        return escaped
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_CUT_HASH_HEX // 2)
+    return f"{raw[:MAX_ID_BYTES].decode('utf-8', 'ignore')}~{digest.hexdigest()}"
+
+
+def _percent(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match.group().encode("utf-8", "surrogatepass"))

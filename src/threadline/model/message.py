@@ -1,0 +1,183 @@
+"""A message is whatever JSON object the caller says, kept to the letter: bytes in, equal JSON out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from threadline.errors import InvalidMessage
+
+Message: TypeAlias = dict[str, Any]
+
+MAX_DEPTH = 200
+MAX_BYTES = 32 * 1024 * 1024
+MAX_ROLE_CHARS = 64
+# Some 4,200 digits. Beyond 4,300 Python neither writes nor reads a whole number.
+MAX_NUMBER_BITS = 14_000
+ACTIVE_ROLES = frozenset({"user", "assistant"})
+REMOVED = "[removed]"
+
+
+class EncodedMessage(msgspec.Struct, frozen=True):
+    """A message ready to be stored: its role and its JSON text."""
+
+    role: str
+    body: str
+
+
+def encode_message(message: Mapping[str, Any]) -> EncodedMessage:
+    """The JSON text of `message`. What JSON can't keep, is too deep or too big raises `InvalidMessage`."""
+    if not isinstance(message, Mapping):
+        raise InvalidMessage(
+            f"a message is an object with a role, not {type(message).__name__}; nothing was stored"
+        )
+    role = message.get("role")
+    if not isinstance(role, str) or not role or len(role) > MAX_ROLE_CHARS or not role.isprintable():
+        raise InvalidMessage(
+            "a message needs a role, such as 'user' or 'assistant': short, printable text; nothing was stored"
+        )
+    for name, value in message.items():
+        if type(name) is not str or type(value) is not str:
+            _require_json(message, 1)
+            break
+    body = _dump(message)
+    # Characters are counted first: only where they come near the limit do their bytes matter.
+    if len(body) * 4 > MAX_BYTES and len(body.encode()) > MAX_BYTES:
+        raise InvalidMessage(
+            f"the message is larger than {MAX_BYTES // 1024 // 1024} MB as JSON;"
+            " store the attachment elsewhere and refer to it"
+        )
+    return EncodedMessage(str.__str__(role), body)
+
+
+def encode_messages(messages: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> list[EncodedMessage]:
+    """One message or several, encoded; all are checked before any is stored."""
+    if isinstance(messages, Mapping):
+        return [encode_message(messages)]
+    if isinstance(messages, (str, bytes)) or not isinstance(messages, Iterable):
+        raise InvalidMessage(
+            f"a message is an object with a role, not {type(messages).__name__}; nothing was stored"
+        )
+    return [encode_message(message) for message in messages]
+
+
+def decode_body(body: str) -> Message:
+    """The message of a stored JSON text."""
+    try:
+        decoded: Message = _decode(body)
+    except msgspec.DecodeError:
+        # Half of a surrogate pair: the fast parser refuses what the standard one takes.
+        decoded = json.loads(body)
+    return decoded
+
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def digest_of(messages: Sequence[EncodedMessage]) -> bytes:
+    """16 bytes that tell whether an idempotency key comes again with other content."""
+    state = hashlib.blake2b(digest_size=16)
+    for message in messages:
+        raw = message.body.encode()
+        state.update(b"%d:" % len(raw))
+        state.update(raw)
+    return state.digest()
+
+
+def tombstone(body: str) -> EncodedMessage:
+    """What stays of a redacted message: its role, and the ids that tie tool calls to their results."""
+    message = decode_body(body)
+    kept: Message = {"role": message["role"], "content": REMOVED}
+    if isinstance(call_id := message.get("tool_call_id"), str):
+        kept["tool_call_id"] = call_id
+    if isinstance(calls := message.get("tool_calls"), list):
+        kept["tool_calls"] = [_emptied_call(call) for call in calls if isinstance(call, dict)]
+    return encode_message(kept)
+
+
+def searchable_text(message: Mapping[str, Any]) -> str:
+    """The words of a message that a search finds: its text, text blocks, tool calls; no thoughts."""
+    return "\n".join(_texts(message))
+
+
+def _texts(message: Mapping[str, Any]) -> Iterator[str]:
+    content = message.get("content")
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list):
+        for block in content:
+            if isinstance(block, str):
+                yield block
+            elif isinstance(block, dict) and isinstance(text := block.get("text", block.get("content")), str):
+                yield text
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        for name in ("name", "arguments"):
+            if isinstance(function, dict) and isinstance(function.get(name), str):
+                yield function[name]
+
+
+def _emptied_call(call: Message) -> Message:
+    kept: Message = {name: call[name] for name in ("id", "type") if isinstance(call.get(name), str)}
+    function = call.get("function")
+    if isinstance(function, dict):
+        name = function.get("name")
+        kept["function"] = {"name": name if isinstance(name, str) else "", "arguments": "{}"}
+    return kept
+
+
+def _dump(message: Mapping[str, Any]) -> str:
+    try:
+        return _encode(message).decode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair has no UTF-8; as an escape it survives.
+        return json.dumps(message, ensure_ascii=True, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: object) -> object:
+    """What other kinds of text, numbers and mappings (`_require_json` lets no more through) are as JSON."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} passed as JSON")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+
+
+def _require_json(value: object, depth: int) -> None:
+    if value is None or isinstance(value, (str, bool)):
+        return
+    if isinstance(value, (int, float)):
+        _require_number(value)
+    elif depth > MAX_DEPTH:
+        raise InvalidMessage(f"the message is nested more than {MAX_DEPTH} levels deep; nothing was stored")
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            if not isinstance(name, str):
+                raise InvalidMessage(f"the field {name!r} has a name that is not text; nothing was stored")
+            _require_json(inner, depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            _require_json(inner, depth + 1)
+    else:
+        raise InvalidMessage(f"{type(value).__name__} values have no place in JSON; nothing was stored")
+
+
+def _require_number(value: float) -> None:
+    if isinstance(value, int):
+        if value.bit_length() > MAX_NUMBER_BITS:
+            raise InvalidMessage("the message holds a number of thousands of digits; nothing was stored")
+    elif not math.isfinite(value):
+        raise InvalidMessage(f"{value} has no place in JSON; nothing was stored")

@@ -1,0 +1,72 @@
+"""Whose conversation it is, and who may see it.
+
+A *person* is named by the account they write from: `telegram:7`, `telegram@work:7`. A private session has
+that person as its owner; a shared one has none and belongs to its chat.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from threadline.model.address import SessionAddress, scoped_id
+from threadline.model.source import SessionSource
+
+# Marks a person known only by the chat that they write in; no sender id is escaped to this.
+_CHAT_STANDS_IN = "%dm:"
+
+
+class Ownership(msgspec.Struct, frozen=True):
+    """Who owns a conversation (`None`: it is shared) and which chat it is held in (`None`: unknown)."""
+
+    owner: str | None
+    chat: str | None
+
+
+class Viewer(msgspec.Struct, frozen=True):
+    """What one person may see: all that is theirs; with `chat`, what is theirs or shared in that chat."""
+
+    person: str | None
+    chat: str | None = None
+
+    def sees(self, session: Ownership) -> bool:
+        """Whether a session of that ownership is this viewer's to see."""
+        if self.chat is None:
+            return session.owner is not None and session.owner == self.person
+        if session.chat != self.chat:
+            return False
+        return session.owner is None or session.owner == self.person
+
+
+def person_of(source: SessionSource) -> str | None:
+    """The person who speaks, or `None` where the platform does not tell and the chat is not theirs alone."""
+    if source.sender:
+        return scoped_id(source.platform, source.account, source.sender)
+    if source.chat_type != "dm":
+        return None
+    place, _, chat = scoped_id(source.platform, source.account, source.chat_id or "").partition(":")
+    return f"{place}:{_CHAT_STANDS_IN}{chat}"
+
+
+def ownership_of(source: SessionSource, address: SessionAddress) -> Ownership:
+    """Who owns the conversation at `address`, as `source` opens it."""
+    chat = None if not source.chat_id else scoped_id(source.platform, source.account, source.chat_id)
+    return Ownership(None if address.is_shared else person_of(source), chat)
+
+
+def viewer_at(source: SessionSource) -> Viewer:
+    """What the sender of a message may see from where they write: in a group, that group alone."""
+    if source.chat_type == "dm":
+        return Viewer(person_of(source))
+    place = scoped_id(source.platform, source.account, source.chat_id or "")
+    return Viewer(person_of(source), place)
+
+
+def may_resume(here: Ownership, *, is_dm: bool, wanted: Ownership) -> bool:
+    """Whether the conversation `here` may go on with the session `wanted`.
+
+    In a DM: any session of the same person. In a group: sessions of that chat alone, and under a shared
+    address never a private one.
+    """
+    if is_dm:
+        return here.owner is not None and here.owner == wanted.owner
+    return here.chat is not None and here.chat == wanted.chat and here.owner == wanted.owner

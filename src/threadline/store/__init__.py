@@ -1,0 +1,1 @@
+"""Durable sessions and transcripts, on SQLite and on PostgreSQL."""

@@ -1,0 +1,99 @@
+"""Checks of a whole store, a stretch at a time: views against logs, the search index against the messages."""
+
+from __future__ import annotations
+
+import msgspec
+
+from threadline.model.message import decode_body, searchable_text
+from threadline.model.view import Span, log_of, open_span, seq_of
+from threadline.store.database import Tx
+from threadline.store.indexing import behind
+from threadline.store.tokens import tokenise
+
+STEP = 1_000
+
+
+class CheckReport(msgspec.Struct, frozen=True):
+    """What a check found. `faults` is empty when all is well; each fault is a sentence."""
+
+    faults: list[str]
+    sessions: int
+    messages: int
+    behind: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.faults
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """The outcome of one step: what it found, how much it looked at, and where to go on (`None`: nowhere)."""
+
+    faults: list[str]
+    looked_at: int
+    next: int | None
+
+
+def counts(tx: Tx) -> tuple[int, int, int, int]:
+    """Sessions, ended ones among them, messages, and messages that search does not know yet."""
+    sessions = tx.find("count_sessions")
+    messages = tx.find("count_messages")
+    assert sessions is not None, "an aggregate has a row"  # noqa: S101
+    assert messages is not None, "an aggregate has a row"  # noqa: S101
+    return int(sessions[0]), int(sessions[1]), int(messages[0]), behind(tx)
+
+
+def check_views(tx: Tx, after: int) -> Stretch:
+    """A stretch of sessions: each has a current view that ends open on its own log and shows only what is there."""
+    faults: list[str] = []
+    rows = tx.rows("sessions_after", after=after, limit=STEP)
+    for pk, session_id, version, last_seq, message_count in rows:
+        spans = [Span(lo, hi) for folded, _, lo, hi in tx.rows("load_spans", session_pk=pk, version=version) if not folded]
+        faults += [f"session {session_id}: {fault}" for fault in _view_faults(tx, pk, spans, last_seq, message_count)]
+    return Stretch(faults, len(rows), rows[-1][0] if len(rows) == STEP else None)
+
+
+def check_messages(tx: Tx, after: int) -> Stretch:
+    """A stretch of messages: each parses, and the index knows it exactly if it should."""
+    faults: list[str] = []
+    rows = tx.rows("indexed_part", after=after, limit=STEP)
+    for number, redacted_at, body, should, doc, known in rows:
+        try:
+            tokens = tokenise(searchable_text(decode_body(body)))
+        except ValueError:
+            faults.append(f"message {number}: its text is no JSON")
+            continue
+        # A log whose session was deleted keeps the index entries that it had.
+        expected = redacted_at is None and bool(tokens) and (should is None or bool(should))
+        if expected and doc is None:
+            if should is not None:
+                faults.append(f"message {number}: search does not know it")
+        elif not expected and doc is not None:
+            faults.append(f"message {number}: search knows it, and should not")
+        elif doc is not None and not tx.index_agrees(known, tokens):
+            faults.append(f"message {number}: search knows other words than it has")
+    return Stretch(faults, len(rows), rows[-1][0] if len(rows) == STEP else None)
+
+
+def check_strays(tx: Tx) -> list[str]:
+    """Index entries without a message."""
+    return [f"search knows message {number}, which is gone" for (number,) in tx.rows("stray_documents", limit=20)]
+
+
+def _view_faults(tx: Tx, pk: int, spans: list[Span], last_seq: int, message_count: int) -> list[str]:
+    if not spans or log_of(spans[-1].lo) != pk or spans[-1].hi != open_span(pk).hi:
+        return ["its view does not end open on its own log"]
+    faults = []
+    own = 0
+    for span in spans:
+        row = tx.find("count_in_span", lo=span.lo, hi=span.hi)
+        there = 0 if row is None else int(row[0])
+        reach = seq_of(span.hi) if log_of(span.lo) != pk else min(seq_of(span.hi), last_seq)
+        if there != max(0, reach - seq_of(span.lo) + 1):
+            faults.append(f"messages {span.lo} to {span.hi} of its view are not all there")
+        own += there if log_of(span.lo) == pk else 0
+    if own != message_count:
+        faults.append(f"it says that it has {message_count} messages of its own, and shows {own}")
+    return faults
+

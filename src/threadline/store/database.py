@@ -1,0 +1,193 @@
+"""The one seam of the store: what an operation may ask of an engine, and what an engine promises.
+
+An *operation* is a plain function of a transaction and arguments. It reads no clock, makes no ids, calls nobody back and
+does no I/O of its own, because an engine may run it more than once: after a serialization failure, or when another
+operation of the same batch failed. Only the last run counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from threadline.errors import ThreadlineError
+from threadline.store.tokens import Document, Query
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Row: TypeAlias = tuple[Any, ...]
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+class Tx(Protocol):
+    """A transaction. It offers no commit: an operation can't make durable what its caller is told failed.
+
+    Queries are named; their texts are in `store/sql`. A sequence may be given where the query's text says so.
+    """
+
+    def find(self, name: str, /, **values: Any) -> Row | None:
+        """The first row, or `None`."""
+
+    def rows(self, name: str, /, **values: Any) -> list[Row]:
+        """All rows."""
+
+    def run(self, name: str, /, **values: Any) -> int:
+        """Carries out a change and tells how many rows it touched."""
+
+    def run_many(self, name: str, rows: Sequence[Row], /) -> None:
+        """The same change for many rows, in the fewest round trips that the engine knows."""
+
+    def rows_many(self, name: str, rows: Sequence[Row], /) -> list[Row]:
+        """What the query finds for each of many rows of values, together; rows that find nothing leave no trace."""
+
+    def index_documents(self, documents: Sequence[Document]) -> None:
+        """Makes documents findable; each has a message number that is not indexed yet."""
+
+    def unindex(self, numbers: Sequence[int]) -> None:
+        """Makes messages unfindable; those that were not indexed are passed over."""
+
+    def index_agrees(self, known: Any, tokens: Sequence[str]) -> bool:
+        """Whether what the engine keeps of an indexed message (a column of `indexed_part`) fits these tokens."""
+
+    def match(self, query: Query) -> str:
+        """The engine's own words for a parsed search."""
+
+
+class WriteStep(msgspec.Struct, frozen=True):
+    """Run `operation` in a transaction that is durable when the step ends."""
+
+    operation: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+
+
+class ReadStep(msgspec.Struct, frozen=True):
+    """Run `operation` on one consistent snapshot; it never waits for writers."""
+
+    operation: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+
+
+class BatchStep(msgspec.Struct, frozen=True):
+    """Run `operation` on this request together with those of other callers.
+
+    The operation takes all requests in the order of arrival and returns an outcome for each: a value, or the error that
+    this caller alone is to hear.
+    """
+
+    operation: Callable[[Tx, Sequence[Any]], Sequence[Any | ThreadlineError]]
+    request: Any
+    size: int = 0
+
+
+class EngineStep(msgspec.Struct, frozen=True):
+    """Run a method of the engine itself, off the event loop: a backup, a scrub, a check of the file."""
+
+    call: Callable[[Database], Any]
+
+
+Step: TypeAlias = WriteStep | ReadStep | BatchStep | EngineStep
+Plan: TypeAlias = Generator[Step, Any, T]
+
+
+class Database(Protocol):
+    """An open database. Thread-safe. After `close()` every step raises `StoreClosed`.
+
+    A step that returns is durable. A step that raises changed nothing, with one exception that says so: where the
+    connection died during the commit, `StoreUnavailable` tells that the outcome is unknown.
+    """
+
+    location: str
+
+    def perform(self, step: Step) -> Any:
+        """Carries the step out, blocking."""
+
+    def perform_async(self, step: Step) -> Awaitable[Any]:
+        """Carries the step out without blocking the running event loop."""
+
+    def describe(self) -> EngineFacts:
+        """What an operator asks first: engine, version, size, schema."""
+
+    def verify(self) -> list[str]:
+        """Faults that the engine itself finds in its files; empty when it is sound."""
+
+    def backup(self, target: Path, progress: Progress) -> None:
+        """Writes a consistent copy to `target`, an SQLite database, while others read and write."""
+
+    def scrub(self) -> None:
+        """Rewrites the files so that nothing deleted can be read from them."""
+
+    def migrate(self) -> tuple[int, int]:
+        """Brings the schema up to date; the version before and after."""
+
+    def close(self) -> None:
+        """Waits for what was accepted, then releases everything. Idempotent."""
+
+
+class EngineFacts(msgspec.Struct, frozen=True):
+    """Facts about an open database."""
+
+    engine: str
+    engine_version: str
+    location: str
+    schema_version: int
+    size_bytes: int
+    journal_bytes: int = 0
+
+
+def write(
+    operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs
+) -> Plan[T]:
+    """A step that writes, for use with `yield from`."""
+    result: T = yield WriteStep(operation, args, options)
+    return result
+
+
+def read(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> Plan[T]:
+    """A step that only reads, for use with `yield from`."""
+    result: T = yield ReadStep(operation, args, options)
+    return result
+
+
+def drive(database: Database, plan: Plan[T]) -> T:
+    """Carries a plan out, blocking."""
+    answer: Any = None
+    try:
+        step = next(plan)
+        while True:
+            try:
+                answer = database.perform(step)
+            except ThreadlineError as error:
+                step = plan.throw(error)
+            else:
+                step = plan.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def drive_async(database: Database, plan: Plan[T]) -> T:
+    """Carries a plan out on the running event loop."""
+    answer: Any = None
+    try:
+        step = next(plan)
+        while True:
+            try:
+                answer = await database.perform_async(step)
+            except ThreadlineError as error:
+                step = plan.throw(error)
+            else:
+                step = plan.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def chunked(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:
+    """The items in order, at most `size` at a time."""
+    return (items[start : start + size] for start in range(0, len(items), size))

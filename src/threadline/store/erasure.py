@@ -1,0 +1,159 @@
+"""Operations that take things away: redact, delete, prune, erase a person, collect what nothing shows any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from threadline.clock import Instant
+from threadline.model.message import tombstone
+from threadline.model.ownership import person_of
+from threadline.model.transcript import MessageRef
+from threadline.model.view import MAX_SEQ, Span, joined, log_of, message_number, seq_of
+from threadline.store import sessions, transcript
+from threadline.store.database import Tx
+from threadline.store.rows import json_text, source_of
+
+STEP = 500
+
+
+class Pruning(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions a prune takes: those last updated before an instant."""
+
+    before: Instant
+    ended_only: bool = False
+    platform: str | None = None
+
+
+def redact(tx: Tx, ref: MessageRef, *, at: Instant) -> bool:
+    """Empties one message in every view that shows it; its role and time stay. False if it was redacted before."""
+    number = transcript.number_of(tx, ref)
+    return redact_numbers(tx, [number], at=at) == 1
+
+
+def redact_numbers(tx: Tx, numbers: Sequence[int], *, at: Instant) -> int:
+    """Empties messages, drops what search knows of them and what could confirm a guess at their text; how many."""
+    done = 0
+    for number in numbers:
+        row = tx.find("find_message", number=number)
+        if row is None or row[4] is not None:
+            continue
+        done += tx.run("redact_message", body=tombstone(row[5]).body, at=at, number=number)
+        tx.run("forget_digests", session_pk=log_of(number), seq=seq_of(number))
+    tx.unindex(numbers)
+    return done
+
+
+def delete_session(tx: Tx, session_id: str) -> None:
+    """Drops a session and its views at once, at the same cost for any size; its messages are collected in steps."""
+    session = sessions.get_session(tx, session_id, lock=True)
+    shown = {log_of(lo) for lo, _ in tx.rows("spans_of_session", session_pk=session.pk)}
+    tx.run("unpoint_session", session_pk=session.pk)
+    tx.run("drop_spans", session_pk=session.pk)
+    tx.run("drop_unindexed", session_pk=session.pk)
+    tx.run("drop_state", session_pk=session.pk)
+    tx.run("drop_session", session_pk=session.pk)
+    tx.run("set_meta", name=sessions.HAD_SESSIONS, value="1")
+    tx.run("mark_log_deleted", log=session.pk, session_id=session_id)
+    for log in shown - {session.pk}:
+        tx.run("reconsider_log", log=log)
+
+
+def collect_some(tx: Tx, limit: int = STEP) -> int:
+    """Removes messages of deleted sessions that no view shows, at most `limit`; how many rows went. 0: nothing is left to do."""
+    row = tx.find("next_deleted_log")
+    if row is None:
+        return 0
+    log: int = row[0]
+    gone = tx.run("drop_appends", session_pk=log, limit=limit) + tx.run("drop_externals", session_pk=log, limit=limit)
+    lo, hi = message_number(log, 0), message_number(log, MAX_SEQ)
+    kept = joined(Span(*span) for span in tx.rows("spans_over_log", lo=lo, hi=hi))
+    numbers: list[int] = []
+    for start, end in _gaps(kept, lo, hi):
+        rows = tx.rows("numbers_in_log", lo=start, hi=end, limit=limit - len(numbers))
+        numbers += [number for (number,) in rows]
+        if len(numbers) >= limit:
+            break
+    if numbers:
+        tx.unindex(numbers)
+        tx.run_many("drop_messages", [(number,) for number in numbers])
+    if gone + len(numbers) == 0:
+        tx.run("settle_deleted_log" if kept else "forget_deleted_log", log=log)
+        # Not "nothing left": another log may be waiting.
+        return 1
+    return gone + len(numbers)
+
+
+def prunable(tx: Tx, wanted: Pruning) -> int:
+    """How many sessions a prune would take."""
+    row = tx.find(
+        "count_old_sessions",
+        ended=1,
+        at_least=int(wanted.ended_only),
+        before=wanted.before,
+        platform=wanted.platform,
+    )
+    return 0 if row is None else int(row[0])
+
+
+def prune_some(tx: Tx, wanted: Pruning, limit: int) -> int:
+    """Deletes the oldest sessions that the prune takes, at most `limit`; how many."""
+    ids: list[str] = []
+    for ended in (1,) if wanted.ended_only else (1, 0):
+        rows = tx.rows(
+            "old_sessions", ended=ended, before=wanted.before, platform=wanted.platform, limit=limit - len(ids)
+        )
+        ids += [session_id for (session_id,) in rows]
+        if len(ids) >= limit:
+            break
+    for session_id in ids:
+        delete_session(tx, session_id)
+    return len(ids)
+
+
+def erase_some(tx: Tx, person: str, *, at: Instant, limit: int = STEP) -> int:
+    """Takes a step towards a store that holds nothing of a person; how many things went. 0: it is done."""
+    numbers = [n for (n,) in tx.rows("numbers_by_author", author=person, limit=limit)]
+    for pk, _, _ in tx.rows("owned_logs", owner=person):
+        if len(numbers) >= limit:
+            break
+        lo, hi = message_number(pk, 0), message_number(pk, MAX_SEQ)
+        numbers += [n for (n,) in tx.rows("unredacted_in_log", lo=lo, hi=hi, limit=limit - len(numbers))]
+    if numbers:
+        return redact_numbers(tx, numbers, at=at)
+    owned = tx.rows("sessions_of_owner", owner=person, limit=limit)
+    for session_id, _, _ in owned:
+        delete_session(tx, session_id)
+    return len(owned)
+
+
+def forget_traces(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
+    """Removes a person from the origins of shared sessions, a stretch at a time; where to go on, `None` at the end."""
+    rows = tx.rows("shared_origins", after=after, limit=limit)
+    for pk, text in rows:
+        origin = source_of(text)
+        if person_of(origin) == person:
+            unnamed = msgspec.structs.replace(
+                origin, user_id=None, user_name=None, user_id_alt=None, user_handle=None
+            )
+            tx.run("set_origin", origin=json_text(unnamed), session_pk=pk)
+    if len(rows) == limit:
+        return int(rows[-1][0])
+    tx.run("forget_usage", person=person)
+    tx.run("forget_author", author=person)
+    for pk, _ in tx.rows("addresses_of_owner", owner=person):
+        tx.run("drop_unused_address", pk=pk)
+    return None
+
+
+def _gaps(kept: Sequence[Span], lo: int, hi: int) -> list[tuple[int, int]]:
+    """The stretches of a log that no span covers."""
+    gaps, start = [], lo
+    for span in kept:
+        if start < span.lo:
+            gaps.append((start, span.lo - 1))
+        start = max(start, span.hi + 1)
+    if start <= hi:
+        gaps.append((start, hi))
+    return gaps

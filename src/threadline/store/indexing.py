@@ -1,0 +1,78 @@
+"""The search index follows the logs: a step at a time, behind the writes.
+
+How far it has come is one number a session, compared with the session's last message. That is safe on both engines because
+places in a log are taken under the session's lock; a mark over all messages would pass over those that commit late.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from threadline.model.message import decode_body, searchable_text
+from threadline.model.view import MAX_SEQ, message_number
+from threadline.store.database import Tx
+from threadline.store.tokens import Document, tokenise
+
+INDEX_STEP = 256
+SHARED = "x"
+
+
+def index_some(tx: Tx, limit: int = INDEX_STEP) -> int:
+    """Brings the index nearer to the logs by at most `limit` messages; how many. 0: it is level with them."""
+    done = 0
+    for (session_pk,) in tx.rows("unindexed_sessions", limit=limit):
+        done += _index_session(tx, session_pk, limit - done)
+        if done >= limit:
+            break
+    return done
+
+
+def behind(tx: Tx) -> int:
+    """How many messages the index does not know yet."""
+    row = tx.find("count_unindexed")
+    return 0 if row is None else int(row[0])
+
+
+def document_of(number: int, role: str, author: str | None, body: str, scope: Sequence[str]) -> Document:
+    """What the index is told of a message."""
+    own = [*scope, filter_token("r", role)]
+    if author is not None:
+        own.append(filter_token("a", author))
+    return Document(number, tokenise(searchable_text(decode_body(body))), tuple(own))
+
+
+def filter_token(kind: str, value: str) -> str:
+    """A token that filters look for: letters and digits only, whatever the value holds."""
+    return kind + hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+
+def scope_of(session_pk: int, owner: str | None, platform: str, chat: str | None) -> list[str]:
+    """The filter tokens that all messages of a session carry."""
+    scope = [f"s{session_pk}", filter_token("p", platform)]
+    scope.append(SHARED if owner is None else filter_token("o", owner))
+    if chat is not None:
+        scope.append(filter_token("c", chat))
+    return scope
+
+
+def _index_session(tx: Tx, session_pk: int, limit: int) -> int:
+    state = tx.find("lock_index_state", session_pk=session_pk)
+    if state is None:
+        tx.run("drop_unindexed", session_pk=session_pk)
+        return 0
+    indexed_seq, last_seq, owner, platform, chat = state
+    lo, hi = message_number(session_pk, indexed_seq + 1), message_number(session_pk, MAX_SEQ)
+    rows = tx.rows("load_log", lo=lo, hi=hi, limit=limit)
+    scope = scope_of(session_pk, owner, platform, chat)
+    documents = [
+        document_of(number, role, author, body, scope)
+        for number, role, _, author, redacted_at, body in rows
+        if redacted_at is None
+    ]
+    tx.index_documents([document for document in documents if document.tokens])
+    reached = indexed_seq + len(rows)
+    tx.run("advance_index", seq=reached, session_pk=session_pk)
+    if reached >= last_seq:
+        tx.run("drop_unindexed", session_pk=session_pk)
+    return len(rows)

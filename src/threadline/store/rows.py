@@ -1,0 +1,120 @@
+"""Rows become values here and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from threadline.clock import from_instant
+from threadline.model.ownership import Ownership
+from threadline.model.session import SessionEntry
+from threadline.model.source import SessionSource
+from threadline.store.database import Row
+
+_decode_json = msgspec.json.Decoder().decode
+_decode_source = msgspec.json.Decoder(SessionSource).decode
+
+
+class StoredSession(msgspec.Struct, frozen=True):
+    """A session as operations need it: the public entry and the numbers behind it."""
+
+    entry: SessionEntry
+    pk: int
+    address_pk: int
+    chat: str | None
+    view_version: int
+    redo: tuple[int, ...]
+    redo_seq: int
+    last_seq: int
+    had_activity: bool
+    is_current: bool
+
+    @property
+    def ownership(self) -> Ownership:
+        """Who owns it, and where it is held."""
+        return Ownership(self.entry.owner, self.chat)
+
+
+def entry_of(row: Row) -> SessionEntry:
+    """The public entry of a row of the `entry` fragment."""
+    (key, session_id, created, updated, active, origin, platform, chat_type, display_name, title, *usage) = row[:18]
+    (reset_reason, reset_had_activity, flushed_seq, last_seq, model, cwd, runtime) = row[18:25]
+    (parent, ended, end_reason, message_count, owner) = row[25:30]
+    return SessionEntry(
+        session_key=key,
+        session_id=session_id,
+        created_at=from_instant(created),
+        updated_at=from_instant(updated),
+        active_at=from_instant(active),
+        origin=source_of(origin),
+        platform=platform,
+        chat_type=chat_type,
+        display_name=display_name,
+        title=title,
+        input_tokens=usage[0],
+        output_tokens=usage[1],
+        cache_read_tokens=usage[2],
+        cache_write_tokens=usage[3],
+        reasoning_tokens=usage[4],
+        last_prompt_tokens=usage[5],
+        cost_micros=usage[6],
+        cost_status=usage[7],
+        was_auto_reset=reset_reason is not None,
+        auto_reset_reason=reset_reason,
+        reset_had_activity=bool(reset_had_activity),
+        memory_flushed=0 < flushed_seq == last_seq,
+        model=model,
+        cwd=cwd,
+        runtime=json_value(runtime),
+        parent_session_id=parent,
+        ended_at=None if ended is None else from_instant(ended),
+        end_reason=end_reason,
+        message_count=message_count,
+        owner=owner,
+        is_shared=owner is None and chat_type != "dm",
+    )
+
+
+def session_of(row: Row) -> StoredSession:
+    """All of a row of the `entry` fragment."""
+    pk, address_pk, chat, version, redo, redo_seq, had_activity, current_pk = row[30:]
+    return StoredSession(
+        entry=entry_of(row),
+        pk=pk,
+        address_pk=address_pk,
+        chat=chat,
+        view_version=version,
+        redo=tuple(_decode_json(redo)),
+        redo_seq=redo_seq,
+        last_seq=row[21],
+        had_activity=bool(had_activity),
+        is_current=current_pk == pk,
+    )
+
+
+def source_of(text: str) -> SessionSource:
+    """The source of a stored JSON text."""
+    try:
+        return _decode_source(text)
+    except msgspec.DecodeError:
+        return SessionSource.from_dict(json.loads(text))
+
+
+def json_text(value: Any) -> str:
+    """JSON text for a column; half surrogates and NUL survive as escapes."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(value), ensure_ascii=True, separators=(",", ":"))
+
+
+def json_value(text: str) -> Any:
+    """The value of a JSON column."""
+    if text == "{}":
+        return {}
+    try:
+        return _decode_json(text)
+    except msgspec.DecodeError:
+        return json.loads(text)

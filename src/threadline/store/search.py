@@ -1,0 +1,241 @@
+"""Full-text search: hits that respect views and viewers, with snippets and neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from threadline.clock import Instant, from_instant
+from threadline.model.message import decode_body, searchable_text
+from threadline.model.ownership import Viewer
+from threadline.model.session import SessionEntry
+from threadline.model.transcript import MessageRef, TranscriptMessage
+from threadline.model.view import Span, View, log_of, neighbours, seq_of, shows
+from threadline.store import sessions, transcript, views
+from threadline.store.database import Row, Tx
+from threadline.store.indexing import behind, filter_token
+from threadline.store.listing import Page, check_limit, decode_cursor, encode_cursor
+from threadline.store.rows import StoredSession, session_of
+from threadline.store.snippet import make_snippet
+from threadline.store.tokens import Query
+
+Order: TypeAlias = Literal["rank", "newest"]
+
+# A viewer with more borrowed logs than this is searched without the help of the index's filter, which is slower but right.
+_MAX_BORROWED = 200
+_SPARE = 8
+_MAX_WINDOW = 2_000
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """One found message: where it is read, what it says, and what stands around it there.
+
+    In `snippet` the found words stand between `[[` and `]]`. A smaller `rank` is a better match.
+    """
+
+    session: SessionEntry
+    message: TranscriptMessage
+    snippet: str
+    rank: float
+    before: TranscriptMessage | None = None
+    after: TranscriptMessage | None = None
+
+    @property
+    def ref(self) -> MessageRef:
+        """The message's lasting name."""
+        return self.message.ref
+
+
+class SearchPage(Page[Hit], frozen=True):
+    """Hits. `behind` counts messages that were not indexed yet and so not looked at; 0 means that all were."""
+
+    behind: int = 0
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """What is looked for, and where."""
+
+    query: Query
+    viewer: Viewer | None = None
+    platform: str | None = None
+    person: str | None = None
+    role: str | None = None
+    since: Instant = Instant(-views.FAR)
+    until: Instant = Instant(views.FAR)
+    session_id: str | None = None
+    order: Order = "rank"
+    limit: int = 20
+    cursor: str | None = None
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """The session in which a message is read, and its view."""
+
+    session: StoredSession
+    view: View
+
+
+def search(tx: Tx, wanted: Search) -> SearchPage:
+    """A page of hits. Found is what some session shows or compaction folded away; undone and redacted text is not."""
+    check_limit(wanted.limit)
+    (offset,) = decode_cursor("q", wanted.cursor, 1) if wanted.cursor else (0,)
+    if not wanted.query.wanted:
+        return SearchPage([], behind=behind(tx))
+    only = None if wanted.session_id is None else _place_of(tx, wanted.session_id)
+    match = tx.match(_scoped(tx, wanted, only))
+    found: list[Row] = []
+    window, cursor = wanted.limit + _SPARE, None
+    while cursor is None:
+        rows = _window(tx, wanted, match, window, offset)
+        for place, row in enumerate(rows):
+            if not row[6] or (only is not None and not shows(only.view, row[0])):
+                continue
+            if len(found) == wanted.limit:
+                cursor = encode_cursor("q", offset + place)
+                break
+            found.append(row)
+        offset += window
+        if len(rows) < window:
+            break
+        window = min(window * 2, _MAX_WINDOW)
+    return SearchPage(_hits(tx, wanted, found, only), cursor, behind=behind(tx))
+
+
+def _scoped(tx: Tx, wanted: Search, only: _Place | None) -> Query:
+    """The query with filter tokens: they make the index do the work, the final say is the views'."""
+    clauses: list[tuple[str, ...]] = []
+    if wanted.viewer is not None:
+        clauses += _viewer_clauses(tx, wanted.viewer)
+    if wanted.platform is not None:
+        clauses.append((filter_token("p", wanted.platform),))
+    if wanted.role is not None:
+        clauses.append((filter_token("r", wanted.role),))
+    if wanted.person is not None:
+        clauses.append((filter_token("o", wanted.person), filter_token("a", wanted.person)))
+    if only is not None:
+        logs = dict.fromkeys(log_of(span.lo) for span in (*only.view.shown, *only.view.folded))
+        clauses.append(tuple(f"s{log}" for log in logs))
+    return msgspec.structs.replace(wanted.query, scope=tuple(clauses))
+
+
+def _viewer_clauses(tx: Tx, viewer: Viewer) -> list[tuple[str, ...]]:
+    if viewer.chat is None:
+        rows = tx.rows("borrowed_logs", person=viewer.person, limit=_MAX_BORROWED + 1)
+        own = filter_token("o", viewer.person or "")
+    else:
+        rows = tx.rows("borrowed_logs_in_chat", chat=viewer.chat, person=viewer.person, limit=_MAX_BORROWED + 1)
+        own = filter_token("c", viewer.chat)
+    if len(rows) > _MAX_BORROWED:
+        return []
+    return [(own, *(f"s{log}" for (log,) in rows))]
+
+
+def _window(tx: Tx, wanted: Search, match: str, window: int, offset: int) -> list[Row]:
+    """Raw matches in order, each with whether this searcher may find it."""
+    values = {"match": match, "window": window, "offset": offset, "since": wanted.since, "until": wanted.until}
+    name = "search_newest" if wanted.order == "newest" else "search_ranked"
+    if wanted.viewer is None:
+        return tx.rows(name, **values)
+    return tx.rows(f"{name}_for", chat=wanted.viewer.chat, person=wanted.viewer.person, **values)
+
+
+def _hits(tx: Tx, wanted: Search, found: Sequence[Row], only: _Place | None) -> list[Hit]:
+    if not found:
+        return []
+    numbers = [row[0] for row in found]
+    places: dict[int, _Place | None] = dict.fromkeys(numbers, only)
+    if only is None:
+        places = _places(tx, wanted.viewer, numbers)
+    beside = {number: _beside(place, number) for number, place in places.items() if place}
+    around = [(n,) for n in dict.fromkeys(n for pair in beside.values() for n in pair if n is not None)]
+    others = {row[0]: row for row in tx.rows_many("find_messages", around)} if around else {}
+    names = _log_names(tx, places, [*numbers, *others])
+    hits = []
+    for row in found:
+        place = places[row[0]]
+        if place is None:
+            continue
+        message = _message(names, (*row[:1], *row[2:5], None, row[5]))
+        before, after = (others.get(n) if n is not None else None for n in beside[row[0]])
+        hits.append(
+            Hit(
+                session=place.session.entry,
+                message=message,
+                snippet=make_snippet(searchable_text(message.message), wanted.query),
+                rank=float(row[1]),
+                before=None if before is None else _message(names, before),
+                after=None if after is None else _message(names, after),
+            )
+        )
+    return hits
+
+
+def _places(tx: Tx, viewer: Viewer | None, numbers: Sequence[int]) -> dict[int, _Place | None]:
+    """Where each message is read: its own session if that still shows it to this viewer, else the oldest that does."""
+    logs = [(log,) for log in dict.fromkeys(log_of(number) for number in numbers)]
+    own = {s.pk: s for s in map(session_of, tx.rows_many("find_sessions_by_pk", logs)) if _sees(viewer, s)}
+    places: dict[int, _Place | None] = {}
+    loaded = _load_views(tx, list(own.values()))
+    for number in numbers:
+        session = own.get(log_of(number))
+        view = None if session is None else loaded[session.pk]
+        if session is not None and view is not None and shows(view, number):
+            places[number] = _Place(session, view)
+        else:
+            places[number] = _place_elsewhere(tx, viewer, number)
+    return places
+
+
+def _place_elsewhere(tx: Tx, viewer: Viewer | None, number: int) -> _Place | None:
+    if viewer is None:
+        row = tx.find("showing_session", number=number)
+    else:
+        row = tx.find("showing_session_for", number=number, chat=viewer.chat, person=viewer.person)
+    if row is None:
+        return None
+    session = session_of(row)
+    return _Place(session, views.load(tx, session.pk, session.view_version))
+
+
+def _place_of(tx: Tx, session_id: str) -> _Place:
+    session = sessions.get_session(tx, session_id)
+    return _Place(session, views.load(tx, session.pk, session.view_version))
+
+
+def _load_views(tx: Tx, found: Sequence[StoredSession]) -> dict[int, View]:
+    spans: dict[int, tuple[list[Span], list[Span]]] = {session.pk: ([], []) for session in found}
+    wanted = [(session.pk, session.view_version) for session in found]
+    for pk, folded, lo, hi in tx.rows_many("load_spans_of", wanted) if wanted else ():
+        spans[pk][folded].append(Span(lo, hi))
+    return {pk: View(tuple(shown), tuple(folded)) for pk, (shown, folded) in spans.items()}
+
+
+def _beside(place: _Place, number: int) -> tuple[int | None, int | None]:
+    return neighbours(place.view, number, log=place.session.pk, last_seq=place.session.last_seq)
+
+
+def _log_names(
+    tx: Tx, places: dict[int, _Place | None], numbers: Sequence[int]
+) -> dict[int, str]:
+    names = {place.session.pk: place.session.entry.session_id for place in places.values() if place}
+    for log in {log_of(number) for number in numbers} - names.keys():
+        names[log] = transcript.log_name(tx, log)
+    return names
+
+
+def _message(names: dict[int, str], row: Row) -> TranscriptMessage:
+    number, role, at, author, redacted_at, body = row
+    return TranscriptMessage(
+        ref=MessageRef(names[log_of(number)], seq_of(number)),
+        role=role,
+        at=from_instant(at),
+        author=author,
+        redacted=redacted_at is not None,
+        message=decode_body(body),
+    )
+
+
+def _sees(viewer: Viewer | None, session: StoredSession) -> bool:
+    return viewer is None or viewer.sees(session.ownership)

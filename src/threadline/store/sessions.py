@@ -1,0 +1,390 @@
+"""Operations on addresses and sessions: which session is current, how one starts, ends and comes back."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from threadline.clock import Instant, from_instant
+from threadline.errors import InvalidRequest, NotYours, UnknownSession
+from threadline.model.address import SessionAddress, parent_of
+from threadline.model.ownership import Ownership, Viewer, may_resume, ownership_of
+from threadline.model.policy import SessionResetPolicy, stale_reason
+from threadline.model.session import ResetReason, SessionEntry
+from threadline.model.source import SessionSource
+from threadline.model.view import View, cut_after, inherited, new_view
+from threadline.store import views
+from threadline.store.database import Row, Tx
+from threadline.store.rows import StoredSession, entry_of, json_text, session_of
+from threadline.store.tokens import fold
+
+Audience: TypeAlias = Literal["user", "agent"]
+
+# Fact: sessions existed once, though none is left. Pruning must not bring the first-contact welcome back.
+HAD_SESSIONS = "had_sessions"
+_MAX_SAME_NAMES = 10_000
+
+
+class Resolve(msgspec.Struct, frozen=True):
+    """A question for the current session of an address, with all that the answer depends on."""
+
+    source: SessionSource
+    address: SessionAddress
+    policy: SessionResetPolicy
+    zone: str
+    at: Instant
+    new_id: str
+    force_new: bool = False
+    busy: bool = False
+
+
+class Beginning(msgspec.Struct, frozen=True):
+    """How a new session starts."""
+
+    session_id: str
+    origin: SessionSource
+    at: Instant
+    display_name: str | None = None
+    model: str | None = None
+    cwd: str | None = None
+    runtime: str = "{}"
+    parent_session_id: str | None = None
+    reset_reason: ResetReason | None = None
+    reset_had_activity: bool = False
+    tell_user: bool = False
+
+
+class AddressRow(msgspec.Struct, frozen=True):
+    """An address as stored."""
+
+    pk: int
+    key: str
+    chat_type: str
+    owner: str | None
+    chat: str | None
+    session_pk: int | None
+
+    @property
+    def ownership(self) -> Ownership:
+        """Whose conversation it is."""
+        return Ownership(self.owner, self.chat)
+
+
+class ResetNotice(msgspec.Struct, frozen=True):
+    """That a conversation started afresh by itself, and why."""
+
+    reason: ResetReason
+    audience: Audience
+    session_id: str
+
+
+def resolve(tx: Tx, wanted: Resolve) -> SessionEntry:
+    """The current session of the address, touched; a new one where there is none, it is stale, or one is forced.
+
+    Callers at once get the same session: the address's row is locked from the first look on.
+    """
+    row = tx.find("find_current", digest=wanted.address.digest)
+    if row is None:
+        return _first_session(tx, wanted)
+    current = session_of(row)
+    if wanted.force_new:
+        return _replace(tx, current, wanted, reason=None)
+    reason = stale_reason(
+        wanted.policy, active_at=current.entry.active_at, now=from_instant(wanted.at), zone=wanted.zone
+    )
+    if reason is not None and not wanted.busy:
+        return _replace(tx, current, wanted, reason=reason)
+    tx.run("touch_session", at=wanted.at, session_pk=current.pk)
+    now = from_instant(wanted.at)
+    return msgspec.structs.replace(current.entry, updated_at=now, active_at=now)
+
+
+def find_stale(tx: Tx, wanted: Resolve) -> str | None:
+    """The key of the address's session if it would be reset now: for those who have a say in whether it is busy."""
+    row = tx.find("find_current", digest=wanted.address.digest)
+    if row is None or wanted.force_new:
+        return None
+    entry = entry_of(row)
+    stale = stale_reason(wanted.policy, active_at=entry.active_at, now=from_instant(wanted.at), zone=wanted.zone)
+    return entry.session_key if stale else None
+
+
+def reset(tx: Tx, key: str, *, new_id: str, at: Instant) -> SessionEntry | None:
+    """A fresh session for the address at once; origin and display data carried over. `None` for an unknown key."""
+    address = find_address(tx, key)
+    if address is None or address.session_pk is None:
+        return None
+    current = _by_pk(tx, address.session_pk)
+    end(tx, current, reason="session_reset", at=at)
+    return begin(tx, address, _carried_over(current, new_id, at))
+
+
+def switch(tx: Tx, key: str, session_id: str, *, new_id: str, at: Instant) -> SessionEntry:
+    """The address goes on with an earlier session, reopened; one that another address holds is forked instead."""
+    address = find_address(tx, key)
+    if address is None:
+        raise UnknownSession(f"no conversation is called {key!r}; nothing was changed")
+    wanted = get_session(tx, session_id, lock=True)
+    if wanted.pk == address.session_pk:
+        return wanted.entry
+    if not may_resume(address.ownership, is_dm=address.chat_type == "dm", wanted=wanted.ownership):
+        raise NotYours
+    if address.session_pk is not None:
+        end(tx, _by_pk(tx, address.session_pk), reason="session_switch", at=at)
+    if wanted.is_current:
+        return fork_at(tx, address, wanted, Beginning(new_id, wanted.entry.origin, at))
+    tx.run("reopen_session", address_pk=address.pk, session_pk=wanted.pk)
+    tx.run("reopen_state", at=at, session_pk=wanted.pk)
+    tx.run("point_address", address_pk=address.pk, session_pk=wanted.pk)
+    return get_session(tx, session_id).entry
+
+
+def fork_at(
+    tx: Tx, address: AddressRow, parent: StoredSession, how: Beginning, upto: int | None = None, *, current: bool = True
+) -> SessionEntry:
+    """A new session at `address` that shows what `parent` shows, up to and with the message `upto`. Costs the same at any size."""
+    shown = views.load(tx, parent.pk, parent.view_version)
+    if upto is not None:
+        shown = cut_after(shown, upto, log=parent.pk, last_seq=parent.last_seq)
+    entry = parent.entry
+    how = msgspec.structs.replace(
+        how,
+        display_name=how.display_name or entry.display_name,
+        model=how.model or entry.model,
+        cwd=how.cwd or entry.cwd,
+        runtime=json_text(entry.runtime),
+        parent_session_id=entry.session_id,
+    )
+    return begin(tx, address, how, inherit=(parent, shown), current=current)
+
+
+def begin(
+    tx: Tx,
+    address: AddressRow,
+    how: Beginning,
+    *,
+    inherit: tuple[StoredSession, View] | None = None,
+    current: bool = True,
+) -> SessionEntry:
+    """A new session of `address`, made its current one unless said otherwise."""
+    row = tx.find(
+        "add_session",
+        session_id=how.session_id,
+        address_pk=address.pk,
+        chat_type=address.chat_type,
+        chat=address.chat,
+        origin=json_text(how.origin),
+        display_name=how.display_name,
+        model=how.model,
+        cwd=how.cwd,
+        runtime=how.runtime,
+        parent_session_id=how.parent_session_id,
+        created_at=how.at,
+        auto_reset_reason=how.reset_reason,
+        reset_had_activity=int(how.reset_had_activity),
+        notice_user=int(how.tell_user),
+        notice_agent=int(how.reset_reason is not None and how.reset_had_activity),
+    )
+    pk: int = _the(row)[0]
+    tx.run("add_state", session_pk=pk, owner=address.owner, platform=how.origin.platform, at=how.at)
+    if inherit is None:
+        view = new_view(pk)
+    else:
+        parent, shown = inherit
+        view = inherited(shown, from_log=parent.pk, last_seq=parent.last_seq, log=pk)
+    views.add(tx, pk, 1, view)
+    if current:
+        tx.run("point_address", address_pk=address.pk, session_pk=pk)
+    return get_session(tx, how.session_id).entry
+
+
+def end(tx: Tx, session: StoredSession, *, reason: str, at: Instant) -> None:
+    """Closes a session; ending an ended one keeps its first reason."""
+    if session.entry.ended_at is None:
+        tx.run("end_session", at=at, reason=reason, session_pk=session.pk)
+        tx.run("end_state", at=at, session_pk=session.pk)
+
+
+def get_session(tx: Tx, session_id: str, *, lock: bool = False) -> StoredSession:
+    """The session of that id, or `UnknownSession`. Locked, its log and view stay as they are until the transaction ends."""
+    row = tx.find("lock_session" if lock else "find_session", session_id=session_id)
+    if row is None:
+        raise unknown(session_id)
+    return session_of(row)
+
+
+def get_entry(tx: Tx, session_id: str) -> SessionEntry:
+    """The public entry of a session, or `UnknownSession`."""
+    row = tx.find("find_session", session_id=session_id)
+    if row is None:
+        raise unknown(session_id)
+    return entry_of(row)
+
+
+def unknown(session_id: str) -> UnknownSession:
+    """The error for an id that no session has."""
+    return UnknownSession(
+        f"no session has the id {session_id[:80]!r}; `threadline sessions list --all` shows those there are"
+    )
+
+
+def find_address(tx: Tx, key: str) -> AddressRow | None:
+    """The address of that name, locked."""
+    row = tx.find("find_address_by_key", key=key)
+    return None if row is None else AddressRow(*row)
+
+
+def ensure_address(tx: Tx, source: SessionSource, address: SessionAddress) -> AddressRow:
+    """The stored address, locked, made where it is new. A name that another address has taken gets a suffix."""
+    row = tx.find("find_address", digest=address.digest)
+    if row is None:
+        owned = ownership_of(source, address)
+        tx.run(
+            "add_address",
+            digest=address.digest,
+            key=_free_key(tx, address.key),
+            chat_type=address.chat_type,
+            owner=owned.owner,
+            chat=owned.chat,
+        )
+        row = tx.find("find_address", digest=address.digest)
+    return AddressRow(*_the(row))
+
+
+def set_title(tx: Tx, session_id: str, title: str | None, *, at: Instant) -> SessionEntry:
+    """Names a session, or takes its name away."""
+    session = get_session(tx, session_id)
+    tx.run("set_title", title=title, title_key=title_key(title), session_pk=session.pk)
+    tx.run("mark_updated", at=at, session_pk=session.pk)
+    return get_entry(tx, session_id)
+
+
+def find_by_title(tx: Tx, title: str, viewer: Viewer | None) -> SessionEntry | None:
+    """The most recently updated session of that name that the viewer may see."""
+    for row in tx.rows("find_titled", title_key=title_key(title)):
+        session = session_of(row)
+        if viewer is None or viewer.sees(session.ownership):
+            return session.entry
+    return None
+
+
+def title_key(title: str | None) -> str | None:
+    """The form in which titles are compared."""
+    return None if title is None else " ".join(fold(title).split())
+
+
+def set_runtime(tx: Tx, session_id: str, changes: dict[str, Any], *, at: Instant) -> SessionEntry:
+    """Sets any of `model`, `cwd`, `runtime`; the others stay."""
+    entry = get_session(tx, session_id, lock=True)
+    values = {
+        "model": changes.get("model", entry.entry.model),
+        "cwd": changes.get("cwd", entry.entry.cwd),
+        "runtime": json_text(changes.get("runtime", entry.entry.runtime)),
+    }
+    tx.run("set_runtime", session_pk=entry.pk, **values)
+    tx.run("mark_updated", at=at, session_pk=entry.pk)
+    return get_entry(tx, session_id)
+
+
+def mark_flushed(tx: Tx, session_id: str) -> SessionEntry:
+    """Notes that all that was said so far has been offered to the agent's memory. Touches no clock."""
+    session = get_session(tx, session_id, lock=True)
+    tx.run("mark_flushed", seq=session.last_seq, session_pk=session.pk)
+    return get_entry(tx, session_id)
+
+
+def take_reset_notice(tx: Tx, session_id: str, audience: Audience) -> ResetNotice | None:
+    """The notice, for the first who asks; `None` ever after, across restarts and processes."""
+    if audience not in ("user", "agent"):
+        raise InvalidRequest(f"a notice is for 'user' or 'agent', not {audience!r}")
+    session = get_session(tx, session_id)
+    reason = session.entry.auto_reset_reason
+    if reason is None or tx.run(f"take_{audience}_notice", session_pk=session.pk) == 0:
+        return None
+    return ResetNotice(reason, audience, session_id)
+
+
+def has_any(tx: Tx, besides: str | None) -> bool:
+    """Whether there ever was a session other than `besides`, pruned ones included."""
+    if tx.find("any_session_besides", besides=besides or "") is not None:
+        return True
+    return tx.find("find_meta", name=HAD_SESSIONS) is not None
+
+
+def _first_session(tx: Tx, wanted: Resolve) -> SessionEntry:
+    address = ensure_address(tx, wanted.source, wanted.address)
+    if address.session_pk is not None:
+        # Someone else made it between our look and our lock.
+        return resolve(tx, wanted)
+    how = Beginning(wanted.new_id, wanted.source, wanted.at, display_name=_display_name(wanted.source))
+    parent = None if wanted.force_new else _seed(tx, wanted)
+    if parent is None:
+        return begin(tx, address, how)
+    return fork_at(tx, address, parent, how, _hanging_on(tx, parent, wanted.address.thread))
+
+
+def _seed(tx: Tx, wanted: Resolve) -> StoredSession | None:
+    """The DM that a new thread continues: only where it has messages of its own."""
+    parent_address = parent_of(wanted.address)
+    if parent_address is None:
+        return None
+    row = tx.find("find_current", digest=parent_address.digest)
+    if row is None:
+        return None
+    parent = session_of(row)
+    return parent if parent.entry.message_count > 0 else None
+
+
+def _hanging_on(tx: Tx, parent: StoredSession, thread: str | None) -> int | None:
+    """The number of the message that a thread is named after, if the parent's log has it."""
+    row = tx.find("find_external", session_pk=parent.pk, external_id=thread)
+    if row is None:
+        return None
+    shown = views.load(tx, parent.pk, parent.view_version).shown
+    number: int = row[0]
+    return number if any(span.lo <= number <= span.hi for span in shown) else None
+
+
+def _replace(tx: Tx, current: StoredSession, wanted: Resolve, *, reason: ResetReason | None) -> SessionEntry:
+    end(tx, current, reason="session_reset", at=wanted.at)
+    how = Beginning(
+        wanted.new_id,
+        wanted.source,
+        wanted.at,
+        display_name=_display_name(wanted.source) or current.entry.display_name,
+        reset_reason=reason,
+        reset_had_activity=reason is not None and current.had_activity,
+        tell_user=reason is not None and current.had_activity and wanted.policy.notify,
+    )
+    return begin(tx, AddressRow(*_the(tx.find("find_address", digest=wanted.address.digest))), how)
+
+
+def _carried_over(current: StoredSession, new_id: str, at: Instant) -> Beginning:
+    entry = current.entry
+    return Beginning(new_id, entry.origin, at, display_name=entry.display_name)
+
+
+def _display_name(source: SessionSource) -> str | None:
+    name = source.user_name if source.chat_type == "dm" else source.chat_name
+    if not name:
+        return None
+    return "".join(c for c in name if c.isprintable())[:200] or None
+
+
+def _free_key(tx: Tx, key: str) -> str:
+    if tx.find("key_is_taken", key=key) is None:
+        return key
+    for n in range(2, _MAX_SAME_NAMES):
+        if tx.find("key_is_taken", key=f"{key}~{n}") is None:
+            return f"{key}~{n}"
+    raise InvalidRequest(f"too many conversations are called {key!r}")
+
+
+def _by_pk(tx: Tx, session_pk: int) -> StoredSession:
+    return session_of(_the(tx.find("find_session_by_pk", session_pk=session_pk)))
+
+
+def _the(row: Row | None) -> Row:
+    assert row is not None, "a row that this transaction wrote or locked is there"  # noqa: S101
+    return row

@@ -1,0 +1,61 @@
+"""Snippets are cut from the original text, never from the index."""
+
+from __future__ import annotations
+
+from threadline.store.tokens import Query, Term, locate
+
+OPEN, CLOSE = "[[", "]]"
+_WIDTH = 160
+_LEAD = 40
+_MAX_SCANNED = 262_144
+
+
+def make_snippet(text: str, query: Query) -> str:
+    """A stretch of `text` around the first match on one line, with the found words between `[[` and `]]`."""
+    text = text[:_MAX_SCANNED]
+    marks = _marks(text, query.wanted)
+    start = max(0, marks[0][0] - _LEAD) if marks else 0
+    end = min(len(text), start + _WIDTH)
+    out, place = [], start
+    for lo, hi in marks:
+        if lo >= end:
+            break
+        out += [text[place:lo], OPEN, text[lo:hi], CLOSE]
+        place = hi
+    out.append(text[place : max(end, place)])
+    body = " ".join("".join(out).split())
+    return f"{'…' if start else ''}{body}{'…' if max(end, place) < len(text) else ''}"
+
+
+def _marks(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
+    """The ranges to highlight, in order, not overlapping, around the first place where a term matches."""
+    firsts = {term.tokens[0] for term in terms if not (term.prefix and len(term.tokens) == 1)}
+    prefixes = tuple(term.tokens[0] for term in terms if term.prefix and len(term.tokens) == 1)
+    recent: list[tuple[str, int, int]] = []
+    marks: list[tuple[int, int]] = []
+    need = max((len(term.tokens) for term in terms), default=0)
+    for located in locate(text):
+        if marks and located[1] > marks[0][0] + _WIDTH:
+            break
+        recent = [*recent[1 - need :], located] if need > 1 else [located]
+        if need == 1 and located[0] not in firsts and not (prefixes and located[0].startswith(prefixes)):
+            continue
+        for term in terms:
+            if (found := _ends_here(recent, term)) is not None and (not marks or found[0] >= marks[-1][1]):
+                marks.append(found)
+                break
+    return marks
+
+
+def _ends_here(recent: list[tuple[str, int, int]], term: Term) -> tuple[int, int] | None:
+    length = len(term.tokens)
+    if len(recent) < length:
+        return None
+    tail = recent[-length:]
+    for (token, _, _), wanted in zip(tail[:-1], term.tokens[:-1], strict=True):
+        if token != wanted:
+            return None
+    last, wanted = tail[-1][0], term.tokens[-1]
+    if last != wanted and not (term.prefix and last.startswith(wanted)):
+        return None
+    return tail[0][1], tail[-1][2]

@@ -1,0 +1,146 @@
+-- fragment: lock_address
+FOR NO KEY UPDATE OF a
+
+-- fragment: lock_state
+FOR NO KEY UPDATE OF t
+
+-- fragment: lock_row
+FOR UPDATE SKIP LOCKED
+
+-- PostgreSQL chooses the order itself, from its statistics.
+-- fragment: then
+JOIN
+
+-- A round trip costs more than a commit: what SQLite does row by row is one statement over arrays here.
+-- name: lock_append_targets
+SELECT s.session_id, s.pk, t.last_seq, t.indexed_seq, t.owner
+FROM sessions s JOIN session_state t ON t.session_pk = s.pk
+WHERE s.session_id = ANY(CAST(:session_id AS text[])) ORDER BY s.pk FOR NO KEY UPDATE OF t
+
+-- name: find_appends
+SELECT p.session_pk, p.key, p.first_seq, p.count, p.digest
+FROM unnest(CAST(:session_pk AS bigint[]), CAST(:key AS text[])) AS j(session_pk, key)
+JOIN appends p ON p.session_pk = j.session_pk AND p.key = j.key
+
+-- name: add_messages
+INSERT INTO messages (number, role, at, author, body)
+SELECT * FROM unnest(CAST(:number AS bigint[]), CAST(:role AS text[]), CAST(:at AS bigint[]), CAST(:author AS text[]), CAST(:body AS text[]))
+
+-- name: add_appends
+INSERT INTO appends (session_pk, key, first_seq, count, digest)
+SELECT * FROM unnest(CAST(:session_pk AS bigint[]), CAST(:key AS text[]), CAST(:first_seq AS bigint[]), CAST(:count AS bigint[]), CAST(:digest AS bytea[]))
+
+-- name: advance_states
+UPDATE session_state t SET last_seq = j.last_seq, message_count = t.message_count + j.added, had_activity = t.had_activity | j.active,
+  updated_at = j.at, active_at = CASE WHEN j.active = 1 THEN j.at ELSE t.active_at END
+FROM unnest(CAST(:last_seq AS bigint[]), CAST(:added AS bigint[]), CAST(:active AS bigint[]), CAST(:at AS bigint[]), CAST(:session_pk AS bigint[]))
+  AS j(last_seq, added, active, at, session_pk)
+WHERE t.session_pk = j.session_pk
+
+-- name: mark_unindexed
+INSERT INTO unindexed (session_pk) SELECT * FROM unnest(CAST(:session_pk AS bigint[])) ON CONFLICT (session_pk) DO NOTHING
+
+-- name: add_externals
+INSERT INTO platform_messages (session_pk, external_id, number)
+SELECT * FROM unnest(CAST(:session_pk AS bigint[]), CAST(:external_id AS text[]), CAST(:number AS bigint[]))
+ON CONFLICT (session_pk, external_id) DO UPDATE SET number = excluded.number
+
+-- name: add_spans
+INSERT INTO spans (session_pk, version, folded, place, lo, hi)
+SELECT * FROM unnest(CAST(:session_pk AS bigint[]), CAST(:version AS bigint[]), CAST(:folded AS bigint[]), CAST(:place AS bigint[]),
+  CAST(:lo AS bigint[]), CAST(:hi AS bigint[]))
+
+-- name: drop_messages
+DELETE FROM messages WHERE number = ANY(CAST(:number AS bigint[]))
+
+-- name: drop_documents
+DELETE FROM documents WHERE number = ANY(CAST(:number AS bigint[]))
+
+-- name: add_documents
+INSERT INTO documents (number, part, words)
+SELECT j.number, j.part, CAST(j.words AS tsvector)
+FROM unnest(CAST(:number AS bigint[]), CAST(:part AS bigint[]), CAST(:words AS text[])) AS j(number, part, words)
+
+-- The limit stands inside each span too: PostgreSQL would sort a whole span before it cuts.
+-- name: load_bodies
+SELECT m.body
+FROM sessions s
+JOIN spans v ON v.session_pk = s.pk AND v.version = s.view_version AND v.folded = 0
+CROSS JOIN LATERAL (SELECT number, body FROM messages WHERE number BETWEEN v.lo AND v.hi ORDER BY number DESC LIMIT :limit) m
+WHERE s.session_id = :session_id
+ORDER BY v.place DESC, m.number DESC
+LIMIT :limit
+
+-- name: load_view
+SELECT v.place, m.number, m.role, m.at, m.author, m.redacted_at, m.body
+FROM spans v CROSS JOIN LATERAL (
+  SELECT * FROM messages WHERE number BETWEEN v.lo AND v.hi AND (v.place, number) < (:before_place, :before_number)
+  ORDER BY number DESC LIMIT :limit) m
+WHERE v.session_pk = :session_pk AND v.version = :version AND v.folded = 0 AND v.place <= :before_place
+ORDER BY v.place DESC, m.number DESC
+LIMIT :limit
+
+-- name: load_roles
+SELECT v.place, m.number, m.role
+FROM spans v CROSS JOIN LATERAL (
+  SELECT number, role FROM messages WHERE number BETWEEN v.lo AND v.hi AND (v.place, number) < (:before_place, :before_number)
+  ORDER BY number DESC LIMIT :limit) m
+WHERE v.session_pk = :session_pk AND v.version = :version AND v.folded = 0 AND v.place <= :before_place
+ORDER BY v.place DESC, m.number DESC
+LIMIT :limit
+
+-- A long message has several rows; the first that matches speaks for it.
+-- fragment: first_match
+(c.part = 0 OR NOT EXISTS (SELECT 1 FROM documents e WHERE e.number = c.number AND e.part < c.part AND e.words @@ CAST(:match AS tsquery)))
+
+-- name: search_ranked
+SELECT c.number, c.score, m.role, m.at, m.author, m.body,
+  m.at >= :since AND m.at < :until AND {first_match} AND {is_found}
+FROM (SELECT d.number, d.part, d.doc, -ts_rank(d.words, CAST(:match AS tsquery), 1) AS score FROM documents d
+      WHERE d.words @@ CAST(:match AS tsquery) ORDER BY score, d.doc DESC LIMIT :window OFFSET :offset) c
+JOIN messages m ON m.number = c.number
+ORDER BY c.score, c.doc DESC
+
+-- name: search_newest
+SELECT c.number, c.score, m.role, m.at, m.author, m.body,
+  m.at >= :since AND m.at < :until AND {first_match} AND {is_found}
+FROM (SELECT d.number, d.part, d.doc, CAST(0 AS float8) AS score FROM documents d
+      WHERE d.words @@ CAST(:match AS tsquery) ORDER BY d.doc DESC LIMIT :window OFFSET :offset) c
+JOIN messages m ON m.number = c.number
+ORDER BY c.score, c.doc DESC
+
+-- name: search_ranked_for
+SELECT c.number, c.score, m.role, m.at, m.author, m.body,
+  m.at >= :since AND m.at < :until AND {first_match} AND {is_found_by_viewer}
+FROM (SELECT d.number, d.part, d.doc, -ts_rank(d.words, CAST(:match AS tsquery), 1) AS score FROM documents d
+      WHERE d.words @@ CAST(:match AS tsquery) ORDER BY score, d.doc DESC LIMIT :window OFFSET :offset) c
+JOIN messages m ON m.number = c.number
+ORDER BY c.score, c.doc DESC
+
+-- name: search_newest_for
+SELECT c.number, c.score, m.role, m.at, m.author, m.body,
+  m.at >= :since AND m.at < :until AND {first_match} AND {is_found_by_viewer}
+FROM (SELECT d.number, d.part, d.doc, CAST(0 AS float8) AS score FROM documents d
+      WHERE d.words @@ CAST(:match AS tsquery) ORDER BY d.doc DESC LIMIT :window OFFSET :offset) c
+JOIN messages m ON m.number = c.number
+ORDER BY c.score, c.doc DESC
+
+-- name: find_sessions_by_pk
+SELECT {entry} FROM {entry_tables} WHERE s.pk = ANY(CAST(:session_pk AS bigint[]))
+
+-- name: load_spans_of
+SELECT v.session_pk, v.folded, v.lo, v.hi
+FROM unnest(CAST(:session_pk AS bigint[]), CAST(:version AS bigint[])) AS j(session_pk, version)
+JOIN spans v ON v.session_pk = j.session_pk AND v.version = j.version ORDER BY v.session_pk, v.folded, v.place
+
+-- name: find_messages
+SELECT number, role, at, author, redacted_at, body FROM messages WHERE number = ANY(CAST(:number AS bigint[]))
+
+-- name: stray_documents
+SELECT DISTINCT d.number FROM documents d LEFT JOIN messages m ON m.number = d.number
+WHERE m.number IS NULL OR m.redacted_at IS NOT NULL LIMIT :limit
+
+-- name: indexed_part
+SELECT m.number, m.redacted_at, m.body, m.number & 16777215 <= t.indexed_seq, d.doc, CAST(d.words AS text)
+FROM messages m LEFT JOIN documents d ON d.number = m.number AND d.part = 0 LEFT JOIN session_state t ON t.session_pk = m.number >> 24
+WHERE m.number > :after ORDER BY m.number LIMIT :limit

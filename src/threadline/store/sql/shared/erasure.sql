@@ -1,0 +1,84 @@
+-- name: spans_of_session
+SELECT DISTINCT lo, hi FROM spans WHERE session_pk = :session_pk
+
+-- name: drop_spans
+DELETE FROM spans WHERE session_pk = :session_pk
+
+-- name: drop_state
+DELETE FROM session_state WHERE session_pk = :session_pk
+
+-- name: drop_unindexed
+DELETE FROM unindexed WHERE session_pk = :session_pk
+
+-- name: drop_session
+DELETE FROM sessions WHERE pk = :session_pk
+
+-- name: mark_log_deleted
+INSERT INTO deleted_logs (log, session_id, pending) VALUES (:log, :session_id, 1)
+
+-- name: reconsider_log
+UPDATE deleted_logs SET pending = 1 WHERE log = :log
+
+-- name: next_deleted_log
+SELECT log FROM deleted_logs WHERE pending = 1 ORDER BY log LIMIT 1 {lock_row}
+
+-- name: settle_deleted_log
+UPDATE deleted_logs SET pending = 0 WHERE log = :log
+
+-- name: forget_deleted_log
+DELETE FROM deleted_logs WHERE log = :log
+
+-- name: spans_over_log
+SELECT lo, hi FROM spans WHERE lo BETWEEN :lo AND :hi
+
+-- name: numbers_in_log
+SELECT number FROM messages WHERE number BETWEEN :lo AND :hi ORDER BY number LIMIT :limit
+
+-- name: drop_appends
+DELETE FROM appends WHERE session_pk = :session_pk
+  AND key IN (SELECT key FROM appends WHERE session_pk = :session_pk ORDER BY key LIMIT :limit)
+
+-- name: drop_externals
+DELETE FROM platform_messages WHERE session_pk = :session_pk
+  AND external_id IN (SELECT external_id FROM platform_messages WHERE session_pk = :session_pk ORDER BY external_id LIMIT :limit)
+
+-- name: drop_messages
+DELETE FROM messages WHERE number = :number
+
+-- name: old_sessions
+-- The least recently updated first, so that a prune that is broken off has done the oldest.
+SELECT s.session_id FROM session_state t {then} sessions s ON s.pk = t.session_pk
+WHERE t.ended = :ended AND t.updated_at < :before AND t.platform = COALESCE(CAST(:platform AS TEXT), t.platform)
+ORDER BY t.updated_at, t.session_pk LIMIT :limit
+
+-- name: count_old_sessions
+SELECT COUNT(*) FROM session_state t
+WHERE t.ended <= :ended AND t.ended >= :at_least AND t.updated_at < :before AND t.platform = COALESCE(CAST(:platform AS TEXT), t.platform)
+
+-- name: sessions_of_owner
+SELECT s.session_id, s.pk, t.last_seq FROM session_state t {then} sessions s ON s.pk = t.session_pk
+WHERE t.owner = :owner ORDER BY t.updated_at, t.session_pk LIMIT :limit
+
+-- name: addresses_of_owner
+SELECT pk, key FROM addresses WHERE owner = :owner AND session_pk IS NULL
+
+-- name: drop_unused_address
+DELETE FROM addresses WHERE pk = :pk AND session_pk IS NULL AND NOT EXISTS (SELECT 1 FROM sessions WHERE address_pk = :pk)
+
+-- name: shared_origins
+SELECT s.pk, s.origin FROM sessions s {then} session_state t ON t.session_pk = s.pk
+WHERE t.owner IS NULL AND s.pk > :after ORDER BY s.pk LIMIT :limit
+
+-- name: set_origin
+UPDATE sessions SET origin = :origin WHERE pk = :session_pk
+
+-- name: owned_logs
+-- Logs of a person's own sessions, deleted ones that a fork still shows included.
+SELECT s.pk, s.session_id, t.last_seq FROM session_state t {then} sessions s ON s.pk = t.session_pk WHERE t.owner = :owner
+
+-- name: unredacted_in_log
+SELECT number FROM messages WHERE number BETWEEN :lo AND :hi AND redacted_at IS NULL ORDER BY number LIMIT :limit
+
+-- name: forget_author
+-- What a tombstone may say is that someone wrote it, not who.
+UPDATE messages SET author = NULL WHERE author = :author

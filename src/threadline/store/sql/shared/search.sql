@@ -1,0 +1,72 @@
+-- name: unindexed_sessions
+SELECT u.session_pk FROM unindexed u ORDER BY u.session_pk LIMIT :limit
+
+-- name: lock_index_state
+SELECT t.indexed_seq, t.last_seq, t.owner, t.platform, s.chat
+FROM session_state t {then} sessions s ON s.pk = t.session_pk WHERE t.session_pk = :session_pk {lock_state}
+
+-- name: advance_index
+UPDATE session_state SET indexed_seq = :seq WHERE session_pk = :session_pk
+
+-- name: count_unindexed
+SELECT COALESCE(CAST(SUM(t.last_seq - t.indexed_seq) AS BIGINT), 0)
+FROM unindexed u {then} session_state t ON t.session_pk = u.session_pk
+
+-- fragment: is_found
+-- Some session's current view shows the message, or compaction folded it away there.
+EXISTS (
+  SELECT 1 FROM spans v {then} sessions s ON s.pk = v.session_pk AND s.view_version = v.version
+  WHERE v.lo BETWEEN ((c.number >> 24) << 24) AND c.number AND v.hi >= c.number
+)
+
+-- fragment: is_found_by_viewer
+EXISTS (
+  SELECT 1 FROM spans v {then} sessions s ON s.pk = v.session_pk AND s.view_version = v.version
+  {then} session_state t ON t.session_pk = s.pk
+  WHERE v.lo BETWEEN ((c.number >> 24) << 24) AND c.number AND v.hi >= c.number
+    AND ((CAST(:chat AS TEXT) IS NULL AND t.owner = :person)
+      OR (s.chat = CAST(:chat AS TEXT) AND (t.owner IS NULL OR t.owner = :person)))
+)
+
+-- name: borrowed_logs
+-- Logs of others that this viewer's sessions show: forks and threads that started from them.
+SELECT DISTINCT v.lo >> 24 FROM session_state t
+{then} sessions s ON s.pk = t.session_pk
+{then} spans v ON v.session_pk = s.pk AND v.version = s.view_version
+WHERE t.owner = :person AND s.parent_session_id IS NOT NULL AND v.lo >> 24 <> s.pk
+LIMIT :limit
+
+-- name: borrowed_logs_in_chat
+SELECT DISTINCT v.lo >> 24 FROM sessions s
+{then} session_state t ON t.session_pk = s.pk
+{then} spans v ON v.session_pk = s.pk AND v.version = s.view_version
+WHERE s.chat = :chat AND (t.owner IS NULL OR t.owner = :person) AND s.parent_session_id IS NOT NULL AND v.lo >> 24 <> s.pk
+LIMIT :limit
+
+-- fragment: showing
+FROM spans v
+{then} sessions s ON s.pk = v.session_pk AND s.view_version = v.version
+{then} session_state t ON t.session_pk = s.pk
+{then} addresses a ON a.pk = s.address_pk
+WHERE v.lo BETWEEN ((CAST(:number AS BIGINT) >> 24) << 24) AND :number AND v.hi >= :number
+
+-- name: showing_session
+-- The oldest session that shows a message, or folded it.
+SELECT {entry} {showing} ORDER BY s.pk LIMIT 1
+
+-- name: showing_session_for
+SELECT {entry} {showing} AND ((CAST(:chat AS TEXT) IS NULL AND t.owner = :person)
+  OR (s.chat = CAST(:chat AS TEXT) AND (t.owner IS NULL OR t.owner = :person)))
+ORDER BY s.pk LIMIT 1
+
+-- name: find_sessions_by_pk
+SELECT {entry} FROM {entry_tables} WHERE s.pk = :session_pk
+
+-- name: load_spans_of
+SELECT session_pk, folded, lo, hi FROM spans WHERE session_pk = :session_pk AND version = :version ORDER BY folded, place
+
+-- name: find_messages
+SELECT number, role, at, author, redacted_at, body FROM messages WHERE number = :number
+
+-- name: count_documents
+SELECT COUNT(DISTINCT number) FROM documents

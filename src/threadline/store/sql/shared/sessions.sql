@@ -1,0 +1,141 @@
+-- fragment: entry
+a.key, s.session_id, s.created_at, t.updated_at, t.active_at, s.origin, t.platform, s.chat_type, s.display_name, s.title,
+t.input_tokens, t.output_tokens, t.cache_read_tokens, t.cache_write_tokens, t.reasoning_tokens, t.last_prompt_tokens,
+t.cost_micros, t.cost_status, s.auto_reset_reason, s.reset_had_activity, s.flushed_seq, t.last_seq, s.model, s.cwd, s.runtime,
+s.parent_session_id, s.ended_at, s.end_reason, t.message_count, t.owner,
+s.pk, s.address_pk, s.chat, s.view_version, s.redo, s.redo_seq, t.had_activity, a.session_pk
+
+-- fragment: entry_tables
+sessions s
+{then} session_state t ON t.session_pk = s.pk
+{then} addresses a ON a.pk = s.address_pk
+
+-- name: find_current
+-- The session that an address points at. Locks the address: of two callers who find it stale, one resets it and the other
+-- sees the new one.
+SELECT {entry}
+FROM addresses a {then} sessions s ON s.pk = a.session_pk {then} session_state t ON t.session_pk = s.pk
+WHERE a.digest = :digest {lock_address}
+
+-- name: find_address
+SELECT a.pk, a.key, a.chat_type, a.owner, a.chat, a.session_pk FROM addresses a WHERE a.digest = :digest {lock_address}
+
+-- name: find_address_by_key
+SELECT a.pk, a.key, a.chat_type, a.owner, a.chat, a.session_pk FROM addresses a WHERE a.key = :key {lock_address}
+
+-- name: key_is_taken
+SELECT 1 FROM addresses WHERE key = :key
+
+-- name: add_address
+-- Two callers at once: one inserts, the other waits for it and inserts nothing.
+INSERT INTO addresses (digest, key, chat_type, owner, chat) VALUES (:digest, :key, :chat_type, :owner, :chat)
+ON CONFLICT (digest) DO NOTHING
+
+-- name: point_address
+UPDATE addresses SET session_pk = :session_pk WHERE pk = :address_pk
+
+-- name: unpoint_session
+UPDATE addresses SET session_pk = NULL WHERE session_pk = :session_pk
+
+-- name: add_session
+INSERT INTO sessions (session_id, address_pk, chat_type, chat, origin, display_name, model, cwd, runtime, parent_session_id,
+                      created_at, auto_reset_reason, reset_had_activity, notice_user, notice_agent)
+VALUES (:session_id, :address_pk, :chat_type, :chat, :origin, :display_name, :model, :cwd, :runtime, :parent_session_id,
+        :created_at, :auto_reset_reason, :reset_had_activity, :notice_user, :notice_agent)
+RETURNING pk
+
+-- name: add_state
+INSERT INTO session_state (session_pk, owner, platform, updated_at, active_at)
+VALUES (:session_pk, :owner, :platform, :at, :at)
+
+-- name: find_session
+SELECT {entry} FROM {entry_tables} WHERE s.session_id = :session_id
+
+-- name: lock_session
+-- Whoever changes a session's log, view or state holds this lock: numbers in a log are taken in commit order.
+SELECT {entry} FROM {entry_tables} WHERE s.session_id = :session_id {lock_state}
+
+-- name: find_session_by_pk
+SELECT {entry} FROM {entry_tables} WHERE s.pk = :session_pk
+
+-- name: touch_session
+UPDATE session_state SET updated_at = :at, active_at = :at WHERE session_pk = :session_pk
+
+-- name: mark_updated
+UPDATE session_state SET updated_at = :at WHERE session_pk = :session_pk
+
+-- name: end_session
+UPDATE sessions SET ended_at = :at, end_reason = :reason WHERE pk = :session_pk
+
+-- name: end_state
+UPDATE session_state SET ended = 1, updated_at = :at WHERE session_pk = :session_pk
+
+-- name: reopen_session
+UPDATE sessions SET ended_at = NULL, end_reason = NULL, address_pk = :address_pk WHERE pk = :session_pk
+
+-- name: reopen_state
+UPDATE session_state SET ended = 0, updated_at = :at, active_at = :at WHERE session_pk = :session_pk
+
+-- name: set_title
+UPDATE sessions SET title = :title, title_key = :title_key WHERE pk = :session_pk
+
+-- name: set_runtime
+UPDATE sessions SET model = :model, cwd = :cwd, runtime = :runtime WHERE pk = :session_pk
+
+-- name: mark_flushed
+UPDATE sessions SET flushed_seq = :seq WHERE pk = :session_pk
+
+-- name: take_user_notice
+UPDATE sessions SET notice_user = 0 WHERE pk = :session_pk AND notice_user = 1
+
+-- name: take_agent_notice
+UPDATE sessions SET notice_agent = 0 WHERE pk = :session_pk AND notice_agent = 1
+
+-- name: find_titled
+SELECT {entry} FROM {entry_tables} WHERE s.title_key = :title_key ORDER BY t.updated_at DESC, s.pk DESC
+
+-- name: any_session_besides
+SELECT 1 FROM sessions WHERE session_id <> :besides LIMIT 1
+
+-- name: list_newest
+SELECT {entry} FROM session_state t {then} sessions s ON s.pk = t.session_pk {then} addresses a ON a.pk = s.address_pk
+WHERE t.ended = :ended AND (t.updated_at, t.session_pk) < (:before_at, :before_pk) AND t.updated_at >= :since AND t.active_at >= :since
+ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
+
+-- name: list_of_owner
+SELECT {entry} FROM session_state t {then} sessions s ON s.pk = t.session_pk {then} addresses a ON a.pk = s.address_pk
+WHERE t.owner = :owner AND t.ended <= :ended AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
+  AND t.updated_at >= :since AND t.active_at >= :since AND t.platform = COALESCE(CAST(:platform AS TEXT), t.platform)
+ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
+
+-- name: list_of_platform
+SELECT {entry} FROM session_state t {then} sessions s ON s.pk = t.session_pk {then} addresses a ON a.pk = s.address_pk
+WHERE t.platform = :platform AND t.ended <= :ended AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
+  AND t.updated_at >= :since AND t.active_at >= :since
+ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
+
+-- name: list_of_chat
+SELECT {entry} FROM {entry_tables}
+WHERE s.chat = :chat AND (t.owner IS NULL OR t.owner = :owner) AND t.ended <= :ended
+  AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
+  AND t.updated_at >= :since AND t.active_at >= :since AND t.platform = COALESCE(CAST(:platform AS TEXT), t.platform)
+ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
+
+-- name: count_sessions
+SELECT COUNT(*), CAST(COALESCE(SUM(ended), 0) AS BIGINT) FROM session_state
+
+-- name: find_meta
+SELECT value FROM meta WHERE name = :name
+
+-- name: set_meta
+INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+
+-- name: find_external
+SELECT number FROM platform_messages WHERE session_pk = :session_pk AND external_id = :external_id
+
+-- name: add_external
+INSERT INTO platform_messages (session_pk, external_id, number) VALUES (:session_pk, :external_id, :number)
+ON CONFLICT (session_pk, external_id) DO UPDATE SET number = excluded.number
+
+-- name: find_address_session
+SELECT s.session_id FROM addresses a {then} sessions s ON s.pk = a.session_pk WHERE a.key = :key

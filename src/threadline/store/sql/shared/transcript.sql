@@ -1,0 +1,98 @@
+-- name: lock_append_targets
+-- The sessions that a batch appends to, locked in one order, so that two batches never wait for each other in a ring.
+SELECT s.session_id, s.pk, t.last_seq, t.indexed_seq, t.owner
+FROM sessions s {then} session_state t ON t.session_pk = s.pk
+WHERE s.session_id = :session_id
+
+-- name: find_appends
+-- Which of these keys were used before.
+SELECT session_pk, key, first_seq, count, digest FROM appends WHERE session_pk = :session_pk AND key = :key
+
+-- name: add_messages
+INSERT INTO messages (number, role, at, author, body) VALUES (:number, :role, :at, :author, :body)
+
+-- name: add_appends
+INSERT INTO appends (session_pk, key, first_seq, count, digest) VALUES (:session_pk, :key, :first_seq, :count, :digest)
+
+-- name: advance_states
+UPDATE session_state SET last_seq = :last_seq, message_count = message_count + :added, had_activity = had_activity | :active,
+  updated_at = :at, active_at = CASE WHEN :active = 1 THEN :at ELSE active_at END
+WHERE session_pk = :session_pk
+
+-- name: mark_unindexed
+INSERT INTO unindexed (session_pk) VALUES (:session_pk) ON CONFLICT (session_pk) DO NOTHING
+
+-- name: add_externals
+INSERT INTO platform_messages (session_pk, external_id, number) VALUES (:session_pk, :external_id, :number)
+ON CONFLICT (session_pk, external_id) DO UPDATE SET number = excluded.number
+
+-- name: load_bodies
+-- Walks the view from its end; the planner is held to this order, so the cost is that of the rows returned.
+SELECT m.body
+FROM sessions s
+{then} spans v ON v.session_pk = s.pk AND v.version = s.view_version AND v.folded = 0
+{then} messages m ON m.number BETWEEN v.lo AND v.hi
+WHERE s.session_id = :session_id
+ORDER BY v.place DESC, m.number DESC
+LIMIT :limit
+
+-- name: load_view
+-- The newest messages of a view before a place in it, newest first.
+SELECT v.place, m.number, m.role, m.at, m.author, m.redacted_at, m.body
+FROM spans v {then} messages m ON m.number BETWEEN v.lo AND v.hi
+WHERE v.session_pk = :session_pk AND v.version = :version AND v.folded = 0
+  AND (v.place, m.number) < (:before_place, :before_number)
+ORDER BY v.place DESC, m.number DESC
+LIMIT :limit
+
+-- name: load_roles
+-- Like load_view, without bodies: to find where an exchange starts.
+SELECT v.place, m.number, m.role
+FROM spans v {then} messages m ON m.number BETWEEN v.lo AND v.hi
+WHERE v.session_pk = :session_pk AND v.version = :version AND v.folded = 0
+  AND (v.place, m.number) < (:before_place, :before_number)
+ORDER BY v.place DESC, m.number DESC
+LIMIT :limit
+
+-- name: load_spans
+SELECT folded, place, lo, hi FROM spans WHERE session_pk = :session_pk AND version = :version ORDER BY folded, place
+
+-- name: add_spans
+INSERT INTO spans (session_pk, version, folded, place, lo, hi) VALUES (:session_pk, :version, :folded, :place, :lo, :hi)
+
+-- name: span_versions
+SELECT DISTINCT version FROM spans WHERE session_pk = :session_pk
+
+-- name: drop_view
+DELETE FROM spans WHERE session_pk = :session_pk AND version = :version
+
+-- name: use_view
+UPDATE sessions SET view_version = :version, redo = :redo, redo_seq = :redo_seq WHERE pk = :session_pk
+
+-- name: count_view
+UPDATE session_state SET message_count = :message_count, updated_at = :at WHERE session_pk = :session_pk
+
+-- name: find_message
+SELECT m.number, m.role, m.at, m.author, m.redacted_at, m.body FROM messages m WHERE m.number = :number
+
+-- name: load_log
+SELECT m.number, m.role, m.at, m.author, m.redacted_at, m.body FROM messages m
+WHERE m.number BETWEEN :lo AND :hi ORDER BY m.number LIMIT :limit
+
+-- name: redact_message
+UPDATE messages SET body = :body, redacted_at = :at WHERE number = :number AND redacted_at IS NULL
+
+-- name: forget_digests
+UPDATE appends SET digest = NULL
+WHERE session_pk = :session_pk AND first_seq <= :seq AND first_seq + count > :seq
+
+-- name: numbers_by_author
+SELECT number FROM messages WHERE author = :author AND redacted_at IS NULL ORDER BY number LIMIT :limit
+
+-- name: log_name
+-- A log outlives its session while a fork shows some of it.
+SELECT session_id FROM sessions WHERE pk = :log UNION ALL SELECT session_id FROM deleted_logs WHERE log = :log
+
+-- name: find_log
+SELECT pk FROM sessions WHERE session_id = :session_id
+UNION ALL SELECT log FROM deleted_logs WHERE session_id = :session_id

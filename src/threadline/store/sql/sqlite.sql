@@ -1,0 +1,61 @@
+-- One writer at a time: there is nothing to lock.
+-- fragment: lock_address
+-- fragment: lock_state
+-- fragment: lock_row
+
+-- SQLite takes CROSS JOIN as an order: the planner keeps the loops as they are written, whatever its statistics say.
+-- fragment: then
+CROSS JOIN
+
+-- name: search_ranked
+SELECT c.number, c.score, m.role, m.at, m.author, m.body, m.at >= :since AND m.at < :until AND {is_found}
+FROM (SELECT d.number, d.doc, words.rank AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
+      WHERE words MATCH :match ORDER BY words.rank LIMIT :window OFFSET :offset) c
+CROSS JOIN messages m ON m.number = c.number
+ORDER BY c.score, c.doc DESC
+
+-- name: search_newest
+SELECT c.number, c.score, m.role, m.at, m.author, m.body, m.at >= :since AND m.at < :until AND {is_found}
+FROM (SELECT d.number, d.doc, 0.0 AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
+      WHERE words MATCH :match ORDER BY words.rowid DESC LIMIT :window OFFSET :offset) c
+CROSS JOIN messages m ON m.number = c.number
+ORDER BY c.score, c.doc DESC
+
+-- name: search_ranked_for
+SELECT c.number, c.score, m.role, m.at, m.author, m.body, m.at >= :since AND m.at < :until AND {is_found_by_viewer}
+FROM (SELECT d.number, d.doc, words.rank AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
+      WHERE words MATCH :match ORDER BY words.rank LIMIT :window OFFSET :offset) c
+CROSS JOIN messages m ON m.number = c.number
+ORDER BY c.score, c.doc DESC
+
+-- name: search_newest_for
+SELECT c.number, c.score, m.role, m.at, m.author, m.body, m.at >= :since AND m.at < :until AND {is_found_by_viewer}
+FROM (SELECT d.number, d.doc, 0.0 AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
+      WHERE words MATCH :match ORDER BY words.rowid DESC LIMIT :window OFFSET :offset) c
+CROSS JOIN messages m ON m.number = c.number
+ORDER BY c.score, c.doc DESC
+
+-- name: add_document
+INSERT INTO documents (number) VALUES (:number) RETURNING doc
+
+-- name: add_words
+INSERT INTO words (rowid, body, scope) VALUES (:doc, :body, :scope)
+
+-- name: drop_words
+DELETE FROM words WHERE rowid = (SELECT doc FROM documents WHERE number = :number)
+
+-- name: drop_documents
+DELETE FROM documents WHERE number = :number
+
+-- name: stray_documents
+-- Documents whose message is gone or redacted.
+SELECT d.number FROM documents d LEFT JOIN messages m ON m.number = d.number
+WHERE m.number IS NULL OR m.redacted_at IS NOT NULL LIMIT :limit
+
+-- name: indexed_part
+-- A stretch of messages with what the index says of each: how many tokens it holds, or NULL.
+SELECT m.number, m.redacted_at, m.body, m.number & 16777215 <= t.indexed_seq, d.doc,
+  (SELECT sz FROM words_docsize WHERE id = d.doc)
+FROM messages m LEFT JOIN documents d ON d.number = m.number LEFT JOIN session_state t ON t.session_pk = m.number >> 24
+WHERE m.number > :after ORDER BY m.number LIMIT :limit
+

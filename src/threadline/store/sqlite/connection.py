@@ -1,0 +1,88 @@
+"""Connections, and what SQLite's own errors mean for our callers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from threadline.errors import (
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+
+APPLICATION_ID = 0x54_4C_44_42
+BUSY_MILLISECONDS = 10_000
+_WRITER_CACHE_KIB = 32 * 1024
+_READER_CACHE_KIB = 8 * 1024
+# Checkpoints cost two syncs and wait for the disk: fewer of them, over a journal that stays small next to any real store.
+_CHECKPOINT_PAGES = 4_000
+
+
+def connect_writer(path: Path, vfs: str | None = None) -> apsw.Connection:
+    """A connection that may write. A commit on it survives a power cut."""
+    with translated(path):
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        connection = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=256)
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
+        _require(connection, "journal_mode", "wal")
+        _require(connection, "synchronous", 2, ask="FULL")
+        _require(connection, "secure_delete", 1)
+        _require(connection, "foreign_keys", 1)
+        _require(connection, "cache_size", -_WRITER_CACHE_KIB)
+        _require(connection, "wal_autocheckpoint", _CHECKPOINT_PAGES)
+        _require(connection, "journal_size_limit", 64 * 1024 * 1024)
+        return connection
+
+
+def connect_reader(path: Path, vfs: str | None = None) -> apsw.Connection:
+    """A connection that only reads and never waits for the writer."""
+    with translated(path):
+        flags = apsw.SQLITE_OPEN_READWRITE
+        connection = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=128)
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
+        _require(connection, "query_only", 1)
+        _require(connection, "cache_size", -_READER_CACHE_KIB)
+        return connection
+
+
+def _require(connection: apsw.Connection, pragma: str, value: int | str, ask: str | None = None) -> None:
+    """Sets a pragma and reads it back: SQLite passes over in silence what it can't do."""
+    connection.execute(f"PRAGMA {pragma} = {ask or value}").fetchall()
+    rows = connection.execute(f"PRAGMA {pragma}").fetchall()
+    if rows[0][0] != value:
+        raise StoreUnavailable(
+            f"this place can't give what a durable store needs ({pragma} = {value}, got {rows[0][0]}); "
+            "use a local disk, not a network share"
+        )
+
+
+@contextmanager
+def translated(path: Path | str) -> Iterator[None]:
+    """SQLite's errors as ours, with what to do about them."""
+    try:
+        yield
+    except apsw.Error as cause:
+        raise translate(cause, path) from cause
+
+
+def translate(cause: apsw.Error, path: Path | str) -> StoreError:
+    """What a SQLite error means for the caller."""
+    if isinstance(cause, apsw.FullError):
+        return StoreFull(f"no room left for {path}; make room and try again: what was acknowledged is kept")
+    if isinstance(cause, (apsw.NotADBError, apsw.CorruptError)):
+        return StoreDamaged(
+            f"{path} is damaged or no Threadline database ({cause}); restore a backup or choose another file"
+        )
+    if isinstance(cause, (apsw.ReadOnlyError, apsw.PermissionsError)):
+        return StoreReadOnly(f"{path} can't be written; check who owns the file and its folder")
+    if isinstance(cause, apsw.CantOpenError):
+        return StoreUnavailable(f"{path} can't be opened ({cause}); check that its folder exists and is yours")
+    if isinstance(cause, (apsw.BusyError, apsw.LockedError)):
+        return StoreUnavailable(f"{path} is held by another program for too long; try again")
+    return StoreUnavailable(f"{path}: {cause}; what was acknowledged is kept, try again")

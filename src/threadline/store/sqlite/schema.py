@@ -1,0 +1,73 @@
+"""Making and migrating the schema of an SQLite file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+
+from threadline.errors import StoreDamaged
+from threadline.store.migrations import (
+    READABLE_BY,
+    Migration,
+    SchemaState,
+    migrations,
+    pending,
+    require_current,
+    state_from,
+)
+from threadline.store.sqlite.connection import APPLICATION_ID
+
+_META = "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
+
+
+def ensure_schema(connection: apsw.Connection, path: Path, *, migrate: bool) -> None:
+    """A new file gets the schema; an old one is migrated, or refused where `migrate` is false."""
+    steps = migrations("sqlite")
+    state = read_state(connection)
+    if state is None:
+        _require_empty(connection, path)
+    elif not pending(steps, state):
+        return
+    elif not migrate:
+        require_current(steps, state)
+    migrate_schema(connection, steps)
+
+
+def read_state(connection: apsw.Connection) -> SchemaState | None:
+    """Which schema the file has; `None` for a file that holds nothing of ours."""
+    application = connection.execute("PRAGMA application_id").fetchall()[0][0]
+    if application != APPLICATION_ID:
+        return None
+    rows = connection.execute("SELECT name, value FROM meta").fetchall()
+    return state_from({str(name): str(value) for name, value in rows})
+
+
+def migrate_schema(connection: apsw.Connection, steps: tuple[Migration, ...]) -> tuple[int, int]:
+    """Takes the missing steps, all or none; whoever comes second finds nothing left to do. The version before and after."""
+    connection.execute("BEGIN EXCLUSIVE")
+    try:
+        state = read_state(connection)
+        if state is None:
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()
+            connection.execute(_META).fetchall()
+            state = SchemaState(0, 0)
+        missing = pending(steps, state)
+        for step in missing:
+            connection.execute(step.script).fetchall()
+        if missing:
+            newest = missing[-1].version
+            stamp = [("schema_version", str(newest)), ("readable_by", str(READABLE_BY))]
+            connection.executemany("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", stamp).fetchall()
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return state.version, missing[-1].version if missing else state.version
+
+
+def _require_empty(connection: apsw.Connection, path: Path) -> None:
+    tables = connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()[0][0]
+    if tables:
+        raise StoreDamaged(f"{path} is another program's database; choose another file: nothing was changed")

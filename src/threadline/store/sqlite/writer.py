@@ -1,0 +1,174 @@
+"""The one writer of a file within a process: a batch of jobs, one commit.
+
+A batch runs bare: no savepoints, because almost every batch succeeds. If any job fails, the transaction is rolled back and the
+batch is replayed with a savepoint around each job, so that only the failing one's caller hears of it. Where SQLite itself
+gave the whole transaction up (a full disk, an I/O error), each job gets a transaction of its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+
+from threadline.errors import StoreUnavailable, ThreadlineError
+from threadline.store.database import BatchStep
+from threadline.store.lane import Job
+from threadline.store.sqlite.connection import translate, translated
+from threadline.store.sqlite.transaction import SqliteTx
+
+
+class BetweenBatches(msgspec.Struct, frozen=True):
+    """Work on the writer's connection while no transaction is open: a vacuum, a migration."""
+
+    work: Callable[[apsw.Connection], Any]
+
+
+class Writer:
+    """Runs batches on its own connection; the lane sees to it that one runs at a time in this process."""
+
+    def __init__(self, connection: apsw.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._tx = SqliteTx(connection)
+        # SQLite's own waiting starves processes for seconds; a kernel lock beside the file makes them take turns.
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._turnstile = os.open(path.with_name(path.name + ".lock"), flags, 0o600)
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Settles every job: with its result once that is durable, or with the error that kept it from being stored."""
+        with self._turn():
+            for between, group in groupby(jobs, key=lambda job: isinstance(job.step, BetweenBatches)):
+                if between:
+                    self._run_between(list(group))
+                else:
+                    self._run_batch(list(group))
+
+    def close(self) -> None:
+        """Releases the connection and the turn."""
+        self._connection.close()
+        os.close(self._turnstile)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        fcntl.flock(self._turnstile, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+
+    def _run_batch(self, jobs: Sequence[Job]) -> None:
+        try:
+            results = self._commit(lambda: self._apply(jobs))
+        except Exception as cause:  # noqa: BLE001 - whose fault it was shows in the replay, and that caller hears it
+            if len(jobs) == 1 or not self._replay(jobs):
+                self._run_apart(jobs, cause)
+            return
+        except BaseException:
+            _fail(jobs, StoreUnavailable("interrupted; it is not known whether this was stored"))
+            raise
+        for job, result in zip(jobs, results, strict=True):
+            _settle(job, result)
+
+    def _apply(self, jobs: Sequence[Job]) -> list[Any]:
+        """The outcome of each job, in order; neighbours of one batch operation are carried out together."""
+        results: list[Any] = []
+        for operation, group in groupby(jobs, key=_batch_operation):
+            if operation is None:
+                results.extend(self._apply_one(job) for job in group)
+            else:
+                results.extend(operation(self._tx, [job.step.request for job in group]))
+        return results
+
+    def _apply_one(self, job: Job) -> Any:
+        step = job.step
+        if isinstance(step, BatchStep):
+            return step.operation(self._tx, [step.request])[0]
+        return step.operation(self._tx, *step.arguments, **step.options)
+
+    def _commit(self, work: Callable[[], Any]) -> Any:
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            result = work()
+            connection.execute("COMMIT")
+        except BaseException:
+            # Already gone where SQLite rolled back by itself.
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return result
+
+    def _replay(self, jobs: Sequence[Job]) -> bool:
+        """The batch again, each job fenced off by a savepoint. False where the whole transaction was lost again."""
+        outcomes: list[Any] = []
+        try:
+            self._commit(lambda: outcomes.extend(self._guarded(job) for job in jobs))
+        except apsw.Error:
+            return False
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            _settle(job, outcome)
+        return True
+
+    def _guarded(self, job: Job) -> Any:
+        connection = self._connection
+        connection.execute("SAVEPOINT job")
+        try:
+            result = self._apply_one(job)
+        except Exception as cause:
+            if not connection.in_transaction:
+                raise
+            connection.execute("ROLLBACK TO job")
+            result = self._translated(cause)
+        connection.execute("RELEASE job")
+        return result
+
+    def _run_apart(self, jobs: Sequence[Job], cause: Exception) -> None:
+        """One transaction a job: what can still be written is, and each of the others gets its own reason."""
+        if len(jobs) == 1:
+            jobs[0].error = self._translated(cause)
+            return
+        for job in jobs:
+            try:
+                _settle(job, self._commit(partial(self._apply_one, job)))
+            except Exception as reason:  # noqa: BLE001 - handed to the caller whose job it was
+                job.error = self._translated(reason)
+
+    def _run_between(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            try:
+                with translated(self._path):
+                    job.result = job.step.work(self._connection)
+            except Exception as cause:  # noqa: BLE001 - handed to the caller whose job it was
+                job.error = cause
+
+    def _translated(self, cause: Exception) -> Exception:
+        if isinstance(cause, apsw.Error):
+            error = translate(cause, self._path)
+            error.__cause__ = cause
+            return error
+        return cause
+
+
+def _batch_operation(job: Job) -> Any:
+    return job.step.operation if type(job.step) is BatchStep else None
+
+
+def _settle(job: Job, outcome: Any) -> None:
+    if isinstance(outcome, Exception):
+        job.error = outcome
+    else:
+        job.result = outcome
+
+
+def _fail(jobs: Sequence[Job], error: ThreadlineError) -> None:
+    for job in jobs:
+        job.error = error
