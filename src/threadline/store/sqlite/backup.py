@@ -1,49 +1,102 @@
-"""A consistent copy of a file while others write to it."""
+"""Copies of a store as an SQLite file, consistent while others write, verified before they get their name."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import apsw
 
-from threadline.errors import InvalidRequest, StoreUnavailable
-from threadline.store.database import Progress
+from threadline.errors import InvalidRequest, StoreDamaged, StoreUnavailable
+from threadline.store.database import Progress, Row
+from threadline.store.migrations import migrations
 from threadline.store.sqlite.connection import translated
+from threadline.store.sqlite.schema import migrate_schema
+
+ReadTable: TypeAlias = Callable[[str, Sequence[str]], Iterable[Row]]
 
 _PAGES_A_STEP = 2_000
 _RESTARTS = 3
+# Made anew in the copy: the index is a function of the messages.
+_DERIVED = ("documents", "unindexed", "words")
 
 
 def copy_database(source: apsw.Connection, target: Path, progress: Progress) -> None:
     """Copies page by page. A write by someone else starts the copy over; after a few such restarts it is done in one go."""
+    with _partial(target) as copy, copy.backup("main", source, "main") as backup:
+        restarts, remaining = 0, None
+        while not backup.done:
+            backup.step(_PAGES_A_STEP if restarts < _RESTARTS else -1)
+            if remaining is not None and backup.remaining > remaining:
+                restarts += 1
+            remaining = backup.remaining
+            progress(backup.page_count - backup.remaining, backup.page_count)
+
+
+def build_copy(target: Path, read: ReadTable, count: Callable[[str], int], progress: Progress) -> None:
+    """Makes an SQLite store of rows that come from elsewhere; every row must arrive."""
+    with _partial(target) as copy:
+        migrate_schema(copy, migrations("sqlite"))
+        tables = {name: _columns(copy, name) for name in _tables(copy)}
+        total, done = sum(count(name) for name in tables), 0
+        copy.execute("BEGIN")
+        for name, columns in tables.items():
+            places = ", ".join("?" for _ in columns)
+            text = f"INSERT OR REPLACE INTO {name} ({', '.join(columns)}) VALUES ({places})"
+            copy.executemany(text, read(name, columns)).fetchall()
+            done += _count(copy, name)
+            progress(done, total)
+        copy.execute("UPDATE session_state SET indexed_seq = 0").fetchall()
+        copy.execute("INSERT INTO unindexed SELECT session_pk FROM session_state WHERE last_seq > 0").fetchall()
+        copy.execute("COMMIT")
+        if done != total:
+            raise StoreDamaged(f"the copy has {done} rows of {total}; it was thrown away, try again")
+
+
+@contextmanager
+def _partial(target: Path) -> Iterator[apsw.Connection]:
+    """A connection to a new file that gets its real name only once it is complete, verified and on disk."""
     partial = target.with_name(target.name + ".part")
     if target.exists():
         raise InvalidRequest(f"{target} exists; choose a new file for the copy")
     try:
+        partial.unlink(missing_ok=True)
         partial.touch(mode=0o600)
     except OSError as cause:
         raise StoreUnavailable(f"{partial} can't be made: {cause.strerror}; choose another place") from cause
     try:
         with translated(partial):
-            _copy(source, partial, progress)
+            copy = apsw.Connection(str(partial))
+            try:
+                yield copy
+                _verify(copy, target)
+            finally:
+                copy.close()
         partial.rename(target)
     finally:
         partial.unlink(missing_ok=True)
 
 
-def _copy(source: apsw.Connection, partial: Path, progress: Progress) -> None:
-    copy = apsw.Connection(str(partial))
-    try:
-        with copy.backup("main", source, "main") as backup:
-            restarts, remaining = 0, None
-            while not backup.done:
-                backup.step(_PAGES_A_STEP if restarts < _RESTARTS else -1)
-                if remaining is not None and backup.remaining > remaining:
-                    restarts += 1
-                remaining = backup.remaining
-                progress(backup.page_count - backup.remaining, backup.page_count)
-        # The copy stands alone: no journal beside it.
-        copy.execute("PRAGMA journal_mode = DELETE").fetchall()
-        copy.execute("PRAGMA synchronous = FULL").fetchall()
-    finally:
-        copy.close()
+def _verify(copy: apsw.Connection, target: Path) -> None:
+    # The copy stands alone: no journal beside it, and what it holds is on disk.
+    copy.execute("PRAGMA synchronous = FULL").fetchall()
+    copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+    found = [str(row[0]) for row in copy.execute("PRAGMA integrity_check(3)").fetchall()]
+    if found != ["ok"]:
+        raise StoreDamaged(f"the copy for {target} is not sound ({'; '.join(found)}); it was thrown away")
+
+
+def _tables(connection: apsw.Connection) -> list[str]:
+    rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY rootpage").fetchall()
+    names = [str(name) for (name,) in rows]
+    return [name for name in names if not name.startswith(("sqlite_", *_DERIVED))]
+
+
+def _columns(connection: apsw.Connection, table: str) -> list[str]:
+    return [str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})").fetchall()]
+
+
+def _count(connection: apsw.Connection, table: str) -> int:
+    return int(str(connection.execute(f"SELECT COUNT(*) FROM {table}").fetchall()[0][0]))

@@ -1,0 +1,88 @@
+"""Connections, and what PostgreSQL's own errors mean for our callers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import errors
+from psycopg.types.numeric import Int8Dumper
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from threadline.errors import StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+
+SCHEMA = "threadline"
+CONNECT_SECONDS = 5
+_OPTIONS = f"-c search_path={SCHEMA} -c synchronous_commit=on -c idle_in_transaction_session_timeout=60000"
+
+# Run again: another transaction was in the way, and this one left no trace.
+RETRYABLE = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
+
+
+def connect(url: str) -> psycopg.Connection[Any]:
+    """One connection outside of any pool, in autocommit mode."""
+    with translated():
+        connection = psycopg.connect(
+            url, autocommit=True, connect_timeout=CONNECT_SECONDS, options=_OPTIONS, cursor_factory=psycopg.RawCursor
+        )
+        _configure(connection)
+        return connection
+
+
+def make_pool(url: str, size: int, *, read_only: bool) -> ConnectionPool[psycopg.Connection[Any]]:
+    """A pool of connections. Those that only read see one snapshot for the length of a transaction."""
+
+    def configure(connection: psycopg.Connection[Any]) -> None:
+        _configure(connection)
+        connection.autocommit = True
+        if read_only:
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            connection.read_only = True
+        else:
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+
+    options = {"connect_timeout": CONNECT_SECONDS, "options": _OPTIONS, "cursor_factory": psycopg.RawCursor}
+    return ConnectionPool(
+        url, min_size=1, max_size=size, kwargs=options, configure=configure, timeout=CONNECT_SECONDS, open=True
+    )
+
+
+def _configure(connection: psycopg.Connection[Any]) -> None:
+    # Whole numbers are always 64 bits, so that one prepared statement serves small and large ones.
+    connection.adapters.register_dumper(int, Int8Dumper)
+    connection.prepare_threshold = 2
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """PostgreSQL's errors as ours, with what to do about them."""
+    try:
+        yield
+    except (psycopg.Error, PoolTimeout) as cause:
+        raise translate(cause) from cause
+
+
+def translate(cause: Exception) -> StoreError:
+    """What a PostgreSQL error means for the caller."""
+    if isinstance(cause, (errors.DiskFull, errors.OutOfMemory)):
+        return StoreFull("the PostgreSQL server has no room left; make room and try again")
+    if isinstance(cause, (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege)):
+        return StoreReadOnly(f"PostgreSQL refuses the write ({_first_line(cause)}); check the role's rights")
+    if isinstance(cause, (errors.UndefinedTable, errors.UndefinedColumn, errors.DataCorrupted)):
+        return StoreDamaged(f"the database is not as Threadline left it ({_first_line(cause)}); restore a backup")
+    return StoreUnavailable(
+        f"PostgreSQL does not answer ({_first_line(cause)}); what was acknowledged is kept, try again"
+    )
+
+
+def lost(cause: Exception) -> bool:
+    """Whether the connection, not the statement, failed."""
+    return isinstance(cause, (psycopg.OperationalError, psycopg.InterfaceError)) and not isinstance(
+        cause, (errors.DiskFull, errors.OutOfMemory, *RETRYABLE)
+    )
+
+
+def _first_line(cause: Exception) -> str:
+    return (str(cause).strip().splitlines() or [type(cause).__name__])[0][:200]

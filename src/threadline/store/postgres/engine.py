@@ -1,0 +1,175 @@
+"""The PostgreSQL database: a pool for writing, a pool for reading, and one lane in which appends travel together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import psycopg
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from threadline.errors import StoreClosed, StoreForked, StoreUnavailable, ThreadlineError
+from threadline.store.database import BatchStep, EngineFacts, EngineStep, Progress, ReadStep, Step
+from threadline.store.lane import Job, Lane
+from threadline.store.migrations import latest_version, migrations
+from threadline.store.postgres.backup import copy_database
+from threadline.store.postgres.connection import RETRYABLE, connect, lost, make_pool, translate, translated
+from threadline.store.postgres.schema import ensure_schema, migrate_schema, read_state
+from threadline.store.postgres.transaction import PostgresTx
+
+T = TypeVar("T")
+
+_UNKNOWN_OUTCOME = (
+    "the connection was lost during the commit: it is not known whether this was stored; "
+    "repeat it with the same idempotency key"
+)
+
+_CONNECTIONS = 8
+_ATTEMPTS = 12
+_SCRUBBED = ("messages", "documents", "appends", "sessions", "session_state", "addresses", "usage", "spans")
+
+
+class PostgresDatabase:
+    """A database that any number of machines may share. See `Database` for what it promises."""
+
+    def __init__(self, url: str, *, location: str, migrate: bool = True) -> None:
+        """Connects, and brings the schema up to date."""
+        self.location = location
+        self._url = url
+        self._pid = os.getpid()
+        self._closed = False
+        with connect(url) as connection, translated():
+            ensure_schema(connection, migrate=migrate)
+        self._writers = make_pool(url, _CONNECTIONS, read_only=False)
+        self._readers = make_pool(url, _CONNECTIONS, read_only=True)
+        self._lane = Lane(self._run_batch, name="threadline-postgres-append")
+        self._executor = ThreadPoolExecutor(2 * _CONNECTIONS, thread_name_prefix="threadline-postgres")
+
+    def perform(self, step: Step) -> Any:
+        self._require_usable()
+        if isinstance(step, BatchStep):
+            return self._lane.perform(step)
+        if isinstance(step, EngineStep):
+            return step.call(self)
+        pool = self._readers if isinstance(step, ReadStep) else self._writers
+        return self._transact(pool, lambda tx: step.operation(tx, *step.arguments, **step.options))
+
+    def perform_async(self, step: Step) -> Awaitable[Any]:
+        self._require_usable()
+        if isinstance(step, BatchStep):
+            return self._lane.perform_async(step)
+        return asyncio.get_running_loop().run_in_executor(self._executor, self.perform, step)
+
+    def describe(self) -> EngineFacts:
+        with connect(self._url) as connection, translated():
+            state = read_state(connection)
+            row = connection.execute(
+                "SELECT current_setting('server_version'), pg_database_size(current_database())"
+            ).fetchone()
+        version, size = row or ("unknown", 0)
+        return EngineFacts(
+            engine="PostgreSQL",
+            engine_version=version,
+            location=self.location,
+            schema_version=state.version if state else latest_version(),
+            size_bytes=size,
+        )
+
+    def verify(self) -> list[str]:
+        with connect(self._url) as connection, translated():
+            rows = connection.execute(
+                "SELECT CAST(CAST(indexrelid AS regclass) AS text) FROM pg_index WHERE NOT indisvalid"
+            ).fetchall()
+        return [f"the index {name} is not valid; run REINDEX INDEX {name}" for (name,) in rows]
+
+    def backup(self, target: Path, progress: Progress) -> None:
+        with connect(self._url) as connection, translated():
+            copy_database(connection, target, progress)
+
+    def scrub(self) -> None:
+        with connect(self._url) as connection, translated():
+            for table in _SCRUBBED:
+                connection.execute(cast("Any", f"VACUUM (FULL) {table}"))
+
+    def migrate(self) -> tuple[int, int]:
+        with connect(self._url) as connection, translated():
+            return migrate_schema(connection, migrations("postgres"))
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if os.getpid() != self._pid:
+            # The parent's connections and threads are not ours to end.
+            return
+        self._executor.shutdown(wait=True)
+        self._lane.close()
+        self._writers.close()
+        self._readers.close()
+
+    def _transact(
+        self, pool: ConnectionPool[psycopg.Connection[Any]], work: Callable[[PostgresTx], T], *, pipelined: bool = False
+    ) -> T:
+        """Runs `work` in a transaction; again where another was in the way or a pooled connection turned out dead."""
+        for attempt in range(_ATTEMPTS):
+            committing = False
+            try:
+                with pool.connection() as connection, connection.transaction():
+                    result = work(PostgresTx(connection))
+                    committing = True
+            except (psycopg.Error, PoolTimeout) as cause:
+                if committing and lost(cause):
+                    raise StoreUnavailable(_UNKNOWN_OUTCOME) from cause
+                if attempt + 1 == _ATTEMPTS or not _worth_repeating(cause):
+                    raise translate(cause) from cause
+                time.sleep(0.002 * attempt)
+            else:
+                return result
+        raise StoreUnavailable
+
+    def _run_batch(self, jobs: Sequence[Job]) -> None:
+        for operation, group in groupby(jobs, key=lambda job: job.step.operation):
+            batch = list(group)
+            try:
+                self._settle(batch, self._run_together(operation, batch))
+            except Exception as cause:  # noqa: BLE001 - whose fault it was shows when they run apart
+                self._run_apart(operation, batch, cause)
+
+    def _run_together(self, operation: Callable[..., Sequence[Any]], jobs: Sequence[Job]) -> Sequence[Any]:
+        requests = [job.step.request for job in jobs]
+        return self._transact(self._writers, lambda tx: operation(tx, requests), pipelined=True)
+
+    def _run_apart(self, operation: Callable[..., Sequence[Any]], jobs: Sequence[Job], cause: Exception) -> None:
+        for job in jobs:
+            if len(jobs) == 1 or isinstance(cause, StoreUnavailable):
+                job.error = cause
+                continue
+            try:
+                self._settle([job], self._run_together(operation, [job]))
+            except Exception as reason:  # noqa: BLE001 - handed to the caller whose job it was
+                job.error = reason
+
+    @staticmethod
+    def _settle(jobs: Sequence[Job], outcomes: Sequence[Any]) -> None:
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            if isinstance(outcome, ThreadlineError):
+                job.error = outcome
+            else:
+                job.result = outcome
+
+    def _require_usable(self) -> None:
+        if os.getpid() != self._pid:
+            raise StoreForked
+        if self._closed:
+            raise StoreClosed
+
+
+def _worth_repeating(cause: Exception) -> bool:
+    """Another transaction was in the way, or a pooled connection turned out dead; the server itself may be well."""
+    return isinstance(cause, RETRYABLE) or (lost(cause) and not isinstance(cause, PoolTimeout))

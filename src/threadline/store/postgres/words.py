@@ -1,0 +1,60 @@
+"""Our tokens in PostgreSQL's terms: tsvector and tsquery literals, built here so that nothing splits them again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from threadline.store.tokens import MAX_QUERY_TERMS, Document, Query, Term
+
+# A tsvector keeps at most 255 positions of a lexeme, up to 16,383: parts of this many tokens stay well within both.
+PART_TOKENS = 4_000
+_MAX_POSITIONS = 255
+_OVERLAP = MAX_QUERY_TERMS
+# Filter tokens share the vector; no word starts like this.
+_SCOPE_MARK = "="
+_LEXEME = re.compile(r"'([^']*)'")
+
+
+def parts_of(document: Document) -> Iterator[str]:
+    """A tsvector literal for each part: all words of the message, with positions for those of the part itself.
+
+    So a phrase is found within a part (they overlap), and words are found together wherever in the message they stand.
+    """
+    everywhere = set(document.tokens)
+    scope = [f"'{_SCOPE_MARK}{token}'" for token in document.scope]
+    step = PART_TOKENS - _OVERLAP
+    for start in range(0, max(1, len(document.tokens) - _OVERLAP), step):
+        positions: dict[str, list[str]] = {}
+        for place, token in enumerate(document.tokens[start : start + PART_TOKENS], 1):
+            places = positions.setdefault(token, [])
+            if len(places) < _MAX_POSITIONS:
+                places.append(str(place))
+        here = [f"'{token}':{','.join(places)}" for token, places in positions.items()]
+        elsewhere = [f"'{token}'" for token in everywhere - positions.keys()]
+        yield " ".join([*here, *elsewhere, *scope])
+
+
+def match_expression(query: Query) -> str:
+    """A parsed query as a tsquery literal. Tokens hold nothing but letters and digits, so quoting them is enough."""
+    clauses = [_term(term) for term in query.wanted]
+    clauses += ["({})".format(" | ".join(f"'{_SCOPE_MARK}{token}'" for token in clause)) for clause in query.scope]
+    clauses += [f"!({_term(term)})" for term in query.unwanted]
+    return " & ".join(clauses)
+
+
+def words_of(vector: str) -> set[str]:
+    """The words of a tsvector's text form, without filter tokens."""
+    return {lexeme for lexeme in _LEXEME.findall(vector) if not lexeme.startswith(_SCOPE_MARK)}
+
+
+def agrees(vector: object, tokens: Sequence[str]) -> bool:
+    """Whether a stored vector has exactly these words."""
+    return isinstance(vector, str) and words_of(vector) == set(tokens)
+
+
+def _term(term: Term) -> str:
+    quoted = [f"'{token}'" for token in term.tokens]
+    if term.prefix:
+        quoted[-1] += ":*"
+    return "({})".format(" <-> ".join(quoted))
