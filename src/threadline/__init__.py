@@ -1,11 +1,11 @@
 """Threadline: the session layer and gateway for AI agents.
 
-    from threadline import SessionSource, SessionStore
+from threadline import SessionSource, SessionStore
 
-    with SessionStore.open("sqlite:///var/lib/me/threadline.db") as store:
-        entry = store.get_or_create_session(SessionSource(platform="telegram", chat_id="42", user_id="7"))
-        store.append_to_transcript(entry.session_id, {"role": "user", "content": "hi"}, idempotency_key="m:42:991")
-        store.load_transcript(entry.session_id, limit=50)
+with SessionStore.open("sqlite:///var/lib/me/threadline.db") as store:
+    entry = store.get_or_create_session(SessionSource(platform="telegram", chat_id="42", user_id="7"))
+    store.append_to_transcript(entry.session_id, {"role": "user", "content": "hi"}, idempotency_key="m:42:991")
+    store.load_transcript(entry.session_id, limit=50)
 """
 
 from threadline.errors import (

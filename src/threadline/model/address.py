@@ -67,9 +67,7 @@ class SessionAddress(msgspec.Struct, frozen=True):
         return hashlib.blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def address_of(
-    source: SessionSource, scope: SessionScope | None = None, agent: str = "main"
-) -> SessionAddress:
+def address_of(source: SessionSource, scope: SessionScope | None = None, agent: str = "main") -> SessionAddress:
     """The address of the conversation that a message from `source` belongs to. Empty ids count as unknown."""
     scope = scope or SessionScope()
     chat, thread, sender = source.chat_id or None, source.thread_id or None, source.sender

@@ -33,9 +33,7 @@ class HomeChannel(msgspec.Struct, frozen=True):
         if not isinstance(self.chat_id, str) or not self.chat_id:
             raise InvalidRequest(f"the home channel of {self.platform} needs the id of a chat")
         if not all(isinstance(text, str) for text in (self.name, self.account, self.thread_id or "")):
-            raise InvalidRequest(
-                f"name, account and thread of the home channel of {self.platform} must be text"
-            )
+            raise InvalidRequest(f"name, account and thread of the home channel of {self.platform} must be text")
 
 
 class SessionContext(msgspec.Struct, frozen=True):
@@ -118,7 +116,5 @@ def _home_order(channel: HomeChannel) -> tuple[bool, str, str, str, str, str]:
 
 def _require_slug(platform: str) -> str:
     if not is_platform_slug(platform):
-        raise InvalidRequest(
-            f"{platform!r} is no platform: use a slug of lower-case letters, digits, '-' and '_'"
-        )
+        raise InvalidRequest(f"{platform!r} is no platform: use a slug of lower-case letters, digits, '-' and '_'")
     return platform

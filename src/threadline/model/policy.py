@@ -48,9 +48,7 @@ class SessionResetPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not isinstance(self.mode, str) or self.mode not in RESET_MODES:
-            raise InvalidRequest(
-                f"{self.mode!r} is no reset mode: use one of {', '.join(sorted(RESET_MODES))}"
-            )
+            raise InvalidRequest(f"{self.mode!r} is no reset mode: use one of {', '.join(sorted(RESET_MODES))}")
         _require_whole("idle_minutes", self.idle_minutes, 1, _LONGEST_MINUTES)
         _require_whole("at_hour", self.at_hour, 0, 23)
         _require_whole("grace_minutes", self.grace_minutes, 0, _LONGEST_MINUTES)
@@ -75,9 +73,7 @@ class ResetPolicies(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for platform in self.by_platform:
             if not is_platform_slug(platform):
-                raise InvalidRequest(
-                    f"by_platform has {platform!r}: use a platform's name, such as 'telegram'"
-                )
+                raise InvalidRequest(f"by_platform has {platform!r}: use a platform's name, such as 'telegram'")
         for chat_type in self.by_type:
             if chat_type not in CHAT_TYPES:
                 raise InvalidRequest(f"by_type has {chat_type!r}: use one of {', '.join(sorted(CHAT_TYPES))}")
@@ -95,9 +91,7 @@ class ResetPolicies(msgspec.Struct, frozen=True, kw_only=True):
         return self.by_type.get(chat_type, self.default)
 
 
-def stale_reason(
-    policy: SessionResetPolicy, *, active_at: datetime, now: datetime, zone: str
-) -> ResetReason | None:
+def stale_reason(policy: SessionResetPolicy, *, active_at: datetime, now: datetime, zone: str) -> ResetReason | None:
     """Why a session that was last active at `active_at` is to start afresh at `now`; `None`: it goes on.
 
     `zone` is what `resolve_zone` gave. Idle is named where idle and daily both hold. Up to and with
@@ -197,9 +191,7 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as cause:
-        raise InvalidRequest(
-            f"{name!r} is no time zone: use an IANA name such as 'Europe/Berlin', or 'UTC'"
-        ) from cause
+        raise InvalidRequest(f"{name!r} is no time zone: use an IANA name such as 'Europe/Berlin', or 'UTC'") from cause
 
 
 @cache

@@ -15,9 +15,7 @@ from threadline.model.privacy import Redaction, is_private_id, quoted, redaction
 from threadline.model.source import MAIN_ACCOUNT, SessionSource
 
 
-def build_session_context_prompt(
-    context: SessionContext, *, redact_pii: bool = False, secret: bytes = b""
-) -> str:
+def build_session_context_prompt(context: SessionContext, *, redact_pii: bool = False, secret: bytes = b"") -> str:
     """What the agent is told of its conversation.
 
     With `redact_pii`, ids of platforms whose ids the model never needs are replaced by hashes keyed with

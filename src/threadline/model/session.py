@@ -121,8 +121,7 @@ def _refuse_secrets(value: object) -> None:
         for name, inner in value.items():
             if _is_secret(str(name), inner):
                 raise InvalidRequest(
-                    f"runtime[{name!r}] looks like a secret;"
-                    " keep it in the environment and refer to it by name"
+                    f"runtime[{name!r}] looks like a secret; keep it in the environment and refer to it by name"
                 )
             _refuse_secrets(inner)
     elif isinstance(value, (list, tuple)):

@@ -49,9 +49,7 @@ class SessionSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
                 f"{self.platform!r} is no platform: use a slug of lower-case letters, digits, '-' and '_'"
             )
         if not isinstance(self.chat_type, str) or self.chat_type not in CHAT_TYPES:
-            raise InvalidSource(
-                f"{self.chat_type!r} is no chat type: use one of {', '.join(sorted(CHAT_TYPES))}"
-            )
+            raise InvalidSource(f"{self.chat_type!r} is no chat type: use one of {', '.join(sorted(CHAT_TYPES))}")
         if not isinstance(self.account, str) or not self.account:
             raise InvalidSource("an account needs a name; leave it out for the main one")
 
@@ -89,9 +87,7 @@ class SessionSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return cls(**known)
 
 
-_OPTIONAL = tuple(
-    name for name in SessionSource.__struct_fields__ if name not in ("platform", "account", "chat_type")
-)
+_OPTIONAL = tuple(name for name in SessionSource.__struct_fields__ if name not in ("platform", "account", "chat_type"))
 
 
 def is_platform_slug(text: object) -> bool:

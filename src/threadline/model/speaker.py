@@ -89,9 +89,7 @@ def label_content(
     )
     if not isinstance(content, list):
         return _labelled(content or "", label)
-    blocks = [
-        _with_text(block, escape_brackets(text)) if (text := _text_of(block)) else block for block in content
-    ]
+    blocks = [_with_text(block, escape_brackets(text)) if (text := _text_of(block)) else block for block in content]
     first = _text_of(blocks[0]) if blocks else None
     if first is None:
         return [{"type": "text", "text": label}, *blocks]
@@ -159,9 +157,7 @@ def _bare_name(shown: str | None) -> str:
 def _poses(shown: str) -> bool:
     plain = unicodedata.normalize("NFKC", shown)
     return bool(
-        _LOOKS_TAGGED.search(plain)
-        or _LOOKS_HASHED.fullmatch(plain)
-        or _skeleton(shown) in _RESERVED_SKELETONS
+        _LOOKS_TAGGED.search(plain) or _LOOKS_HASHED.fullmatch(plain) or _skeleton(shown) in _RESERVED_SKELETONS
     )
 
 

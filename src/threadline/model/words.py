@@ -79,9 +79,7 @@ SPEAKER_NO_TAG: Final = "?"
 RESET_USER_IDLE: Final = (
     "It has been quiet here for a while, so this is a new conversation. /resume brings the earlier one back."
 )
-RESET_USER_DAILY: Final = (
-    "A new day has begun, so this is a new conversation. /resume brings the earlier one back."
-)
+RESET_USER_DAILY: Final = "A new day has begun, so this is a new conversation. /resume brings the earlier one back."
 RESET_AGENT_IDLE: Final = (
     "The earlier conversation in this place ended because it had been quiet for a while. You no longer "
     "see it; the person may not know that. If they refer to something that you can't see, say so, and "

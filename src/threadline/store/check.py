@@ -49,7 +49,9 @@ def check_views(tx: Tx, after: int) -> Stretch:
     faults: list[str] = []
     rows = tx.rows("sessions_after", after=after, limit=STEP)
     for pk, session_id, version, last_seq, message_count in rows:
-        spans = [Span(lo, hi) for folded, _, lo, hi in tx.rows("load_spans", session_pk=pk, version=version) if not folded]
+        spans = [
+            Span(lo, hi) for folded, _, lo, hi in tx.rows("load_spans", session_pk=pk, version=version) if not folded
+        ]
         faults += [f"session {session_id}: {fault}" for fault in _view_faults(tx, pk, spans, last_seq, message_count)]
     return Stretch(faults, len(rows), rows[-1][0] if len(rows) == STEP else None)
 
@@ -96,4 +98,3 @@ def _view_faults(tx: Tx, pk: int, spans: list[Span], last_seq: int, message_coun
     if own != message_count:
         faults.append(f"it says that it has {message_count} messages of its own, and shows {own}")
     return faults
-

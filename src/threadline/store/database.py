@@ -140,9 +140,7 @@ class EngineFacts(msgspec.Struct, frozen=True):
     journal_bytes: int = 0
 
 
-def write(
-    operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs
-) -> Plan[T]:
+def write(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> Plan[T]:
     """A step that writes, for use with `yield from`."""
     result: T = yield WriteStep(operation, args, options)
     return result

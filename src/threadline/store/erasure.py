@@ -10,7 +10,7 @@ from threadline.clock import Instant
 from threadline.model.message import tombstone
 from threadline.model.ownership import person_of
 from threadline.model.transcript import MessageRef
-from threadline.model.view import MAX_SEQ, Span, joined, log_of, message_number, seq_of
+from threadline.model.view import MAX_SEQ, Span, joined, log_of, message_number
 from threadline.store import sessions, transcript
 from threadline.store.database import Tx
 from threadline.store.rows import json_text, source_of
@@ -40,7 +40,7 @@ def redact_numbers(tx: Tx, numbers: Sequence[int], *, at: Instant) -> int:
         if row is None or row[4] is not None:
             continue
         done += tx.run("redact_message", body=tombstone(row[5]).body, at=at, number=number)
-        tx.run("forget_digests", session_pk=log_of(number), seq=seq_of(number))
+        tx.run("forget_digests", number=number)
     tx.unindex(numbers)
     return done
 
@@ -66,7 +66,7 @@ def collect_some(tx: Tx, limit: int = STEP) -> int:
     if row is None:
         return 0
     log: int = row[0]
-    gone = tx.run("drop_appends", session_pk=log, limit=limit) + tx.run("drop_externals", session_pk=log, limit=limit)
+    gone = tx.run("drop_externals", session_pk=log, limit=limit)
     lo, hi = message_number(log, 0), message_number(log, MAX_SEQ)
     kept = joined(Span(*span) for span in tx.rows("spans_over_log", lo=lo, hi=hi))
     numbers: list[int] = []
@@ -134,9 +134,7 @@ def forget_traces(tx: Tx, person: str, after: int, limit: int = STEP) -> int | N
     for pk, text in rows:
         origin = source_of(text)
         if person_of(origin) == person:
-            unnamed = msgspec.structs.replace(
-                origin, user_id=None, user_name=None, user_id_alt=None, user_handle=None
-            )
+            unnamed = msgspec.structs.replace(origin, user_id=None, user_name=None, user_id_alt=None, user_handle=None)
             tx.run("set_origin", origin=json_text(unnamed), session_pk=pk)
     if len(rows) == limit:
         return int(rows[-1][0])

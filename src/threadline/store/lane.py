@@ -2,7 +2,7 @@
 
 Leader and followers: a blocking caller who finds the lane free runs the batch on its own thread and so pays for no thread
 hop; one who finds it taken waits, and is woken either with its outcome or as the next leader. Callers on an event loop are
-served by a thread of the lane.
+served by a thread of the lane. A leader whom a signal strikes (Ctrl-C) leaves alone: what it led for others goes on.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ log = get_logger(__name__)
 MAX_OPERATIONS = 256
 MAX_BYTES = 4 * 1024 * 1024
 
+_PENDING: Any = object()
+
 
 class Job:
     """One step on its way through the lane, and its outcome."""
@@ -36,7 +38,7 @@ class Job:
     ) -> None:
         self.step = step
         self.size: int = step.size if type(step) is BatchStep else 0
-        self.result: Any = None
+        self.result: Any = _PENDING
         self.error: BaseException | None = None
         self.promoted = False
         self._loop = loop
@@ -47,6 +49,11 @@ class Job:
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that waits for this job; `None` for a blocking caller."""
         return self._loop
+
+    @property
+    def settled(self) -> bool:
+        """Whether its outcome is known."""
+        return self.error is not None or self.result is not _PENDING
 
     def prepare_to_wait(self) -> None:
         """Called under the lane's lock by a caller who is about to wait."""
@@ -59,8 +66,8 @@ class Job:
         self._woken.acquire()
 
     def wake(self) -> None:
-        """Lets a blocking caller go on."""
-        if self._woken is not None:
+        """Lets a blocking caller go on. Once more does no harm."""
+        if self._woken is not None and self._woken.locked():
             self._woken.release()
 
     def settle_future(self) -> None:
@@ -84,11 +91,16 @@ class Lane:
     """Serves jobs in the order of their arrival, in batches, one batch at a time."""
 
     def __init__(self, run_batch: Callable[[Sequence[Job]], None], name: str) -> None:
-        """`run_batch` settles every job that it is given (result or error) and raises only if the lane is lost."""
+        """`run_batch` settles every job that it is given (result or error) and raises only if the lane is lost.
+
+        Where a signal's exception (`KeyboardInterrupt`) strikes it, jobs that it left unsettled have changed nothing.
+        """
         self._run_batch = run_batch
         self._mutex = threading.Lock()
         self._queue: deque[Job] = deque()
+        self._running: list[Job] = []
         self._busy = False
+        self._leader: Job | None = None
         self._closed = False
         self._stopping = False
         self._lost: BaseException | None = None
@@ -100,18 +112,23 @@ class Lane:
     def perform(self, step: Any) -> Any:
         """Runs the step, blocking until it is durable."""
         job = Job(step)
-        with self._mutex:
-            self._admit(job)
-            leads = not self._busy
+        try:
+            with self._mutex:
+                self._require_open()
+                self._queue.append(job)
+                leads = not self._busy
+                if leads:
+                    self._busy, self._leader = True, job
+                else:
+                    job.prepare_to_wait()
+            if not leads:
+                job.wait()
+                leads = job.promoted
             if leads:
-                self._busy = True
-            else:
-                job.prepare_to_wait()
-        if not leads:
-            job.wait()
-            leads = job.promoted
-        if leads:
-            self._lead(job)
+                self._lead(job)
+        except BaseException:
+            self._leave(job)
+            raise
         return job.outcome()
 
     def perform_async(self, step: Any) -> asyncio.Future[Any]:
@@ -120,11 +137,12 @@ class Lane:
         future: asyncio.Future[Any] = loop.create_future()
         job = Job(step, loop, future)
         with self._mutex:
-            self._admit(job)
+            self._require_open()
             starts = not self._busy
             if starts:
-                self._busy = True
                 self._ensure_thread()
+                self._busy = True
+            self._queue.append(job)
         if starts:
             self._wake.release()
         return future
@@ -141,12 +159,11 @@ class Lane:
             self._wake.release()
             thread.join()
 
-    def _admit(self, job: Job) -> None:
+    def _require_open(self) -> None:
         if self._lost is not None:
             raise StoreUnavailable("the store's writer stopped; close the store and open it again") from self._lost
         if self._closed:
             raise StoreClosed
-        self._queue.append(job)
 
     def _lead(self, own: Job | None) -> None:
         """Runs batches until `own` is settled (or, with none, until nothing waits), then passes the lead on."""
@@ -154,9 +171,9 @@ class Lane:
             batch = self._take()
             try:
                 self._run_batch(batch)
-            except BaseException as cause:
-                self._give_up(batch, cause)
-                raise
+            except Exception as cause:  # noqa: BLE001 - everyone is told, the leader through its own job
+                self._give_up(cause)
+                return
             self._settle(batch, own)
             if self._released(own):
                 return
@@ -164,12 +181,17 @@ class Lane:
     def _take(self) -> list[Job]:
         with self._mutex:
             queue = self._queue
-            batch = [queue.popleft()]
-            size = batch[0].size
-            while queue and len(batch) < MAX_OPERATIONS and size + queue[0].size <= MAX_BYTES:
-                job = queue.popleft()
+            # Never out of both lists: a signal that strikes in between must not take others' jobs away.
+            batch: list[Job] = []
+            self._running = batch
+            size = 0
+            while queue and len(batch) < MAX_OPERATIONS:
+                job = queue[0]
                 size += job.size
+                if batch and size > MAX_BYTES:
+                    break
                 batch.append(job)
+                queue.popleft()
             return batch
 
     def _settle(self, batch: Sequence[Job], own: Job | None) -> None:
@@ -188,33 +210,55 @@ class Lane:
 
     def _released(self, own: Job | None) -> bool:
         with self._mutex:
-            if not self._queue:
-                self._busy = False
-                self._idle.notify_all()
-                return True
-            if own is None:
+            self._running = []
+            if own is None and self._queue:
                 return False
             for job in self._queue:
                 if job.loop is None:
-                    job.promoted = True
+                    self._leader, job.promoted = job, True
                     job.wake()
                     return True
-            self._ensure_thread()
-        self._wake.release()
+            self._pass_on()
         return True
 
-    def _give_up(self, batch: Sequence[Job], cause: BaseException) -> None:
+    def _pass_on(self) -> None:
+        """Frees the lane, or hands it to its own thread where something waits. Called under the lane's lock."""
+        self._leader = None
+        if self._queue:
+            self._ensure_thread()
+            self._wake.release()
+            return
+        self._busy = False
+        self._idle.notify_all()
+
+    def _leave(self, own: Job) -> None:
+        """A signal struck the caller: its own job is dropped if it can be, and what it led for others goes on."""
+        with self._mutex:
+            if own in self._queue:
+                self._queue.remove(own)
+            if self._leader is not own:
+                return
+            batch, self._running = self._running, []
+            undone = [job for job in batch if not job.settled and job is not own and job not in self._queue]
+            self._queue.extendleft(reversed(undone))
+            self._pass_on()
+        self._settle([job for job in batch if job.settled], own)
+
+    def _give_up(self, cause: BaseException) -> None:
         """The writer died: everyone who waits hears it, and so does everyone who comes later."""
         with self._mutex:
             self._lost = cause
-            waiting = [*batch, *self._queue]
+            waiting = [*self._running, *self._queue]
             self._queue.clear()
-            self._busy = False
+            self._running = []
+            self._busy, self._leader = False, None
             self._idle.notify_all()
         for job in waiting:
-            if job.result is None and job.error is None:
+            if not job.settled:
                 job.error = StoreUnavailable("the store's writer stopped; close the store and open it again")
+                job.error.__cause__ = cause
         self._settle(waiting, None)
+        log.error("store.writer_lost", lane=self._name, error=repr(cause))
 
     def _ensure_thread(self) -> None:
         if self._thread is None:
@@ -229,12 +273,11 @@ class Lane:
                 return
             try:
                 self._lead(None)
-            except BaseException as cause:  # noqa: BLE001 - everyone was told in _give_up; no caller is left to raise to
-                log.error("store.writer_lost", lane=self._name, error=repr(cause))
+            except BaseException as cause:  # noqa: BLE001 - no caller is left to raise to; everyone is told
+                self._give_up(cause)
                 return
 
 
 def _settle_futures(jobs: Sequence[Job]) -> None:
     for job in jobs:
         job.settle_future()
-

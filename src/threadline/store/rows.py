@@ -30,6 +30,7 @@ class StoredSession(msgspec.Struct, frozen=True):
     last_seq: int
     had_activity: bool
     is_current: bool
+    listed_at: int
 
     @property
     def ownership(self) -> Ownership:
@@ -79,7 +80,7 @@ def entry_of(row: Row) -> SessionEntry:
 
 def session_of(row: Row) -> StoredSession:
     """All of a row of the `entry` fragment."""
-    pk, address_pk, chat, version, redo, redo_seq, had_activity, current_pk = row[30:]
+    pk, address_pk, chat, version, redo, redo_seq, had_activity, current_pk, listed_at = row[30:]
     return StoredSession(
         entry=entry_of(row),
         pk=pk,
@@ -91,6 +92,7 @@ def session_of(row: Row) -> StoredSession:
         last_seq=row[21],
         had_activity=bool(had_activity),
         is_current=current_pk == pk,
+        listed_at=listed_at,
     )
 
 

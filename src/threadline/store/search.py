@@ -216,9 +216,7 @@ def _beside(place: _Place, number: int) -> tuple[int | None, int | None]:
     return neighbours(place.view, number, log=place.session.pk, last_seq=place.session.last_seq)
 
 
-def _log_names(
-    tx: Tx, places: dict[int, _Place | None], numbers: Sequence[int]
-) -> dict[int, str]:
+def _log_names(tx: Tx, places: dict[int, _Place | None], numbers: Sequence[int]) -> dict[int, str]:
     names = {place.session.pk: place.session.entry.session_id for place in places.values() if place}
     for log in {log_of(number) for number in numbers} - names.keys():
         names[log] = transcript.log_name(tx, log)

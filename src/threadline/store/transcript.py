@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -38,13 +39,14 @@ class AppendRequest(msgspec.Struct, frozen=True):
 class _Target:
     """A session that a batch appends to, and what it has added so far."""
 
-    __slots__ = ("active", "added", "at", "last_seq", "owner", "pk", "was_indexed")
+    __slots__ = ("active", "added", "at", "last_seq", "listed_at", "owner", "pk", "was_indexed")
 
-    def __init__(self, pk: int, last_seq: int, indexed_seq: int, owner: str | None) -> None:
+    def __init__(self, pk: int, last_seq: int, indexed_seq: int, owner: str | None, listed_at: int) -> None:
         self.pk = pk
         self.last_seq = last_seq
         self.was_indexed = indexed_seq == last_seq
         self.owner = owner
+        self.listed_at = listed_at
         self.added = 0
         self.active = 0
         self.at = Instant(0)
@@ -53,12 +55,16 @@ class _Target:
 class _Batch:
     """The rows that a batch of appends comes to."""
 
-    def __init__(self, targets: dict[str, _Target], used: dict[tuple[int, str], Row]) -> None:
-        self.targets = targets
-        self.used = used
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.targets: dict[str, _Target] = {}
+        self.used: dict[tuple[int, str], Row] = {}
         self.messages: list[Row] = []
-        self.keys: list[Row] = []
         self.externals: list[Row] = []
+        for row in rows:
+            if row[0] not in self.targets:
+                self.targets[row[0]] = _Target(*row[1:6])
+            if row[6] is not None:
+                self.used[row[1], row[6]] = row[7:]
 
     def add(self, request: AppendRequest) -> Appended | ThreadlineError:
         """Takes a request in, or tells why not; then it has left no trace."""
@@ -73,52 +79,44 @@ class _Batch:
         return self._take(target, request, count)
 
     def _take(self, target: _Target, request: AppendRequest, count: int) -> Appended:
-        first = target.last_seq + 1
         at, author = request.at, request.author if request.author != target.owner else None
-        number = message_number(target.pk, first)
+        first = number = message_number(target.pk, target.last_seq + 1)
+        mark: tuple[Any, ...] = (None, None, None)
+        if request.key is not None:
+            mark = (request.key, count, request.digest)
+            self.used[target.pk, request.key] = (first, count, request.digest)
         for message in request.messages:
-            self.messages.append((number, message.role, at, author if message.role == "user" else None, message.body))
+            role = message.role
+            self.messages.append((number, role, at, author if role == "user" else None, *mark, message.body))
+            mark = (None, None, None)
             number += 1
-            if message.role in ACTIVE_ROLES:
+            if role in ACTIVE_ROLES:
                 target.active = 1
         target.last_seq += count
         target.added += count
         target.at = at
-        if request.key is not None:
-            row = (target.pk, request.key, first, count, request.digest)
-            self.keys.append(row)
-            self.used[target.pk, request.key] = row
-        if request.external_id is not None and count:
-            self.externals.append((target.pk, request.external_id, message_number(target.pk, first)))
-        return Appended(request.session_id, first, count)
+        if request.external_id is not None:
+            self.externals.append((target.pk, request.external_id, first))
+        return Appended(request.session_id, seq_of(first), count)
 
     def write(self, tx: Tx) -> None:
         """Writes it all, in as few statements as the engine knows."""
+        if not self.messages:
+            return
         grown = [t for t in self.targets.values() if t.added]
-        if self.messages:
-            tx.run_many("add_messages", self.messages)
-        if self.keys:
-            tx.run_many("add_appends", self.keys)
+        tx.run_many("add_messages", self.messages)
+        tx.run_many("advance_states", [(t.last_seq, t.added, t.active, t.at, t.pk) for t in grown])
         if self.externals:
             tx.run_many("add_externals", self.externals)
-        if grown:
-            tx.run_many("advance_states", [(t.last_seq, t.added, t.active, t.at, t.pk) for t in grown])
+        if due := [(t.at, t.pk) for t in grown if sessions.is_due(t.listed_at, t.at)]:
+            tx.run_many("relist_states", due)
         if fresh := [(t.pk,) for t in grown if t.was_indexed]:
             tx.run_many("mark_unindexed", fresh)
 
 
 def append_batch(tx: Tx, requests: Sequence[AppendRequest]) -> list[Appended | ThreadlineError]:
     """Appends for many callers at once, in the order of their arrival; each hears only of its own."""
-    ids = dict.fromkeys(request.session_id for request in requests)
-    rows = tx.rows_many("lock_append_targets", [(session_id,) for session_id in ids])
-    targets = {row[0]: _Target(*row[1:]) for row in rows}
-    keyed = [
-        (targets[request.session_id].pk, request.key)
-        for request in requests
-        if request.key is not None and request.session_id in targets
-    ]
-    used = {(row[0], row[1]): row for row in tx.rows_many("find_appends", keyed)} if keyed else {}
-    batch = _Batch(targets, used)
+    batch = _Batch(tx.rows_many("lock_append_targets", [(request.key, request.session_id) for request in requests]))
     outcomes = [batch.add(request) for request in requests]
     batch.write(tx)
     return outcomes
@@ -152,15 +150,11 @@ def read(tx: Tx, session_id: str, limit: int | None) -> list[TranscriptMessage]:
 def read_log(tx: Tx, session_id: str, after: int, limit: int) -> list[TranscriptMessage]:
     """A stretch of all that was ever said in the session itself, undone and folded messages included."""
     pk = sessions.get_session(tx, session_id).pk
-    rows = tx.rows(
-        "load_log", lo=message_number(pk, after + 1), hi=message_number(pk, MAX_SEQ), limit=limit
-    )
+    rows = tx.rows("load_log", lo=message_number(pk, after + 1), hi=message_number(pk, MAX_SEQ), limit=limit)
     return named(tx, rows)
 
 
-def rewrite(
-    tx: Tx, session_id: str, messages: Sequence[EncodedMessage], *, at: Instant
-) -> SessionEntry:
+def rewrite(tx: Tx, session_id: str, messages: Sequence[EncodedMessage], *, at: Instant) -> SessionEntry:
     """Replaces what the model sees. What is the same at the start and at the end is kept, not copied; the rest is folded."""
     session = sessions.get_session(tx, session_id, lock=True)
     shown = views.rows_before(tx, session, views.FAR)
@@ -190,9 +184,7 @@ def retry(tx: Tx, session_id: str, *, at: Instant) -> SessionEntry:
     return sessions.get_entry(tx, session_id)
 
 
-def fork(
-    tx: Tx, session_id: str, how: sessions.Beginning, *, upto: MessageRef | None, key: str | None
-) -> SessionEntry:
+def fork(tx: Tx, session_id: str, how: sessions.Beginning, *, upto: MessageRef | None, key: str | None) -> SessionEntry:
     """A new session with the same history. With `key` it becomes that conversation's current session."""
     parent = sessions.get_session(tx, session_id, lock=True)
     address = sessions.find_address(tx, key or parent.entry.session_key)
@@ -251,12 +243,12 @@ def log_name(tx: Tx, log: int) -> str:
 
 
 def _again(request: AppendRequest, before: Row) -> Appended | ThreadlineError:
-    _, _, first_seq, count, digest = before
+    first, count, digest = before
     if digest is not None and bytes(digest) != request.digest:
         return IdempotencyConflict(
             f"the key {request.key!r} was used in this session for other content; use a new key for a new message"
         )
-    return Appended(request.session_id, first_seq, count, duplicate=True)
+    return Appended(request.session_id, seq_of(first), count, duplicate=True)
 
 
 def _found(row: Row | None) -> Row:

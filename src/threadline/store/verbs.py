@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -35,6 +36,7 @@ MAX_PATH_CHARS = 4_096
 # A search indexes at most this much before it answers; what is left over is told, not hidden.
 _INLINE_INDEXING = 4_096
 _PRUNE_STEP = 50
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,9 +140,7 @@ class Verbs:
         """Whether there ever were sessions other than `besides`, ended and pruned ones included."""
         return (yield from read(sessions.has_any, besides))
 
-    def take_reset_notice(
-        self, session_id: str, audience: sessions.Audience
-    ) -> Plan[sessions.ResetNotice | None]:
+    def take_reset_notice(self, session_id: str, audience: sessions.Audience) -> Plan[sessions.ResetNotice | None]:
         """The notice that the conversation started afresh, for `"user"` or `"agent"`: once each, also across restarts."""
         return (yield from write(sessions.take_reset_notice, session_id, audience))
 
@@ -207,7 +207,7 @@ class Verbs:
             author if author is None else _person(author),
             None if external_id is None else _clean_text("external_id", external_id, MAX_KEY_CHARS),
         )
-        size = sum(len(message.body) for message in encoded)
+        size = len(encoded[0].body) if len(encoded) == 1 else sum(len(message.body) for message in encoded)
         appended: Appended = yield BatchStep(transcript.append_batch, request, size)
         self._grown()
         return appended
@@ -493,12 +493,10 @@ def _clean_text(what: str, text: str, limit: int) -> str:
         raise InvalidRequest(f"{what} must be text, not {type(text).__name__}")
     if len(text) > limit:
         raise InvalidRequest(f"{what} has {len(text)} characters; {limit} is the most")
-    if any(c == "\x00" or "\ud800" <= c <= "\udfff" for c in text):
+    if _UNSTORABLE.search(text):
         raise InvalidRequest(f"{what} must not hold NUL or half of a surrogate pair")
     return text
 
 
 def _quiet(done: int, total: int) -> None:
     """Progress that nobody asked for."""
-
-

@@ -68,9 +68,7 @@ def redo(tx: Tx, session: StoredSession, *, at: Instant) -> None:
     *earlier, version = session.redo
     view = load(tx, session.pk, version)
     _use(tx, session, version, tuple(earlier), session.last_seq)
-    tx.run(
-        "count_view", message_count=own_count(view, session.pk, session.last_seq), at=at, session_pk=session.pk
-    )
+    tx.run("count_view", message_count=own_count(view, session.pk, session.last_seq), at=at, session_pk=session.pk)
     tx.run("drop_view", session_pk=session.pk, version=session.view_version)
 
 
@@ -113,9 +111,7 @@ def change(tx: Tx, session: StoredSession, view: View, *, redo: tuple[int, ...],
     _use(tx, session, version, redo, session.last_seq)
     for old in versions - set(redo):
         tx.run("drop_view", session_pk=session.pk, version=old)
-    tx.run(
-        "count_view", message_count=own_count(view, session.pk, session.last_seq), at=at, session_pk=session.pk
-    )
+    tx.run("count_view", message_count=own_count(view, session.pk, session.last_seq), at=at, session_pk=session.pk)
 
 
 def own_count(view: View, log: int, last_seq: int) -> int:
@@ -184,5 +180,3 @@ def _roles(tx: Tx, session: StoredSession) -> Iterator[Row]:
         if len(rows) < PAGE:
             return
         place, number = rows[-1][0], rows[-1][1]
-
-

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -32,7 +33,7 @@ _UNKNOWN_OUTCOME = (
 
 _CONNECTIONS = 8
 _ATTEMPTS = 12
-_SCRUBBED = ("messages", "documents", "appends", "sessions", "session_state", "addresses", "usage", "spans")
+_SCRUBBED = ("messages", "documents", "sessions", "session_state", "addresses", "usage", "spans")
 
 
 class PostgresDatabase:
@@ -116,11 +117,18 @@ class PostgresDatabase:
     def _transact(
         self, pool: ConnectionPool[psycopg.Connection[Any]], work: Callable[[PostgresTx], T], *, pipelined: bool = False
     ) -> T:
-        """Runs `work` in a transaction; again where another was in the way or a pooled connection turned out dead."""
+        """Runs `work` in a transaction; again where another was in the way or a pooled connection turned out dead.
+
+        Pipelined, statements whose answers nobody reads travel together with the commit.
+        """
         for attempt in range(_ATTEMPTS):
             committing = False
             try:
-                with pool.connection() as connection, connection.transaction():
+                with (
+                    pool.connection() as connection,
+                    connection.pipeline() if pipelined else nullcontext(),
+                    connection.transaction(),
+                ):
                     result = work(PostgresTx(connection))
                     committing = True
             except (psycopg.Error, PoolTimeout) as cause:

@@ -13,22 +13,16 @@ JOIN
 
 -- A round trip costs more than a commit: what SQLite does row by row is one statement over arrays here.
 -- name: lock_append_targets
-SELECT s.session_id, s.pk, t.last_seq, t.indexed_seq, t.owner
-FROM sessions s JOIN session_state t ON t.session_pk = s.pk
-WHERE s.session_id = ANY(CAST(:session_id AS text[])) ORDER BY s.pk FOR NO KEY UPDATE OF t
-
--- name: find_appends
-SELECT p.session_pk, p.key, p.first_seq, p.count, p.digest
-FROM unnest(CAST(:session_pk AS bigint[]), CAST(:key AS text[])) AS j(session_pk, key)
-JOIN appends p ON p.session_pk = j.session_pk AND p.key = j.key
+SELECT s.session_id, s.pk, t.last_seq, t.indexed_seq, t.owner, t.listed_at, m.append_key, m.number, m.key_count, m.key_digest
+FROM unnest(CAST(:append_key AS text[]), CAST(:session_id AS text[])) AS j(append_key, session_id)
+JOIN sessions s ON s.session_id = j.session_id JOIN session_state t ON t.session_pk = s.pk
+LEFT JOIN messages m ON m.number >> 24 = s.pk AND m.append_key = j.append_key
+ORDER BY s.pk FOR NO KEY UPDATE OF t
 
 -- name: add_messages
-INSERT INTO messages (number, role, at, author, body)
-SELECT * FROM unnest(CAST(:number AS bigint[]), CAST(:role AS text[]), CAST(:at AS bigint[]), CAST(:author AS text[]), CAST(:body AS text[]))
-
--- name: add_appends
-INSERT INTO appends (session_pk, key, first_seq, count, digest)
-SELECT * FROM unnest(CAST(:session_pk AS bigint[]), CAST(:key AS text[]), CAST(:first_seq AS bigint[]), CAST(:count AS bigint[]), CAST(:digest AS bytea[]))
+INSERT INTO messages (number, role, at, author, append_key, key_count, key_digest, body)
+SELECT * FROM unnest(CAST(:number AS bigint[]), CAST(:role AS text[]), CAST(:at AS bigint[]), CAST(:author AS text[]),
+  CAST(:append_key AS text[]), CAST(:key_count AS bigint[]), CAST(:key_digest AS bytea[]), CAST(:body AS text[]))
 
 -- name: advance_states
 UPDATE session_state t SET last_seq = j.last_seq, message_count = t.message_count + j.added, had_activity = t.had_activity | j.active,
@@ -36,6 +30,10 @@ UPDATE session_state t SET last_seq = j.last_seq, message_count = t.message_coun
 FROM unnest(CAST(:last_seq AS bigint[]), CAST(:added AS bigint[]), CAST(:active AS bigint[]), CAST(:at AS bigint[]), CAST(:session_pk AS bigint[]))
   AS j(last_seq, added, active, at, session_pk)
 WHERE t.session_pk = j.session_pk
+
+-- name: relist_states
+UPDATE session_state t SET listed_at = j.at
+FROM unnest(CAST(:at AS bigint[]), CAST(:session_pk AS bigint[])) AS j(at, session_pk) WHERE t.session_pk = j.session_pk
 
 -- name: mark_unindexed
 INSERT INTO unindexed (session_pk) SELECT * FROM unnest(CAST(:session_pk AS bigint[])) ON CONFLICT (session_pk) DO NOTHING

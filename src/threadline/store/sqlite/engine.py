@@ -18,7 +18,7 @@ from threadline.store.database import BatchStep, EngineFacts, EngineStep, Progre
 from threadline.store.lane import Lane
 from threadline.store.migrations import latest_version, migrations
 from threadline.store.sqlite.backup import copy_database
-from threadline.store.sqlite.connection import connect_reader, connect_writer, translated
+from threadline.store.sqlite.connection import READ_ONLY, connect_reader, connect_writer, translated
 from threadline.store.sqlite.schema import ensure_schema, migrate_schema, read_state
 from threadline.store.sqlite.transaction import SqliteTx
 from threadline.store.sqlite.writer import BetweenBatches, Writer
@@ -41,11 +41,11 @@ class SqliteDatabase:
         connection = connect_writer(path, vfs)
         try:
             with translated(path):
-                ensure_schema(connection, path, migrate=migrate)
+                ensure_schema(connection, migrate=migrate)
+            self._writer = Writer(connection, path)
         except BaseException:
             connection.close()
             raise
-        self._writer = Writer(connection, path)
         self._lane = Lane(self._writer.run, name="threadline-sqlite-writer")
         self._readers: list[apsw.Connection] = []
         self._readers_lock = threading.Lock()
@@ -146,12 +146,15 @@ class SqliteDatabase:
 
 def _make_private(path: Path) -> None:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # One by one: given a path at once, mkdir makes the parents for everyone to read.
+        for folder in reversed([folder for folder in path.parents if not folder.exists()]):
+            folder.mkdir(mode=0o700, exist_ok=True)
         if not path.exists():
             path.touch(mode=0o600)
-    except PermissionError as cause:
-        raise StoreReadOnly(f"{path} can't be made; check who owns {path.parent}, or choose another place") from cause
     except OSError as cause:
+        if cause.errno in READ_ONLY:
+            text = f"{path} can't be made; check who owns {path.parent}, or choose another place"
+            raise StoreReadOnly(text) from cause
         raise StoreUnavailable(f"{path} can't be made: {cause.strerror}; choose another place") from cause
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import apsw
 
-from threadline.errors import StoreDamaged
 from threadline.store.migrations import (
     READABLE_BY,
     Migration,
@@ -21,16 +18,15 @@ from threadline.store.sqlite.connection import APPLICATION_ID
 _META = "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
 
 
-def ensure_schema(connection: apsw.Connection, path: Path, *, migrate: bool) -> None:
+def ensure_schema(connection: apsw.Connection, *, migrate: bool) -> None:
     """A new file gets the schema; an old one is migrated, or refused where `migrate` is false."""
     steps = migrations("sqlite")
     state = read_state(connection)
-    if state is None:
-        _require_empty(connection, path)
-    elif not pending(steps, state):
-        return
-    elif not migrate:
-        require_current(steps, state)
+    if state is not None:
+        if not pending(steps, state):
+            return
+        if not migrate:
+            require_current(steps, state)
     migrate_schema(connection, steps)
 
 
@@ -65,9 +61,3 @@ def migrate_schema(connection: apsw.Connection, steps: tuple[Migration, ...]) ->
             connection.execute("ROLLBACK")
         raise
     return state.version, missing[-1].version if missing else state.version
-
-
-def _require_empty(connection: apsw.Connection, path: Path) -> None:
-    tables = connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()[0][0]
-    if tables:
-        raise StoreDamaged(f"{path} is another program's database; choose another file: nothing was changed")

@@ -19,7 +19,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from threadline.errors import StoreUnavailable, ThreadlineError
+from threadline.errors import StoreReadOnly, StoreUnavailable, ThreadlineError
 from threadline.store.database import BatchStep
 from threadline.store.lane import Job
 from threadline.store.sqlite.connection import translate, translated
@@ -39,18 +39,30 @@ class Writer:
         self._connection = connection
         self._path = path
         self._tx = SqliteTx(connection)
+        self._committing = False
         # SQLite's own waiting starves processes for seconds; a kernel lock beside the file makes them take turns.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._turnstile = os.open(path.with_name(path.name + ".lock"), flags, 0o600)
+        try:
+            self._turnstile = os.open(path.with_name(path.name + ".lock"), flags, 0o600)
+        except OSError as cause:
+            raise StoreReadOnly(f"{path} can't be written; check who owns the file and its folder") from cause
 
     def run(self, jobs: Sequence[Job]) -> None:
-        """Settles every job: with its result once that is durable, or with the error that kept it from being stored."""
-        with self._turn():
-            for between, group in groupby(jobs, key=lambda job: isinstance(job.step, BetweenBatches)):
-                if between:
-                    self._run_between(list(group))
-                else:
-                    self._run_batch(list(group))
+        """Settles every job: with its result once that is durable, or with the error that kept it from being stored.
+
+        Where a signal's exception strikes, jobs that were rolled back stay unsettled and can be run again.
+        """
+        try:
+            with self._turn():
+                for between, group in groupby(jobs, key=lambda job: isinstance(job.step, BetweenBatches)):
+                    if between:
+                        self._run_between(list(group))
+                    else:
+                        self._run_batch(list(group))
+        except BaseException:
+            if self._committing:
+                _fail(jobs, StoreUnavailable("interrupted; it is not known whether this was stored"))
+            raise
 
     def close(self) -> None:
         """Releases the connection and the turn."""
@@ -72,9 +84,6 @@ class Writer:
             if len(jobs) == 1 or not self._replay(jobs):
                 self._run_apart(jobs, cause)
             return
-        except BaseException:
-            _fail(jobs, StoreUnavailable("interrupted; it is not known whether this was stored"))
-            raise
         for job, result in zip(jobs, results, strict=True):
             _settle(job, result)
 
@@ -96,14 +105,17 @@ class Writer:
 
     def _commit(self, work: Callable[[], Any]) -> Any:
         connection = self._connection
-        connection.execute("BEGIN IMMEDIATE")
+        self._committing = False
         try:
+            connection.execute("BEGIN IMMEDIATE")
             result = work()
+            self._committing = True
             connection.execute("COMMIT")
         except BaseException:
-            # Already gone where SQLite rolled back by itself.
+            # Already gone where SQLite rolled back by itself; and where a signal came after the commit.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+                self._committing = False
             raise
         return result
 
@@ -171,4 +183,5 @@ def _settle(job: Job, outcome: Any) -> None:
 
 def _fail(jobs: Sequence[Job], error: ThreadlineError) -> None:
     for job in jobs:
-        job.error = error
+        if not job.settled:
+            job.error = error

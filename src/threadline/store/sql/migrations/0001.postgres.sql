@@ -47,6 +47,7 @@ CREATE TABLE session_state (
   platform           TEXT NOT NULL,
   ended              BIGINT NOT NULL DEFAULT 0,
   updated_at         BIGINT NOT NULL,
+  listed_at          BIGINT NOT NULL,              -- updated_at, at most a second behind: what the indexes go by
   active_at          BIGINT NOT NULL,
   last_seq           BIGINT NOT NULL DEFAULT 0,
   indexed_seq        BIGINT NOT NULL DEFAULT 0,
@@ -61,9 +62,9 @@ CREATE TABLE session_state (
   cost_micros        BIGINT NOT NULL DEFAULT 0,
   cost_status        TEXT NOT NULL DEFAULT 'unknown'
 );
-CREATE INDEX state_newest ON session_state(ended, updated_at, session_pk);
-CREATE INDEX state_of_owner ON session_state(owner, updated_at, session_pk);
-CREATE INDEX state_of_platform ON session_state(platform, updated_at, session_pk);
+CREATE INDEX state_newest ON session_state(ended, listed_at, session_pk);
+CREATE INDEX state_of_owner ON session_state(owner, listed_at, session_pk);
+CREATE INDEX state_of_platform ON session_state(platform, listed_at, session_pk);
 
 -- number = session pk << 24 | place in the log. So a log is one range of the primary key, and needs no other index.
 CREATE TABLE messages (
@@ -72,18 +73,13 @@ CREATE TABLE messages (
   at          BIGINT NOT NULL,
   author      TEXT,                                 -- who wrote it in a shared session
   redacted_at BIGINT,
+  append_key  TEXT COLLATE "C",                                 -- the idempotency key, on the first message of its append
+  key_count   BIGINT,                              -- how many messages that append brought
+  key_digest  BYTEA,                                 -- what they said; NULL once any of it was redacted
   body        TEXT NOT NULL                         -- JSON, to the letter
 );
+CREATE UNIQUE INDEX messages_once ON messages((number >> 24), append_key) WHERE append_key IS NOT NULL;
 CREATE INDEX messages_by_author ON messages(author) WHERE author IS NOT NULL;
-
-CREATE TABLE appends (
-  session_pk BIGINT NOT NULL,
-  key        TEXT COLLATE "C" NOT NULL,
-  first_seq  BIGINT NOT NULL,
-  count      BIGINT NOT NULL,
-  digest     BYTEA,                                  -- NULL once any of it was redacted
-  PRIMARY KEY (session_pk, key)
-);
 
 CREATE TABLE spans (
   session_pk BIGINT NOT NULL,

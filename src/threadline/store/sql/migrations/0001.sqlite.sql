@@ -47,6 +47,7 @@ CREATE TABLE session_state (
   platform           TEXT NOT NULL,
   ended              INTEGER NOT NULL DEFAULT 0,
   updated_at         INTEGER NOT NULL,
+  listed_at          INTEGER NOT NULL,              -- updated_at, at most a second behind: what the indexes go by
   active_at          INTEGER NOT NULL,
   last_seq           INTEGER NOT NULL DEFAULT 0,
   indexed_seq        INTEGER NOT NULL DEFAULT 0,
@@ -61,9 +62,9 @@ CREATE TABLE session_state (
   cost_micros        INTEGER NOT NULL DEFAULT 0,
   cost_status        TEXT NOT NULL DEFAULT 'unknown'
 ) STRICT;
-CREATE INDEX state_newest ON session_state(ended, updated_at);
-CREATE INDEX state_of_owner ON session_state(owner, updated_at);
-CREATE INDEX state_of_platform ON session_state(platform, updated_at);
+CREATE INDEX state_newest ON session_state(ended, listed_at);
+CREATE INDEX state_of_owner ON session_state(owner, listed_at);
+CREATE INDEX state_of_platform ON session_state(platform, listed_at);
 
 -- number = session pk << 24 | place in the log. So a log is one range of the primary key, and needs no other index.
 CREATE TABLE messages (
@@ -72,18 +73,13 @@ CREATE TABLE messages (
   at          INTEGER NOT NULL,
   author      TEXT,                                 -- who wrote it in a shared session
   redacted_at INTEGER,
+  append_key  TEXT,                                 -- the idempotency key, on the first message of its append
+  key_count   INTEGER,                              -- how many messages that append brought
+  key_digest  BLOB,                                 -- what they said; NULL once any of it was redacted
   body        TEXT NOT NULL                         -- JSON, to the letter
 ) STRICT;
+CREATE UNIQUE INDEX messages_once ON messages((number >> 24), append_key) WHERE append_key IS NOT NULL;
 CREATE INDEX messages_by_author ON messages(author) WHERE author IS NOT NULL;
-
-CREATE TABLE appends (
-  session_pk INTEGER NOT NULL,
-  key        TEXT NOT NULL,
-  first_seq  INTEGER NOT NULL,
-  count      INTEGER NOT NULL,
-  digest     BLOB,                                  -- NULL once any of it was redacted
-  PRIMARY KEY (session_pk, key)
-) STRICT, WITHOUT ROWID;
 
 CREATE TABLE spans (
   session_pk INTEGER NOT NULL,

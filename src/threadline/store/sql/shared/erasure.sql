@@ -34,10 +34,6 @@ SELECT lo, hi FROM spans WHERE lo BETWEEN :lo AND :hi
 -- name: numbers_in_log
 SELECT number FROM messages WHERE number BETWEEN :lo AND :hi ORDER BY number LIMIT :limit
 
--- name: drop_appends
-DELETE FROM appends WHERE session_pk = :session_pk
-  AND key IN (SELECT key FROM appends WHERE session_pk = :session_pk ORDER BY key LIMIT :limit)
-
 -- name: drop_externals
 DELETE FROM platform_messages WHERE session_pk = :session_pk
   AND external_id IN (SELECT external_id FROM platform_messages WHERE session_pk = :session_pk ORDER BY external_id LIMIT :limit)
@@ -48,8 +44,8 @@ DELETE FROM messages WHERE number = :number
 -- name: old_sessions
 -- The least recently updated first, so that a prune that is broken off has done the oldest.
 SELECT s.session_id FROM session_state t {then} sessions s ON s.pk = t.session_pk
-WHERE t.ended = :ended AND t.updated_at < :before AND t.platform = COALESCE(CAST(:platform AS TEXT), t.platform)
-ORDER BY t.updated_at, t.session_pk LIMIT :limit
+WHERE t.ended = :ended AND t.listed_at < :before AND t.updated_at < :before AND t.platform = COALESCE(CAST(:platform AS TEXT), t.platform)
+ORDER BY t.listed_at, t.session_pk LIMIT :limit
 
 -- name: count_old_sessions
 SELECT COUNT(*) FROM session_state t
@@ -57,7 +53,7 @@ WHERE t.ended <= :ended AND t.ended >= :at_least AND t.updated_at < :before AND 
 
 -- name: sessions_of_owner
 SELECT s.session_id, s.pk, t.last_seq FROM session_state t {then} sessions s ON s.pk = t.session_pk
-WHERE t.owner = :owner ORDER BY t.updated_at, t.session_pk LIMIT :limit
+WHERE t.owner = :owner ORDER BY t.listed_at, t.session_pk LIMIT :limit
 
 -- name: addresses_of_owner
 SELECT pk, key FROM addresses WHERE owner = :owner AND session_pk IS NULL

@@ -3,7 +3,7 @@ a.key, s.session_id, s.created_at, t.updated_at, t.active_at, s.origin, t.platfo
 t.input_tokens, t.output_tokens, t.cache_read_tokens, t.cache_write_tokens, t.reasoning_tokens, t.last_prompt_tokens,
 t.cost_micros, t.cost_status, s.auto_reset_reason, s.reset_had_activity, s.flushed_seq, t.last_seq, s.model, s.cwd, s.runtime,
 s.parent_session_id, s.ended_at, s.end_reason, t.message_count, t.owner,
-s.pk, s.address_pk, s.chat, s.view_version, s.redo, s.redo_seq, t.had_activity, a.session_pk
+s.pk, s.address_pk, s.chat, s.view_version, s.redo, s.redo_seq, t.had_activity, a.session_pk, t.listed_at
 
 -- fragment: entry_tables
 sessions s
@@ -45,8 +45,8 @@ VALUES (:session_id, :address_pk, :chat_type, :chat, :origin, :display_name, :mo
 RETURNING pk
 
 -- name: add_state
-INSERT INTO session_state (session_pk, owner, platform, updated_at, active_at)
-VALUES (:session_pk, :owner, :platform, :at, :at)
+INSERT INTO session_state (session_pk, owner, platform, updated_at, listed_at, active_at)
+VALUES (:session_pk, :owner, :platform, :at, :at, :at)
 
 -- name: find_session
 SELECT {entry} FROM {entry_tables} WHERE s.session_id = :session_id
@@ -62,19 +62,22 @@ SELECT {entry} FROM {entry_tables} WHERE s.pk = :session_pk
 UPDATE session_state SET updated_at = :at, active_at = :at WHERE session_pk = :session_pk
 
 -- name: mark_updated
-UPDATE session_state SET updated_at = :at WHERE session_pk = :session_pk
+UPDATE session_state SET updated_at = :at, listed_at = :at WHERE session_pk = :session_pk
+
+-- name: touch_listed
+UPDATE session_state SET updated_at = :at, listed_at = :at, active_at = :at WHERE session_pk = :session_pk
 
 -- name: end_session
 UPDATE sessions SET ended_at = :at, end_reason = :reason WHERE pk = :session_pk
 
 -- name: end_state
-UPDATE session_state SET ended = 1, updated_at = :at WHERE session_pk = :session_pk
+UPDATE session_state SET ended = 1, updated_at = :at, listed_at = :at WHERE session_pk = :session_pk
 
 -- name: reopen_session
 UPDATE sessions SET ended_at = NULL, end_reason = NULL, address_pk = :address_pk WHERE pk = :session_pk
 
 -- name: reopen_state
-UPDATE session_state SET ended = 0, updated_at = :at, active_at = :at WHERE session_pk = :session_pk
+UPDATE session_state SET ended = 0, updated_at = :at, listed_at = :at, active_at = :at WHERE session_pk = :session_pk
 
 -- name: set_title
 UPDATE sessions SET title = :title, title_key = :title_key WHERE pk = :session_pk
@@ -97,22 +100,55 @@ SELECT {entry} FROM {entry_tables} WHERE s.title_key = :title_key ORDER BY t.upd
 -- name: any_session_besides
 SELECT 1 FROM sessions WHERE session_id <> :besides LIMIT 1
 
+-- The indexes go by listed_at, which is at most a second behind updated_at. The n-th newest by the index bounds the n-th newest
+-- for real, so a second more of the index holds every row of the page; those are then sorted exactly.
 -- name: list_newest
-SELECT {entry} FROM session_state t {then} sessions s ON s.pk = t.session_pk {then} addresses a ON a.pk = s.address_pk
-WHERE t.ended = :ended AND (t.updated_at, t.session_pk) < (:before_at, :before_pk) AND t.updated_at >= :since AND t.active_at >= :since
-ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
+SELECT {entry} FROM (
+  SELECT t.session_pk, t.updated_at FROM session_state t {where_list_newest}
+    AND t.listed_at >= (SELECT MIN(n.listed_at) FROM (SELECT t.listed_at FROM session_state t {where_list_newest}
+                        ORDER BY t.listed_at DESC LIMIT :limit) n) - 1000000
+  ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
+) p
+{then} session_state t ON t.session_pk = p.session_pk
+{then} sessions s ON s.pk = t.session_pk
+{then} addresses a ON a.pk = s.address_pk
+ORDER BY t.updated_at DESC, t.session_pk DESC
+
+-- fragment: where_list_newest
+WHERE t.ended = :ended AND t.listed_at <= :before_at AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
+  AND t.listed_at >= :since - 1000000 AND t.updated_at >= :since AND t.active_at >= :since
 
 -- name: list_of_owner
-SELECT {entry} FROM session_state t {then} sessions s ON s.pk = t.session_pk {then} addresses a ON a.pk = s.address_pk
-WHERE t.owner = :owner AND t.ended <= :ended AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
-  AND t.updated_at >= :since AND t.active_at >= :since AND t.platform = COALESCE(CAST(:platform AS TEXT), t.platform)
-ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
+SELECT {entry} FROM (
+  SELECT t.session_pk, t.updated_at FROM session_state t {where_list_of_owner}
+    AND t.listed_at >= (SELECT MIN(n.listed_at) FROM (SELECT t.listed_at FROM session_state t {where_list_of_owner}
+                        ORDER BY t.listed_at DESC LIMIT :limit) n) - 1000000
+  ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
+) p
+{then} session_state t ON t.session_pk = p.session_pk
+{then} sessions s ON s.pk = t.session_pk
+{then} addresses a ON a.pk = s.address_pk
+ORDER BY t.updated_at DESC, t.session_pk DESC
+
+-- fragment: where_list_of_owner
+WHERE t.owner = :owner AND t.ended <= :ended AND t.platform = COALESCE(CAST(:platform AS TEXT), t.platform) AND t.listed_at <= :before_at AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
+  AND t.listed_at >= :since - 1000000 AND t.updated_at >= :since AND t.active_at >= :since
 
 -- name: list_of_platform
-SELECT {entry} FROM session_state t {then} sessions s ON s.pk = t.session_pk {then} addresses a ON a.pk = s.address_pk
-WHERE t.platform = :platform AND t.ended <= :ended AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
-  AND t.updated_at >= :since AND t.active_at >= :since
-ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
+SELECT {entry} FROM (
+  SELECT t.session_pk, t.updated_at FROM session_state t {where_list_of_platform}
+    AND t.listed_at >= (SELECT MIN(n.listed_at) FROM (SELECT t.listed_at FROM session_state t {where_list_of_platform}
+                        ORDER BY t.listed_at DESC LIMIT :limit) n) - 1000000
+  ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
+) p
+{then} session_state t ON t.session_pk = p.session_pk
+{then} sessions s ON s.pk = t.session_pk
+{then} addresses a ON a.pk = s.address_pk
+ORDER BY t.updated_at DESC, t.session_pk DESC
+
+-- fragment: where_list_of_platform
+WHERE t.platform = :platform AND t.ended <= :ended AND t.listed_at <= :before_at AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
+  AND t.listed_at >= :since - 1000000 AND t.updated_at >= :since AND t.active_at >= :since
 
 -- name: list_of_chat
 SELECT {entry} FROM {entry_tables}

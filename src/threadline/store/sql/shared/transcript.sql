@@ -1,23 +1,24 @@
 -- name: lock_append_targets
--- The sessions that a batch appends to, locked in one order, so that two batches never wait for each other in a ring.
-SELECT s.session_id, s.pk, t.last_seq, t.indexed_seq, t.owner
+-- The sessions that a batch appends to, locked in one order, so that two batches never wait for each other in a ring; with
+-- each, what its idempotency key brought before. A key that another process adds meanwhile is caught by its unique index.
+-- (The plus: SQLite uses an index over an expression only where the other side has no type of its own.)
+SELECT s.session_id, s.pk, t.last_seq, t.indexed_seq, t.owner, t.listed_at, m.append_key, m.number, m.key_count, m.key_digest
 FROM sessions s {then} session_state t ON t.session_pk = s.pk
+LEFT JOIN messages m ON m.number >> 24 = +s.pk AND m.append_key = :append_key
 WHERE s.session_id = :session_id
 
--- name: find_appends
--- Which of these keys were used before.
-SELECT session_pk, key, first_seq, count, digest FROM appends WHERE session_pk = :session_pk AND key = :key
-
 -- name: add_messages
-INSERT INTO messages (number, role, at, author, body) VALUES (:number, :role, :at, :author, :body)
-
--- name: add_appends
-INSERT INTO appends (session_pk, key, first_seq, count, digest) VALUES (:session_pk, :key, :first_seq, :count, :digest)
+INSERT INTO messages (number, role, at, author, append_key, key_count, key_digest, body)
+VALUES (:number, :role, :at, :author, :append_key, :key_count, :key_digest, :body)
 
 -- name: advance_states
 UPDATE session_state SET last_seq = :last_seq, message_count = message_count + :added, had_activity = had_activity | :active,
   updated_at = :at, active_at = CASE WHEN :active = 1 THEN :at ELSE active_at END
 WHERE session_pk = :session_pk
+
+-- name: relist_states
+-- Apart from the update of every append: SQLite rewrites an index whenever its column is named, changed or not.
+UPDATE session_state SET listed_at = :at WHERE session_pk = :session_pk
 
 -- name: mark_unindexed
 INSERT INTO unindexed (session_pk) VALUES (:session_pk) ON CONFLICT (session_pk) DO NOTHING
@@ -83,8 +84,10 @@ WHERE m.number BETWEEN :lo AND :hi ORDER BY m.number LIMIT :limit
 UPDATE messages SET body = :body, redacted_at = :at WHERE number = :number AND redacted_at IS NULL
 
 -- name: forget_digests
-UPDATE appends SET digest = NULL
-WHERE session_pk = :session_pk AND first_seq <= :seq AND first_seq + count > :seq
+-- The append that brought this message: the nearest key before it.
+UPDATE messages SET key_digest = NULL WHERE number = (
+  SELECT MAX(m.number) FROM messages m WHERE m.number BETWEEN ((CAST(:number AS BIGINT) >> 24) << 24) AND :number AND m.append_key IS NOT NULL
+)
 
 -- name: numbers_by_author
 SELECT number FROM messages WHERE author = :author AND redacted_at IS NULL ORDER BY number LIMIT :limit

@@ -1,0 +1,82 @@
+"""The command tree, and what becomes of errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from typer.main import get_command
+
+from threadline.cli import db, render, serve, sessions
+from threadline.cli.options import examples
+from threadline.errors import ThreadlineError
+
+app = typer.Typer(
+    name="threadline",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "threadline serve",
+        "threadline sessions list",
+        'threadline sessions search "invoice -draft"',
+        "threadline db check",
+    ),
+)
+app.add_typer(sessions.app, name="sessions")
+app.add_typer(db.app, name="db")
+app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from threadline import __version__
+
+        render.say(f"threadline {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def begin(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Say which version this is.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Sessions and transcripts of AI agents: look at them, search them, keep them safe."""
+    if context.invoked_subcommand is None and not version:
+        render.say(context.get_help())
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carries a command line out and returns the exit code. What goes wrong is told in one sentence."""
+    try:
+        code = _carry_out(argv)
+        sys.stdout.flush()
+    except ThreadlineError as error:
+        render.fail(str(error))
+        return 1
+    except BrokenPipeError:
+        _silence(sys.stdout.fileno())
+        return 1
+    return code
+
+
+def _carry_out(argv: Sequence[str]) -> int:
+    try:
+        get_command(app).main(args=list(argv), prog_name="threadline")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def _silence(output: int) -> None:
+    """Whoever read our output is gone; what Python flushes at exit must not complain about it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, output)
+    os.close(nowhere)

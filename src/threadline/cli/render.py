@@ -1,0 +1,178 @@
+"""The only place that prints. Whatever comes from strangers is made inert here, whoever calls."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+from threadline.cli.inert import inert, inert_json, inert_line
+from threadline.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+# Wide enough that no column is cut where no terminal says how wide it is.
+_PLAIN_WIDTH = 200
+_LONGEST_CELL = 48
+_UNITS = ("bytes", "KB", "MB", "GB", "TB")
+
+
+def say(text: str) -> None:
+    """One line for the person, on standard output."""
+    _write(sys.stdout, inert(text) + "\n")
+
+
+def note(text: str) -> None:
+    """One line beside the result, on standard error."""
+    _write(sys.stderr, inert(text) + "\n")
+
+
+def fail(text: str) -> None:
+    """What went wrong and what to do, as one sentence on standard error."""
+    sentence = inert_line(text, 1000)
+    note(f"threadline: {sentence if sentence.endswith(('.', '…', '?', '!')) else sentence + '.'}")
+
+
+def show_json(document: object) -> None:
+    """One JSON document, which means exactly what it was given and is harmless to look at."""
+    say_json(json.dumps(document, ensure_ascii=False, indent=2, default=_plain))
+
+
+def say_json(text: str) -> None:
+    """JSON text as it is; where a person looks on, with everything unseen written as escapes."""
+    # Half of a surrogate pair can't be printed in any other way, so it is always escaped.
+    is_plain = not sys.stdout.isatty() and text.isascii()
+    _write(sys.stdout, (text if is_plain else inert_json(text)) + "\n")
+
+
+def say_text(chunks: Iterable[str]) -> None:
+    """Text that was made inert where it was put together."""
+    for chunk in chunks:
+        _write(sys.stdout, chunk)
+
+
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
+    """A table. Its last column holds what people copy and is never cut; the others give way."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for name in columns[:-1]:
+        table.add_column(name, justify="right" if name in numbers else "left", no_wrap=True, overflow="ellipsis")
+    widest = max((len(row[-1]) for row in rows), default=0)
+    table.add_column(columns[-1], no_wrap=True, min_width=min(widest, _LONGEST_CELL))
+    for row in rows:
+        table.add_row(*(_text(inert_line(cell, _LONGEST_CELL)) for cell in row))
+    _console(sys.stdout).print(table)
+
+
+def show_facts(facts: Iterable[tuple[str, str]]) -> None:
+    """Names and their values, one a line."""
+    pairs = list(facts)
+    width = max((len(name) for name, _ in pairs), default=0)
+    console = _console(sys.stdout)
+    for name, value in pairs:
+        line = _text(f"{name:<{width}}  ", "bold")
+        console.print(line.append(inert_line(value, 1000), "default"), soft_wrap=True)
+
+
+def show_heading(text: str, beside: str = "") -> None:
+    """A line that starts something."""
+    line = _text(inert_line(text, 400), "bold")
+    _console(sys.stdout).print(line.append(f"  {inert_line(beside, 400)}" if beside else "", "dim"), soft_wrap=True)
+
+
+def show_indented(text: str, style: str = "") -> None:
+    """Someone's words, set off from ours by two spaces, so that they can't pass for a heading."""
+    console = _console(sys.stdout)
+    for line in inert(text).split("\n"):
+        console.print(_text(f"  {line}", style), soft_wrap=True)
+
+
+def show_snippet(snippet: str) -> None:
+    """A search hit's words. On a terminal the marks `[[` and `]]` become bold; elsewhere they stay."""
+    console = _console(sys.stdout)
+    line = inert_line(snippet, 1000)
+    if not console.is_terminal:
+        console.print(_text(f"  {line}"), soft_wrap=True)
+        return
+    text = _text("  ")
+    for place, piece in enumerate(line.split("[[")):
+        found, mark, rest = piece.partition("]]") if place else ("", "", piece)
+        text.append(found if mark else f"[[{found}" if place else "", "bold yellow" if mark else "")
+        text.append(rest)
+    console.print(text, soft_wrap=True)
+
+
+def confirm(question: str) -> bool:
+    """Whether the person at the terminal says yes. Without one `InvalidRequest`: nothing goes unasked."""
+    if not sys.stdin.isatty():
+        raise InvalidRequest("nobody is there to ask; add --yes to go on without a question: nothing was changed")
+    _write(sys.stderr, f"{inert_line(question, 400)} [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error for work that takes long; silent where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=_console(sys.stderr), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def when(moment: datetime) -> str:
+    """A moment in this machine's zone, to the minute."""
+    return f"{moment.astimezone():%Y-%m-%d %H:%M}"
+
+
+def size(count: int) -> str:
+    """A number of bytes as people say it."""
+    value, unit = float(count), 0
+    while value >= 1000 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{count} bytes" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """`1 session`, `2 sessions`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _console(file: TextIO) -> Console:
+    from rich.console import Console
+
+    width = None if file.isatty() else _PLAIN_WIDTH
+    return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+
+
+def _text(text: str, style: str = "") -> Text:
+    from rich.text import Text
+
+    # A Text is never read as markup: brackets in a stranger's name stay brackets.
+    return Text(text, style)
+
+
+def _write(file: TextIO, text: str) -> None:
+    # A terminal that can't show a character shows its number instead of ending the program.
+    reconfigure = getattr(file, "reconfigure", None)
+    if reconfigure is not None and getattr(file, "errors", "") == "strict":
+        reconfigure(errors="backslashreplace")
+    file.write(text)
+    file.flush()
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    raise TypeError(f"{type(value).__name__} has no JSON form")

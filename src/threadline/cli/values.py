@@ -1,0 +1,73 @@
+"""What people write on a command line for lengths of time and moments."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import typer
+
+from threadline.clock import SystemClock, installation_zone
+
+_AGE = re.compile(r"([0-9]{1,7})\s*([hdwy])")
+_HOURS = {"h": 1, "d": 24, "w": 24 * 7, "y": 24 * 365}
+_MOST_HOURS = _HOURS["y"] * 1000
+
+
+def parse_age(text: str) -> timedelta:
+    """`12h`, `30d`, `8w`, `1y` (365 days)."""
+    found = _AGE.fullmatch(text.strip().lower())
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no length of time; write it like 12h, 30d, 8w or 1y")
+    hours = int(found.group(1)) * _HOURS[found.group(2)]
+    if not 0 < hours <= _MOST_HOURS:
+        raise typer.BadParameter("a length of time is between 1h and 1000y")
+    return timedelta(hours=hours)
+
+
+def parse_path(text: str) -> Path:
+    """A file; `~` is the home folder also where no shell has said so before."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as cause:
+        raise typer.BadParameter(f"{text} names a home folder that is not there; write the path out") from cause
+
+
+def parse_since(text: str) -> datetime:
+    """A moment: `2026-03-01`, `2026-03-01T14:00`, with a zone or in this machine's; or an age: `7d`."""
+    return _moment(text, timedelta())
+
+
+def parse_until(text: str) -> datetime:
+    """Like `parse_since`; a day counts to its end."""
+    return _moment(text, timedelta(days=1))
+
+
+def _moment(text: str, after_day: timedelta) -> datetime:
+    wanted = text.strip()
+    if _AGE.fullmatch(wanted.lower()):
+        return SystemClock().now() - parse_age(wanted)
+    try:
+        moment = datetime.fromisoformat(wanted)
+        if _is_day(wanted):
+            moment += after_day
+        # Moments at the very edges of the calendar have no equal in UTC.
+        return _zoned(moment).astimezone(ZoneInfo("UTC"))
+    except (ValueError, OverflowError) as cause:
+        raise typer.BadParameter(
+            f"{text!r} is no moment; write it like 2026-03-01, 2026-03-01T14:00 or 7d (seven days ago)"
+        ) from cause
+
+
+def _zoned(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(installation_zone()))
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,31 @@
+"""Where things are kept when nobody says otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from platformdirs import user_data_path
+
+from threadline.errors import StoreReadOnly
+
+DATABASE_NAME = "threadline.db"
+
+
+def user_folder() -> Path:
+    """The user's data folder for Threadline; it may not exist yet."""
+    return user_data_path("threadline", appauthor=False)
+
+
+def default_database() -> Path:
+    """The database that is used when none is named."""
+    return user_folder() / DATABASE_NAME
+
+
+def ensure_user_folder() -> Path:
+    """The data folder, made for its owner alone where it is missing; `StoreReadOnly` if it can't be."""
+    folder = user_folder()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as cause:
+        raise StoreReadOnly(f"{folder} can't be made: {cause.strerror}; name another place with --db") from cause
+    return folder

@@ -1,0 +1,1 @@
+"""The web: the only place that knows a web framework."""

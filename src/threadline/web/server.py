@@ -1,0 +1,108 @@
+"""A listening socket, and the server that answers on it until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from threadline.errors import InvalidRequest
+
+DEFAULT_PORT = 8765
+_MORE_PORTS = 20
+# Whoever keeps a connection open must not keep the program from ending.
+_SHUTDOWN_SECONDS = 3
+_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104
+
+
+def bind(host: str, port: int | None, note: Callable[[str], None]) -> socket.socket:
+    """A listening socket. Without a `port` the first free one of the usual ones; `note` is told which.
+
+    `InvalidRequest` where the port is taken or the address is not ours to listen at.
+    """
+    wanted = range(DEFAULT_PORT, DEFAULT_PORT + _MORE_PORTS + 1) if port is None else (port,)
+    for candidate in wanted:
+        try:
+            listening = _listen(host, candidate)
+        except OSError as cause:
+            if cause.errno == errno.EADDRINUSE:
+                continue
+            raise InvalidRequest(_reason(host, candidate, cause)) from cause
+        if port is None and candidate != DEFAULT_PORT:
+            note(f"Port {DEFAULT_PORT} is taken by another program; using {candidate}.")
+        if host in _ANY_ADDRESS:
+            note("Everyone who can reach this machine can see the page: it has no login yet.")
+        return listening
+    raise InvalidRequest(
+        f"port {wanted[0]} is taken by another program; stop that one, or choose another with --port"
+        if port is not None
+        else f"ports {wanted[0]} to {wanted[-1]} are all taken; choose another with --port"
+    )
+
+
+async def run_server(app: ASGIApp, listening: socket.socket, ready: Callable[[str], None]) -> None:
+    """Answers until SIGTERM or SIGINT. `ready` is told the address once requests are answered."""
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+        ws="none",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+    )
+    await _Server(config, lambda: ready(_address(listening))).serve(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, except that a signal ends it without being raised again: being told to stop is no failure."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    def _stop(self) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    # Restarts must not wait for old connections to be forgotten; two servers at once this does not allow.
+    return socket.create_server((host, port), family=family, backlog=128)
+
+
+def _address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+    return f"http://{shown}:{port}/"
+
+
+def _reason(host: str, port: int, cause: OSError) -> str:
+    if isinstance(cause, socket.gaierror) or cause.errno == errno.EADDRNOTAVAIL:
+        return f"{host} is no address of this machine; use 127.0.0.1, or an address that it has"
+    if isinstance(cause, PermissionError):
+        return f"port {port} may not be used by this account; choose one above 1023 with --port"
+    return f"can't listen at {host}, port {port}: {cause.strerror}; choose another with --host and --port"
