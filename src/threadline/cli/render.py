@@ -56,18 +56,17 @@ def say_text(chunks: Iterable[str]) -> None:
         _write(sys.stdout, chunk)
 
 
-def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
-    """A table. Its last column holds what people copy and is never cut; the others give way."""
-    from rich.box import SIMPLE_HEAD
+def show_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = (), gives_way: str = ""
+) -> None:
+    """A table, one line a row. Where there is little room, only the column that `gives_way` is cut."""
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for name in columns[:-1]:
-        table.add_column(name, justify="right" if name in numbers else "left", no_wrap=True, overflow="ellipsis")
-    widest = max((len(row[-1]) for row in rows), default=0)
-    table.add_column(columns[-1], no_wrap=True, min_width=min(widest, _LONGEST_CELL))
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(name, justify="right" if name in numbers else "left", no_wrap=name != gives_way)
     for row in rows:
-        table.add_row(*(_text(inert_line(cell, _LONGEST_CELL)) for cell in row))
+        table.add_row(*(_cell(cell) for cell in row))
     _console(sys.stdout).print(table)
 
 
@@ -75,38 +74,33 @@ def show_facts(facts: Iterable[tuple[str, str]]) -> None:
     """Names and their values, one a line."""
     pairs = list(facts)
     width = max((len(name) for name, _ in pairs), default=0)
-    console = _console(sys.stdout)
     for name, value in pairs:
-        line = _text(f"{name:<{width}}  ", "bold")
-        console.print(line.append(inert_line(value, 1000), "default"), soft_wrap=True)
+        _print_line((f"{name:<{width}}  ", "bold"), (inert_line(value, 1000), ""))
 
 
 def show_heading(text: str, beside: str = "") -> None:
     """A line that starts something."""
-    line = _text(inert_line(text, 400), "bold")
-    _console(sys.stdout).print(line.append(f"  {inert_line(beside, 400)}" if beside else "", "dim"), soft_wrap=True)
+    _print_line((inert_line(text, 400), "bold"), (f"  {inert_line(beside, 400)}" if beside else "", "dim"))
 
 
 def show_indented(text: str, style: str = "") -> None:
     """Someone's words, set off from ours by two spaces, so that they can't pass for a heading."""
-    console = _console(sys.stdout)
     for line in inert(text).split("\n"):
-        console.print(_text(f"  {line}", style), soft_wrap=True)
+        _print_line((f"  {line}", style))
 
 
 def show_snippet(snippet: str) -> None:
     """A search hit's words. On a terminal the marks `[[` and `]]` become bold; elsewhere they stay."""
-    console = _console(sys.stdout)
-    line = inert_line(snippet, 1000)
-    if not console.is_terminal:
-        console.print(_text(f"  {line}"), soft_wrap=True)
+    line = f"  {inert_line(snippet, 1000)}"
+    if not sys.stdout.isatty():
+        _print_line((line, ""))
         return
-    text = _text("  ")
-    for place, piece in enumerate(line.split("[[")):
-        found, mark, rest = piece.partition("]]") if place else ("", "", piece)
-        text.append(found if mark else f"[[{found}" if place else "", "bold yellow" if mark else "")
-        text.append(rest)
-    console.print(text, soft_wrap=True)
+    before, *pieces = line.split("[[")
+    shown = [(before, "")]
+    for piece in pieces:
+        found, mark, rest = piece.partition("]]")
+        shown += [(found, "bold yellow"), (rest, "")] if mark else [(f"[[{piece}", "")]
+    _print_line(*shown)
 
 
 def confirm(question: str) -> bool:
@@ -156,11 +150,17 @@ def _console(file: TextIO) -> Console:
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
-def _text(text: str, style: str = "") -> Text:
+def _print_line(*pieces: tuple[str, str]) -> None:
     from rich.text import Text
 
     # A Text is never read as markup: brackets in a stranger's name stay brackets.
-    return Text(text, style)
+    _console(sys.stdout).print(Text.assemble(*pieces), soft_wrap=True)
+
+
+def _cell(text: str) -> Text:
+    from rich.text import Text
+
+    return Text(inert_line(text, _LONGEST_CELL), no_wrap=True, overflow="ellipsis")
 
 
 def _write(file: TextIO, text: str) -> None:

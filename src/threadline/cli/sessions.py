@@ -60,8 +60,9 @@ def list_(
     if not page.items:
         render.say("No sessions." if every else "No sessions. --all shows ended ones too.")
         return
-    columns = ["Updated", "Platform", "Where", "Title", "Messages", *(["State"] if every else []), "Session"]
-    render.show_table(columns, [_row(entry, with_state=every) for entry in page], numbers=["Messages"])
+    columns = ["Updated", "Conversation", "Messages", *(["State"] if every else []), "Session"]
+    rows = [_row(entry, with_state=every) for entry in page]
+    render.show_table(columns, rows, numbers=["Messages"], gives_way="Conversation")
     if page.cursor:
         render.note(f"There are more: add --cursor {page.cursor}")
 
@@ -291,12 +292,10 @@ def prune(
 
 
 def _row(entry: SessionEntry, *, with_state: bool) -> list[str]:
-    state = [f"ended: {entry.end_reason}" if entry.ended_at else "current"] if with_state else []
+    state = ["ended" if entry.ended_at else "current"] if with_state else []
     return [
         render.when(entry.updated_at),
-        entry.platform,
-        entry.origin.description,
-        entry.title or "",
+        _place(entry),
         f"{entry.message_count:,}",
         *state,
         entry.session_id,

@@ -16,6 +16,7 @@ from threadline.store.database import Tx
 from threadline.store.rows import json_text, source_of
 
 STEP = 500
+_SESSIONS_A_STEP = 20
 
 
 class Pruning(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,17 +116,18 @@ def prune_some(tx: Tx, wanted: Pruning, limit: int) -> int:
 def erase_some(tx: Tx, person: str, *, at: Instant, limit: int = STEP) -> int:
     """Takes a step towards a store that holds nothing of a person; how many things went. 0: it is done."""
     numbers = [n for (n,) in tx.rows("numbers_by_author", author=person, limit=limit)]
-    for pk, _, _ in tx.rows("owned_logs", owner=person):
-        if len(numbers) >= limit:
-            break
-        lo, hi = message_number(pk, 0), message_number(pk, MAX_SEQ)
-        numbers += [n for (n,) in tx.rows("unredacted_in_log", lo=lo, hi=hi, limit=limit - len(numbers))]
     if numbers:
         return redact_numbers(tx, numbers, at=at)
-    owned = tx.rows("sessions_of_owner", owner=person, limit=limit)
-    for session_id, _, _ in owned:
+    gone = 0
+    for session_id, pk, _ in tx.rows("sessions_of_owner", owner=person, limit=_SESSIONS_A_STEP):
+        # Emptied before it is deleted: a fork that someone else holds keeps only tombstones.
+        lo, hi = message_number(pk, 0), message_number(pk, MAX_SEQ)
+        numbers = [n for (n,) in tx.rows("unredacted_in_log", lo=lo, hi=hi, limit=limit)]
+        if numbers:
+            return gone + redact_numbers(tx, numbers, at=at)
         delete_session(tx, session_id)
-    return len(owned)
+        gone += 1
+    return gone
 
 
 def forget_traces(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:

@@ -28,9 +28,9 @@ def index_some(tx: Tx, limit: int = INDEX_STEP) -> int:
     return done
 
 
-def behind(tx: Tx) -> int:
-    """How many messages the index does not know yet."""
-    row = tx.find("count_unindexed")
+def behind(tx: Tx, sessions: int = 1 << 40) -> int:
+    """How many messages the index does not know yet, counting at most so many sessions."""
+    row = tx.find("count_unindexed", sessions=sessions)
     return 0 if row is None else int(row[0])
 
 

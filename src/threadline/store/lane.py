@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from threadline.errors import StoreClosed, StoreUnavailable
+from threadline.errors import StoreClosed, StoreUnavailable, ThreadlineError
 from threadline.log import get_logger
 from threadline.store.database import BatchStep
 
@@ -276,6 +276,13 @@ class Lane:
             except BaseException as cause:  # noqa: BLE001 - no caller is left to raise to; everyone is told
                 self._give_up(cause)
                 return
+
+
+def fail_unsettled(jobs: Sequence[Job], error: ThreadlineError) -> None:
+    """Those jobs whose outcome is not known yet end with this error."""
+    for job in jobs:
+        if not job.settled:
+            job.error = error
 
 
 def _settle_futures(jobs: Sequence[Job]) -> None:

@@ -26,6 +26,8 @@ Order: TypeAlias = Literal["rank", "newest"]
 # A viewer with more borrowed logs than this is searched without the help of the index's filter, which is slower but right.
 _MAX_BORROWED = 200
 _SPARE = 8
+# After a large import a search must not count the whole backlog first.
+_COUNTED_BEHIND = 1_000
 _MAX_WINDOW = 2_000
 
 
@@ -82,7 +84,7 @@ def search(tx: Tx, wanted: Search) -> SearchPage:
     check_limit(wanted.limit)
     (offset,) = decode_cursor("q", wanted.cursor, 1) if wanted.cursor else (0,)
     if not wanted.query.wanted:
-        return SearchPage([], behind=behind(tx))
+        return SearchPage([], behind=behind(tx, _COUNTED_BEHIND))
     only = None if wanted.session_id is None else _place_of(tx, wanted.session_id)
     match = tx.match(_scoped(tx, wanted, only))
     found: list[Row] = []
@@ -100,7 +102,7 @@ def search(tx: Tx, wanted: Search) -> SearchPage:
         if len(rows) < window:
             break
         window = min(window * 2, _MAX_WINDOW)
-    return SearchPage(_hits(tx, wanted, found, only), cursor, behind=behind(tx))
+    return SearchPage(_hits(tx, wanted, found, only), cursor, behind=behind(tx, _COUNTED_BEHIND))
 
 
 def _scoped(tx: Tx, wanted: Search, only: _Place | None) -> Query:

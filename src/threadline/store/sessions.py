@@ -13,7 +13,7 @@ from threadline.model.ownership import Ownership, Viewer, may_resume, ownership_
 from threadline.model.policy import SessionResetPolicy, stale_reason
 from threadline.model.session import ResetReason, SessionEntry
 from threadline.model.source import SessionSource
-from threadline.model.view import View, cut_after, inherited, new_view
+from threadline.model.view import View, cut_after, inherited, log_of, new_view
 from threadline.store import views
 from threadline.store.database import Row, Tx
 from threadline.store.rows import StoredSession, entry_of, json_text, session_of
@@ -191,12 +191,18 @@ def begin(
         notice_agent=int(how.reset_reason is not None and how.reset_had_activity),
     )
     pk: int = _the(row)[0]
-    tx.run("add_state", session_pk=pk, owner=address.owner, platform=how.origin.platform, at=how.at)
-    if inherit is None:
-        view = new_view(pk)
-    else:
+    view = new_view(pk)
+    if inherit is not None:
         parent, shown = inherit
         view = inherited(shown, from_log=parent.pk, last_seq=parent.last_seq, log=pk)
+    tx.run(
+        "add_state",
+        session_pk=pk,
+        owner=address.owner,
+        platform=how.origin.platform,
+        at=how.at,
+        borrows=int(any(log_of(span.lo) != pk for span in (*view.shown, *view.folded))),
+    )
     views.add(tx, pk, 1, view)
     if current:
         tx.run("point_address", address_pk=address.pk, session_pk=pk)

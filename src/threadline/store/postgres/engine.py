@@ -17,7 +17,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from threadline.errors import StoreClosed, StoreForked, StoreUnavailable, ThreadlineError
 from threadline.store.database import BatchStep, EngineFacts, EngineStep, Progress, ReadStep, Step
-from threadline.store.lane import Job, Lane
+from threadline.store.lane import Job, Lane, fail_unsettled
 from threadline.store.migrations import latest_version, migrations
 from threadline.store.postgres.backup import copy_database
 from threadline.store.postgres.connection import RETRYABLE, connect, lost, make_pool, translate, translated
@@ -145,9 +145,17 @@ class PostgresDatabase:
         for operation, group in groupby(jobs, key=lambda job: job.step.operation):
             batch = list(group)
             try:
-                self._settle(batch, self._run_together(operation, batch))
-            except Exception as cause:  # noqa: BLE001 - whose fault it was shows when they run apart
-                self._run_apart(operation, batch, cause)
+                self._run_group(operation, batch)
+            except BaseException:
+                # A signal struck, perhaps during the commit: run again, this could be stored twice.
+                fail_unsettled(batch, StoreUnavailable(_UNKNOWN_OUTCOME))
+                raise
+
+    def _run_group(self, operation: Callable[..., Sequence[Any]], jobs: Sequence[Job]) -> None:
+        try:
+            self._settle(jobs, self._run_together(operation, jobs))
+        except Exception as cause:  # noqa: BLE001 - whose fault it was shows when they run apart
+            self._run_apart(operation, jobs, cause)
 
     def _run_together(self, operation: Callable[..., Sequence[Any]], jobs: Sequence[Job]) -> Sequence[Any]:
         requests = [job.step.request for job in jobs]

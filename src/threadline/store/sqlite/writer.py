@@ -19,9 +19,9 @@ from typing import Any
 import apsw
 import msgspec
 
-from threadline.errors import StoreReadOnly, StoreUnavailable, ThreadlineError
+from threadline.errors import StoreReadOnly, StoreUnavailable
 from threadline.store.database import BatchStep
-from threadline.store.lane import Job
+from threadline.store.lane import Job, fail_unsettled
 from threadline.store.sqlite.connection import translate, translated
 from threadline.store.sqlite.transaction import SqliteTx
 
@@ -54,14 +54,10 @@ class Writer:
         """
         try:
             with self._turn():
-                for between, group in groupby(jobs, key=lambda job: isinstance(job.step, BetweenBatches)):
-                    if between:
-                        self._run_between(list(group))
-                    else:
-                        self._run_batch(list(group))
+                self._run_groups(jobs)
         except BaseException:
             if self._committing:
-                _fail(jobs, StoreUnavailable("interrupted; it is not known whether this was stored"))
+                fail_unsettled(jobs, StoreUnavailable("interrupted; it is not known whether this was stored"))
             raise
 
     def close(self) -> None:
@@ -76,6 +72,13 @@ class Writer:
             yield
         finally:
             fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+
+    def _run_groups(self, jobs: Sequence[Job]) -> None:
+        for between, group in groupby(jobs, key=lambda job: isinstance(job.step, BetweenBatches)):
+            if between:
+                self._run_between(list(group))
+            else:
+                self._run_batch(list(group))
 
     def _run_batch(self, jobs: Sequence[Job]) -> None:
         try:
@@ -179,9 +182,3 @@ def _settle(job: Job, outcome: Any) -> None:
         job.error = outcome
     else:
         job.result = outcome
-
-
-def _fail(jobs: Sequence[Job], error: ThreadlineError) -> None:
-    for job in jobs:
-        if not job.settled:
-            job.error = error

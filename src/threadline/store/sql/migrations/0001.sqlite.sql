@@ -53,6 +53,7 @@ CREATE TABLE session_state (
   indexed_seq        INTEGER NOT NULL DEFAULT 0,
   message_count      INTEGER NOT NULL DEFAULT 0,
   had_activity       INTEGER NOT NULL DEFAULT 0,
+  borrows            INTEGER NOT NULL DEFAULT 0,    -- its view shows messages of another session's log
   input_tokens       INTEGER NOT NULL DEFAULT 0,
   output_tokens      INTEGER NOT NULL DEFAULT 0,
   cache_read_tokens  INTEGER NOT NULL DEFAULT 0,
@@ -64,6 +65,7 @@ CREATE TABLE session_state (
 ) STRICT;
 CREATE INDEX state_newest ON session_state(ended, listed_at);
 CREATE INDEX state_of_owner ON session_state(owner, listed_at);
+CREATE INDEX state_borrowing ON session_state(owner) WHERE borrows = 1;
 CREATE INDEX state_of_platform ON session_state(platform, listed_at);
 
 -- number = session pk << 24 | place in the log. So a log is one range of the primary key, and needs no other index.

@@ -68,10 +68,6 @@ WHERE t.owner IS NULL AND s.pk > :after ORDER BY s.pk LIMIT :limit
 -- name: set_origin
 UPDATE sessions SET origin = :origin WHERE pk = :session_pk
 
--- name: owned_logs
--- Logs of a person's own sessions, deleted ones that a fork still shows included.
-SELECT s.pk, s.session_id, t.last_seq FROM session_state t {then} sessions s ON s.pk = t.session_pk WHERE t.owner = :owner
-
 -- name: unredacted_in_log
 SELECT number FROM messages WHERE number BETWEEN :lo AND :hi AND redacted_at IS NULL ORDER BY number LIMIT :limit
 

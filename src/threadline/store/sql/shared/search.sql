@@ -10,7 +10,7 @@ UPDATE session_state SET indexed_seq = :seq WHERE session_pk = :session_pk
 
 -- name: count_unindexed
 SELECT COALESCE(CAST(SUM(t.last_seq - t.indexed_seq) AS BIGINT), 0)
-FROM unindexed u {then} session_state t ON t.session_pk = u.session_pk
+FROM (SELECT session_pk FROM unindexed LIMIT :sessions) u {then} session_state t ON t.session_pk = u.session_pk
 
 -- fragment: is_found
 -- Some session's current view shows the message, or compaction folded it away there.
@@ -33,14 +33,14 @@ EXISTS (
 SELECT DISTINCT v.lo >> 24 FROM session_state t
 {then} sessions s ON s.pk = t.session_pk
 {then} spans v ON v.session_pk = s.pk AND v.version = s.view_version
-WHERE t.owner = :person AND s.parent_session_id IS NOT NULL AND v.lo >> 24 <> s.pk
+WHERE t.owner = :person AND t.borrows = 1 AND v.lo >> 24 <> s.pk
 LIMIT :limit
 
 -- name: borrowed_logs_in_chat
 SELECT DISTINCT v.lo >> 24 FROM sessions s
 {then} session_state t ON t.session_pk = s.pk
 {then} spans v ON v.session_pk = s.pk AND v.version = s.view_version
-WHERE s.chat = :chat AND (t.owner IS NULL OR t.owner = :person) AND s.parent_session_id IS NOT NULL AND v.lo >> 24 <> s.pk
+WHERE s.chat = :chat AND (t.owner IS NULL OR t.owner = :person) AND t.borrows = 1 AND v.lo >> 24 <> s.pk
 LIMIT :limit
 
 -- fragment: showing
@@ -67,6 +67,3 @@ SELECT session_pk, folded, lo, hi FROM spans WHERE session_pk = :session_pk AND 
 
 -- name: find_messages
 SELECT number, role, at, author, redacted_at, body FROM messages WHERE number = :number
-
--- name: count_documents
-SELECT COUNT(DISTINCT number) FROM documents

@@ -45,8 +45,8 @@ VALUES (:session_id, :address_pk, :chat_type, :chat, :origin, :display_name, :mo
 RETURNING pk
 
 -- name: add_state
-INSERT INTO session_state (session_pk, owner, platform, updated_at, listed_at, active_at)
-VALUES (:session_pk, :owner, :platform, :at, :at, :at)
+INSERT INTO session_state (session_pk, owner, platform, updated_at, listed_at, active_at, borrows)
+VALUES (:session_pk, :owner, :platform, :at, :at, :at, :borrows)
 
 -- name: find_session
 SELECT {entry} FROM {entry_tables} WHERE s.session_id = :session_id

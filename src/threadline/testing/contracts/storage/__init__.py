@@ -19,35 +19,45 @@ An engine's author imports the fixtures, provides three more, and subclasses wha
 
 from threadline.testing.contracts.storage.bad_input import BadInputContract
 from threadline.testing.contracts.storage.care import CareContract
-from threadline.testing.contracts.storage.concurrency import ConcurrencyContract
-from threadline.testing.contracts.storage.erasure import ErasureContract
+from threadline.testing.contracts.storage.concurrency import AwaitedContract, ConcurrencyContract
+from threadline.testing.contracts.storage.erasure import ErasePersonContract, ErasureContract, PruneContract
 from threadline.testing.contracts.storage.failures import FailureContract
-from threadline.testing.contracts.storage.finding import FindingContract
+from threadline.testing.contracts.storage.finding import FilterContract, FindingContract, ViewerContract
 from threadline.testing.contracts.storage.languages import LanguageContract
 from threadline.testing.contracts.storage.listing import ListingContract
-from threadline.testing.contracts.storage.resets import ResetContract
+from threadline.testing.contracts.storage.resets import BusyContract, NoticeContract, ResetContract
 from threadline.testing.contracts.storage.seeding import SeedingContract
 from threadline.testing.contracts.storage.sessions import SessionContract, TitleContract
 from threadline.testing.contracts.storage.switching import SwitchingContract
-from threadline.testing.contracts.storage.transcripts import TranscriptContract
+from threadline.testing.contracts.storage.transcripts import IdempotencyContract, TranscriptContract
 from threadline.testing.contracts.storage.usage import UsageContract
-from threadline.testing.contracts.storage.views import ViewContract
+from threadline.testing.contracts.storage.views import ForkContract, RewriteContract, UndoContract
 
 __all__ = [
+    "AwaitedContract",
     "BadInputContract",
+    "BusyContract",
     "CareContract",
     "ConcurrencyContract",
+    "ErasePersonContract",
     "ErasureContract",
     "FailureContract",
+    "FilterContract",
     "FindingContract",
+    "ForkContract",
+    "IdempotencyContract",
     "LanguageContract",
     "ListingContract",
+    "NoticeContract",
+    "PruneContract",
     "ResetContract",
+    "RewriteContract",
     "SeedingContract",
     "SessionContract",
     "SwitchingContract",
     "TitleContract",
     "TranscriptContract",
+    "UndoContract",
     "UsageContract",
-    "ViewContract",
+    "ViewerContract",
 ]

@@ -13,7 +13,7 @@ from threadline.model.source import SessionSource
 from threadline.store.facade import SessionStore
 from threadline.testing.builders import assistant, dm, exchange, group, thread, tool_use, user
 from threadline.testing.clock import FakeClock
-from threadline.testing.contracts.storage.fixtures import StoredBytes, seen
+from threadline.testing.contracts.storage.fixtures import StoredBytes, seen, short
 
 DAY = timedelta(days=1)
 
@@ -90,7 +90,7 @@ class ErasureContract:
         wrong = store.append_to_transcript(session_id, user("guess"), idempotency_key="k")
         assert right == wrong
 
-    @pytest.mark.parametrize("ref", ["nothing:1", "nothing", "", ":1", "x:y", "x:-1", "x:99999999999", "x:²"])
+    @pytest.mark.parametrize("ref", ["nothing:1", "nothing", "", ":1", "x:y", "x:-1", "x:99999999999", "x:²"], ids=short)
     def test_an_unknown_message_is_told(self, store: SessionStore, ref: str) -> None:
         said(store, dm(), "one")
         with pytest.raises(UnknownMessage):

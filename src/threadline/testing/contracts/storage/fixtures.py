@@ -65,3 +65,8 @@ def contents(messages: list[Message]) -> list[Any]:
 def seen(store: SessionStore, session_id: str) -> list[Any]:
     """What the model sees of a session, as the contents of its messages."""
     return contents(store.load_transcript(session_id))
+
+
+def short(value: object) -> str:
+    """A test's name for a value: plain and short, whatever the value holds."""
+    return ascii(value)[:30]

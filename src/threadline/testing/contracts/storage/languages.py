@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from threadline.store.facade import SessionStore
 from threadline.testing.builders import dm, user
+from threadline.testing.contracts.storage.fixtures import short
 from threadline.testing.contracts.storage.finding import found, said
 
 IN_MANY_LANGUAGES = [
@@ -59,7 +60,7 @@ _pieces = st.sampled_from(
 class LanguageContract:
     """Words, phrases, exclusions, prefixes; and any input at all."""
 
-    @pytest.mark.parametrize(("text", "queries"), IN_MANY_LANGUAGES)
+    @pytest.mark.parametrize(("text", "queries"), IN_MANY_LANGUAGES, ids=short)
     def test_words_of_many_languages_are_found(self, store: SessionStore, text: str, queries: list[str]) -> None:
         said(store, "something else", text, "又一个 другое 다른")
         for query in queries:
@@ -99,12 +100,12 @@ class LanguageContract:
         assert found(store, "teap*") == ["teapot"]
         assert found(store, "tea") == []
 
-    @pytest.mark.parametrize(("text", "query"), MALFORMED)
+    @pytest.mark.parametrize(("text", "query"), MALFORMED, ids=short)
     def test_malformed_queries_are_plain_words(self, store: SessionStore, text: str, query: str) -> None:
         said(store, text, "unrelated")
         assert found(store, query) == [text]
 
-    @pytest.mark.parametrize("query", NOTHING)
+    @pytest.mark.parametrize("query", NOTHING, ids=short)
     def test_a_query_without_words_finds_nothing(self, store: SessionStore, query: str) -> None:
         said(store, "tea")
         page = store.search(query)

@@ -13,7 +13,7 @@ from threadline.model.source import SessionSource
 from threadline.store.facade import SessionStore
 from threadline.testing.builders import assistant, dm, group, thread, user
 from threadline.testing.clock import FakeClock
-from threadline.testing.contracts.storage.fixtures import OpenStore
+from threadline.testing.contracts.storage.fixtures import OpenStore, short
 
 MINUTE = timedelta(minutes=1)
 
@@ -249,7 +249,7 @@ class TitleContract:
         assert store.set_title(entry.session_id, None).title is None
         assert store.find_by_title("plans") is None
 
-    @pytest.mark.parametrize("title", ["", " \t ", "x" * 201, "a\x00b", "half \ud83d"])
+    @pytest.mark.parametrize("title", ["", " \t ", "x" * 201, "a\x00b", "half \ud83d"], ids=short)
     def test_what_can_be_no_title_changes_nothing(self, store: SessionStore, title: str) -> None:
         entry = store.get_or_create_session(dm())
         store.set_title(entry.session_id, "Plans")
