@@ -48,7 +48,7 @@ def begin(
         typer.Option("--version", help="Say which version this is.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Sessions and transcripts of AI agents: look at them, search them, keep them safe."""
+    """Sessions and transcripts of AI agents: read, search and keep them."""
     if context.invoked_subcommand is None and not version:
         render.say(context.get_help())
 

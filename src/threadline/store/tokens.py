@@ -24,7 +24,6 @@ _CJK = (
 )
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _TOKEN = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+")
-_CJK_TOKEN = re.compile(rf"[{_CJK}]")
 _PIECE = re.compile(r'(?P<not>-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 
 
@@ -64,7 +63,8 @@ def fold(text: str) -> str:
 
 def tokenise(text: str) -> tuple[str, ...]:
     """The tokens of `text` in order. Long tokens are cut; text beyond the indexed length is passed over."""
-    return tuple(token for token, _ in _located(text[:MAX_INDEXED_CHARS]))
+    folded = fold(text[:MAX_INDEXED_CHARS])
+    return tuple([token[:MAX_TOKEN_CHARS] for token in _pattern(folded).findall(folded)])
 
 
 def locate(text: str) -> Iterator[tuple[str, int, int]]:
@@ -100,10 +100,13 @@ def _term(piece: re.Match[str]) -> Term | None:
     return Term(tokens, prefix=phrase is None and raw.endswith("*"))
 
 
+def _pattern(folded: str) -> re.Pattern[str]:
+    return _ASCII_WORD if folded.isascii() else _TOKEN
+
+
 def _located(text: str) -> Iterator[tuple[str, int]]:
     folded = fold(text)
-    pattern = _ASCII_WORD if folded.isascii() else _TOKEN
-    for match in pattern.finditer(folded):
+    for match in _pattern(folded).finditer(folded):
         yield match.group()[:MAX_TOKEN_CHARS], match.start()
 
 
@@ -120,8 +123,3 @@ def _located_in_word(word: str, offset: int) -> Iterator[tuple[str, int, int]]:
     for match in _TOKEN.finditer(joined):
         first, last = pieces[match.start()][1], pieces[match.end() - 1][1]
         yield match.group()[:MAX_TOKEN_CHARS], offset + first, offset + last + 1
-
-
-def is_cjk(token: str) -> bool:
-    """Whether a token is a character of a script without spaces."""
-    return _CJK_TOKEN.fullmatch(token) is not None

@@ -89,7 +89,11 @@ class _Server(uvicorn.Server):
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    except UnicodeError as cause:
+        # Names that can't be looked up at all fail before the look-up.
+        raise socket.gaierror(socket.EAI_NONAME, "not a name") from cause
     # Restarts must not wait for old connections to be forgotten; two servers at once this does not allow.
     return socket.create_server((host, port), family=family, backlog=128)
 
