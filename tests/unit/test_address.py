@@ -115,9 +115,7 @@ def test_names_and_handles_play_no_part_in_the_address() -> None:
         ({"chat_type": "group", "chat_id": "42", "thread_id": "t", "user_id": "7"}, True),
     ],
 )
-def test_a_conversation_is_shared_where_it_is_no_dm_and_no_senders_own(
-    fields: dict[str, Any], is_shared: bool
-) -> None:
+def test_a_conversation_is_shared_where_it_is_no_dm_and_no_senders_own(fields: dict[str, Any], is_shared: bool) -> None:
     assert address_of(source(**fields)).is_shared is is_shared
 
 
@@ -150,9 +148,7 @@ pairs = st.tuples(addresses, addresses) | addresses.map(lambda address: (address
 
 def with_parts(address: SessionAddress, parts: list[str | None]) -> SessionAddress:
     chat, thread, sender = parts
-    return SessionAddress(
-        address.agent, address.platform, address.account, address.chat_type, chat, thread, sender
-    )
+    return SessionAddress(address.agent, address.platform, address.account, address.chat_type, chat, thread, sender)
 
 
 # Two addresses whose ids are the same text in other slots: what concatenation would confuse.
@@ -262,7 +258,5 @@ def test_an_id_of_200_bytes_is_shown_whole_and_one_more_is_cut() -> None:
     one=st.tuples(st.sampled_from(["a", "a-a"]), colliding, colliding),
     other=st.tuples(st.sampled_from(["a", "a-a"]), colliding, colliding),
 )
-def test_an_id_with_its_platform_and_account_is_unique(
-    one: tuple[str, str, str], other: tuple[str, str, str]
-) -> None:
+def test_an_id_with_its_platform_and_account_is_unique(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
     assert (scoped_id(*one) == scoped_id(*other)) == (one == other)

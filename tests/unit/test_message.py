@@ -75,9 +75,7 @@ def test_every_field_that_agents_use_comes_back() -> None:
         "reasoning": "hm",
         "reasoning_details": [{"type": "reasoning.text", "text": "hm", "signature": "x"}],
         "codex_reasoning_items": [{"id": "rs_1", "encrypted_content": "…"}],
-        "tool_calls": [
-            {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}
-        ],
+        "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}],
     }
 
     assert as_json(round_trip(message)) == as_json(message)
@@ -331,9 +329,7 @@ def test_a_tombstone_can_be_made_of_any_message_and_of_a_tombstone(message: dict
         ({"content": {"text": "odd"}, "tool_calls": "odd"}, ""),
     ],
 )
-def test_a_search_finds_texts_blocks_and_tool_calls_but_no_thoughts(
-    message: dict[str, Any], text: str
-) -> None:
+def test_a_search_finds_texts_blocks_and_tool_calls_but_no_thoughts(message: dict[str, Any], text: str) -> None:
     assert searchable_text({"role": "assistant"} | message) == text
 
 

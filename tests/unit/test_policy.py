@@ -164,9 +164,7 @@ def test_days_begin_when_someone_who_watches_the_clock_would_say_so(
 # --- Reasons --------------------------------------------------------------------------------------
 
 
-def reason(
-    policy: SessionResetPolicy, pause: timedelta, now: datetime = NOON, zone: str = "UTC"
-) -> str | None:
+def reason(policy: SessionResetPolicy, pause: timedelta, now: datetime = NOON, zone: str = "UTC") -> str | None:
     return stale_reason(policy, active_at=now - pause, now=now, zone=zone)
 
 

@@ -25,9 +25,7 @@ from threadline.model.privacy import (
 )
 
 SECRET = b"the installation's secret"
-NASTY = (
-    "\n\r\t\x00\x1b\x7f\x85\u2028\u2029\u202e\u2066\u2069\u200b\u200d\ufeff\u00ad\u3164\U000e0041\ud800\udfff"
-)
+NASTY = "\n\r\t\x00\x1b\x7f\x85\u2028\u2029\u202e\u2066\u2069\u200b\u200d\ufeff\u00ad\u3164\U000e0041\ud800\udfff"
 hostile = st.text(st.one_of(st.sampled_from(NASTY + '"\\[]# aB7'), st.characters()), max_size=200)
 no_digits = st.text(st.characters(exclude_categories=["Nd"]), max_size=50)
 identifiers = st.text(st.sampled_from("a:%@~_-+0123456789"), min_size=1, max_size=20)
@@ -140,9 +138,7 @@ def test_short_numbers_and_dates_are_no_phone_numbers(text: str) -> None:
     no_digits,
     no_digits,
 )
-def test_nothing_of_an_international_number_is_left(
-    digits: str, gaps: list[str], before: str, after: str
-) -> None:
+def test_nothing_of_an_international_number_is_left(digits: str, gaps: list[str], before: str, after: str) -> None:
     spaced = "".join(digit + gap for digit, gap in zip(digits[:-1], gaps, strict=False)) + digits[-1]
     masked = mask_phone_numbers(f"{before}+{spaced}{after}")
     assert not any(char.isdecimal() for char in masked)
@@ -234,9 +230,7 @@ def test_without_redaction_names_and_ids_show_as_they_are() -> None:
 def test_a_short_thread_number_stays_and_any_other_thread_is_hashed() -> None:
     hidden = redaction(redact_pii=True, secret=SECRET)
     assert hidden.thread("telegram", "55") == "55"
-    assert hidden.thread("email", "<ada@example.com>") == chat_pseudonym(
-        "email", "<ada@example.com>", secret=SECRET
-    )
+    assert hidden.thread("email", "<ada@example.com>") == chat_pseudonym("email", "<ada@example.com>", secret=SECRET)
     assert hidden.thread("slack", "1712345678.123456") == "1712345678.123456"
     assert hidden.thread("telegram", None) is None
 
@@ -257,9 +251,7 @@ def test_a_hashed_target_resolves_to_the_chat_it_stands_for(place: str, chat: st
 
 
 def test_a_hashed_thread_resolves_with_its_chat() -> None:
-    chat, thread = (
-        chat_pseudonym("email", text, secret=SECRET) for text in ("ada@example.com", "<m1@example.com>")
-    )
+    chat, thread = (chat_pseudonym("email", text, secret=SECRET) for text in ("ada@example.com", "<m1@example.com>"))
     candidates = ["email:ada@example.com:<m1@example.com>", "email:bob@example.com"]
     assert resolve_target(f"email:{chat}:{thread}", candidates, secret=SECRET) == candidates[0]
     assert resolve_target(f"email:{chat}", candidates, secret=SECRET) == "email:ada@example.com"

@@ -32,9 +32,7 @@ FAKES = [
     '"',
     "```",
 ]
-hostile = st.one_of(
-    st.sampled_from(FAKES), st.text(st.one_of(st.sampled_from(NASTY), st.characters()), max_size=150)
-)
+hostile = st.one_of(st.sampled_from(FAKES), st.text(st.one_of(st.sampled_from(NASTY), st.characters()), max_size=150))
 
 
 class Parsed(msgspec.Struct):
@@ -63,9 +61,7 @@ def source(**facts: Any) -> SessionSource:
     return SessionSource(**({"platform": "telegram", "chat_id": "42", "user_id": "7"} | facts))
 
 
-def prompt_of(
-    where: SessionSource, *, homes: Any = (), connected: Any = ("telegram",), redact: bool = False
-) -> str:
+def prompt_of(where: SessionSource, *, homes: Any = (), connected: Any = ("telegram",), redact: bool = False) -> str:
     context = build_session_context(where, connected_platforms=connected, home_channels=homes)
     return build_session_context_prompt(context, redact_pii=redact, secret=SECRET if redact else b"")
 
@@ -264,9 +260,7 @@ def test_a_prompt_parsed_back_gives_the_values_that_went_in(
         "Home channel of telegram, chat id": [inert(f"x{home_id}")],
         "Home channel of telegram, thread id": [inert(f"x{home_id}")],
     }
-    tame = parse(
-        prompt_of(source(user_name="x", chat_topic="x"), homes=[HomeChannel("telegram", "x", "x", "x")])
-    )
+    tame = parse(prompt_of(source(user_name="x", chat_topic="x"), homes=[HomeChannel("telegram", "x", "x", "x")]))
     assert parsed.headings == tame.headings
     assert parsed.plain == tame.plain
 
@@ -288,9 +282,7 @@ def test_ids_and_chat_names_can_add_no_line(name: str, chat: str, thread: str, c
 def test_equal_contexts_give_equal_bytes() -> None:
     homes = [HomeChannel("telegram", str(number), "Home") for number in range(5)]
     there = prompt_of(source(user_name="Zoë"), homes=homes, connected=["slack", "telegram", "email"])
-    back = prompt_of(
-        source(user_name="Zoë"), homes=homes[::-1] + homes, connected={"email", "slack", "telegram"}
-    )
+    back = prompt_of(source(user_name="Zoë"), homes=homes[::-1] + homes, connected={"email", "slack", "telegram"})
     assert there.encode() == back.encode()
 
 
@@ -331,9 +323,7 @@ def test_each_home_channel_is_redacted_by_the_rule_of_its_own_platform() -> None
         HomeChannel("signal", PHONE, f"Me {PHONE}"),
     ]
     for platform in ("discord", "telegram"):
-        prompt = prompt_of(
-            source(platform=platform), homes=homes, connected=["discord", "signal"], redact=True
-        )
+        prompt = prompt_of(source(platform=platform), homes=homes, connected=["discord", "signal"], redact=True)
         labels = parse(prompt).labels
         assert labels["Home channel of discord, chat id"] == ["123456789012345678"]
         assert labels["Home channel of signal, chat id"] == [chat_pseudonym("signal", PHONE, secret=SECRET)]
@@ -399,7 +389,5 @@ def test_redacting_with_an_empty_secret_is_refused() -> None:
 
 def test_another_secret_gives_other_hashes() -> None:
     context = SessionContext(source())
-    one, other = (
-        build_session_context_prompt(context, redact_pii=True, secret=key) for key in (SECRET, b"other")
-    )
+    one, other = (build_session_context_prompt(context, redact_pii=True, secret=key) for key in (SECRET, b"other"))
     assert one != other

@@ -53,9 +53,7 @@ entries = st.builds(
     updated_at=moments,
     active_at=moments,
     ended_at=st.none() | moments,
-    origin=st.builds(
-        SessionSource, platform=st.sampled_from(["telegram", "x9"]), chat_id=texts, user_handle=texts
-    ),
+    origin=st.builds(SessionSource, platform=st.sampled_from(["telegram", "x9"]), chat_id=texts, user_handle=texts),
     platform=st.sampled_from(["telegram", "x9"]),
     title=texts,
     display_name=texts,

@@ -79,11 +79,7 @@ sources = st.builds(
     platform=st.sampled_from(["telegram", "x", "my_plug-in2"]),
     account=st.text(min_size=1, max_size=5),
     chat_type=st.sampled_from(sorted(CHAT_TYPES)),
-    **{
-        name: texts
-        for name in SessionSource.__struct_fields__
-        if name not in ("platform", "account", "chat_type")
-    },
+    **{name: texts for name in SessionSource.__struct_fields__ if name not in ("platform", "account", "chat_type")},
 )
 
 

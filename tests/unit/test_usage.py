@@ -56,9 +56,7 @@ def test_what_is_no_amount_of_money_is_refused(wrong: Any) -> None:
 
 
 def test_the_total_counts_all_that_was_read_and_written_and_reasoning_once() -> None:
-    usage = Usage(
-        input_tokens=1, output_tokens=20, cache_read_tokens=300, cache_write_tokens=4000, reasoning_tokens=15
-    )
+    usage = Usage(input_tokens=1, output_tokens=20, cache_read_tokens=300, cache_write_tokens=4000, reasoning_tokens=15)
 
     assert usage.total_tokens == 4321
 

@@ -40,14 +40,13 @@ def fail(text: str) -> None:
 
 def show_json(document: object) -> None:
     """One JSON document, which means exactly what it was given and is harmless to look at."""
-    say_json(json.dumps(document, ensure_ascii=False, indent=2, default=_plain))
+    text = json.dumps(document, ensure_ascii=False, indent=2, default=_plain)
+    _write(sys.stdout, inert_json(text) + "\n")
 
 
-def say_json(text: str) -> None:
-    """JSON text as it is; where a person looks on, with everything unseen written as escapes."""
-    # Half of a surrogate pair can't be printed in any other way, so it is always escaped.
-    is_plain = not sys.stdout.isatty() and text.isascii()
-    _write(sys.stdout, (text if is_plain else inert_json(text)) + "\n")
+def say_stored(line: str) -> None:
+    """A line of stored JSON, byte for byte; where a person looks on, with everything unseen written as escapes."""
+    _write(sys.stdout, inert_json(line) if sys.stdout.isatty() else line)
 
 
 def say_text(chunks: Iterable[str]) -> None:

@@ -50,7 +50,7 @@ def export_session(
         _write_new(output, chunks)
     elif style == "jsonl":
         for line in chunks:
-            render.say_json(line.removesuffix("\n"))
+            render.say_stored(line)
     else:
         render.say_text(chunks)
     return counted.count

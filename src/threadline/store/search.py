@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from threadline.clock import Instant, from_instant
+from threadline.errors import InvalidCursor
 from threadline.model.message import decode_body, searchable_text
 from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
@@ -83,6 +84,8 @@ def search(tx: Tx, wanted: Search) -> SearchPage:
     """A page of hits. Found is what some session shows or compaction folded away; undone and redacted text is not."""
     check_limit(wanted.limit)
     (offset,) = decode_cursor("q", wanted.cursor, 1) if wanted.cursor else (0,)
+    if offset < 0:
+        raise InvalidCursor
     if not wanted.query.wanted:
         return SearchPage([], behind=behind(tx, _COUNTED_BEHIND))
     only = None if wanted.session_id is None else _place_of(tx, wanted.session_id)

@@ -106,7 +106,7 @@ def resolve(tx: Tx, wanted: Resolve) -> SessionEntry:
 
 def find_stale(tx: Tx, wanted: Resolve) -> str | None:
     """The key of the address's session if it would be reset now: for those who have a say in whether it is busy."""
-    row = tx.find("find_current", digest=wanted.address.digest)
+    row = tx.find("peek_current", digest=wanted.address.digest)
     if row is None or wanted.force_new:
         return None
     entry = entry_of(row)
@@ -138,7 +138,13 @@ def switch(tx: Tx, key: str, session_id: str, *, new_id: str, at: Instant) -> Se
         end(tx, _by_pk(tx, address.session_pk), reason="session_switch", at=at)
     if wanted.is_current:
         return fork_at(tx, address, wanted, Beginning(new_id, wanted.entry.origin, at))
-    tx.run("reopen_session", address_pk=address.pk, session_pk=wanted.pk)
+    tx.run(
+        "reopen_session",
+        address_pk=address.pk,
+        chat_type=address.chat_type,
+        chat=address.chat,
+        session_pk=wanted.pk,
+    )
     tx.run("reopen_state", at=at, session_pk=wanted.pk)
     tx.run("point_address", address_pk=address.pk, session_pk=wanted.pk)
     return get_session(tx, session_id).entry

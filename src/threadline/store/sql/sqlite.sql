@@ -10,7 +10,7 @@ CROSS JOIN
 -- name: search_ranked
 SELECT c.number, c.score, m.role, m.at, m.author, m.body, m.at >= :since AND m.at < :until AND {is_found}
 FROM (SELECT d.number, d.doc, words.rank AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
-      WHERE words MATCH :match ORDER BY words.rank LIMIT :window OFFSET :offset) c
+      WHERE words MATCH :match ORDER BY words.rank, words.rowid DESC LIMIT :window OFFSET :offset) c
 CROSS JOIN messages m ON m.number = c.number
 ORDER BY c.score, c.doc DESC
 
@@ -24,7 +24,7 @@ ORDER BY c.score, c.doc DESC
 -- name: search_ranked_for
 SELECT c.number, c.score, m.role, m.at, m.author, m.body, m.at >= :since AND m.at < :until AND {is_found_by_viewer}
 FROM (SELECT d.number, d.doc, words.rank AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
-      WHERE words MATCH :match ORDER BY words.rank LIMIT :window OFFSET :offset) c
+      WHERE words MATCH :match ORDER BY words.rank, words.rowid DESC LIMIT :window OFFSET :offset) c
 CROSS JOIN messages m ON m.number = c.number
 ORDER BY c.score, c.doc DESC
 

@@ -17,6 +17,12 @@ SELECT {entry}
 FROM addresses a {then} sessions s ON s.pk = a.session_pk {then} session_state t ON t.session_pk = s.pk
 WHERE a.digest = :digest {lock_address}
 
+-- name: peek_current
+-- The same without the lock: for those who only want to know.
+SELECT {entry}
+FROM addresses a {then} sessions s ON s.pk = a.session_pk {then} session_state t ON t.session_pk = s.pk
+WHERE a.digest = :digest
+
 -- name: find_address
 SELECT a.pk, a.key, a.chat_type, a.owner, a.chat, a.session_pk FROM addresses a WHERE a.digest = :digest {lock_address}
 
@@ -74,7 +80,9 @@ UPDATE sessions SET ended_at = :at, end_reason = :reason WHERE pk = :session_pk
 UPDATE session_state SET ended = 1, updated_at = :at, listed_at = :at WHERE session_pk = :session_pk
 
 -- name: reopen_session
-UPDATE sessions SET ended_at = NULL, end_reason = NULL, address_pk = :address_pk WHERE pk = :session_pk
+-- Held elsewhere from now on: what is said there is not the old chat's to see.
+UPDATE sessions SET ended_at = NULL, end_reason = NULL, address_pk = :address_pk, chat_type = :chat_type, chat = :chat
+WHERE pk = :session_pk
 
 -- name: reopen_state
 UPDATE session_state SET ended = 0, updated_at = :at, listed_at = :at, active_at = :at WHERE session_pk = :session_pk

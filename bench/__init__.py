@@ -1,0 +1,1 @@
+"""Workloads through the public interface, each measured beside its floor: `python -m bench --help`."""

@@ -1,0 +1,154 @@
+"""The floors: what the bare driver does with comparable rows, no layer above it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+import psycopg
+
+from threadline.store.postgres.words import match_expression as postgres_match
+from threadline.store.sqlite.transaction import match_expression as sqlite_match
+from threadline.store.tokens import parse_query
+
+_TABLE = "CREATE TABLE raw (id INTEGER PRIMARY KEY, session TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL)"
+_PG_TABLE = (
+    "CREATE TABLE IF NOT EXISTS raw (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+    " session TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL)"
+)
+_INDEX = "CREATE UNIQUE INDEX IF NOT EXISTS raw_by_key ON raw(session, key)"
+
+
+class SqliteFloor:
+    """apsw, one connection, write-ahead log, `synchronous=FULL`, one commit an append."""
+
+    def __init__(self, path: Path, bodies: Sequence[str]) -> None:
+        path.unlink(missing_ok=True)
+        self._connection = apsw.Connection(str(path))
+        for pragma in ("journal_mode=WAL", "synchronous=FULL"):
+            self._connection.execute(f"PRAGMA {pragma}").fetchall()
+        self._connection.execute(_TABLE)
+        self._connection.execute(_INDEX)
+        self._bodies = bodies
+        self._appended = 0
+
+    def append(self, count: int) -> int:
+        """`count` rows, each in a transaction of its own."""
+        execute = self._connection.execute
+        bodies, start = self._bodies, self._appended
+        for number in range(start, start + count):
+            row = (f"session-{number % 64}", f"key:{number}", bodies[number % len(bodies)])
+            execute("INSERT INTO raw (session, key, body) VALUES (?, ?, ?)", row)
+        self._appended += count
+        return count
+
+    def fill(self, session: str) -> None:
+        """All bodies as one session's rows, in one transaction."""
+        rows = [(session, f"key:{n}", body) for n, body in enumerate(self._bodies)]
+        with self._connection:
+            self._connection.executemany("INSERT INTO raw (session, key, body) VALUES (?, ?, ?)", rows)
+
+    def load(self, session: str) -> list[Any]:
+        """Select all of a session's rows in order, and parse them."""
+        rows: list[Any] = self._connection.execute(
+            "SELECT body FROM raw WHERE session = ? ORDER BY id", (session,)
+        ).fetchall()
+        return [msgspec.json.decode(body) for (body,) in rows]
+
+    def close(self) -> None:
+        """Releases the connection."""
+        self._connection.close()
+
+
+class PostgresFloor:
+    """psycopg, one connection a thread, one commit an append."""
+
+    def __init__(self, url: str, bodies: Sequence[str], connections: int = 1) -> None:
+        self._connections = [psycopg.connect(url, autocommit=True) for _ in range(connections)]
+        self._connections[0].execute(_PG_TABLE)
+        self._connections[0].execute(_INDEX)
+        self._bodies = bodies
+        self._appended = 0
+
+    def append(self, count: int) -> int:
+        """`count` rows, shared out among the connections, each in a transaction of its own."""
+        each = count // len(self._connections)
+        start = self._appended
+        threads = [
+            threading.Thread(
+                target=self._append_some, args=(connection, range(start + n * each, start + (n + 1) * each))
+            )
+            for n, connection in enumerate(self._connections)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self._appended += each * len(threads)
+        return each * len(threads)
+
+    def fill(self, session: str) -> None:
+        """All bodies as one session's rows, in one transaction."""
+        rows = [(session, f"key:{n}", body) for n, body in enumerate(self._bodies)]
+        with self._connections[0].transaction(), self._connections[0].cursor() as cursor:
+            cursor.executemany("INSERT INTO raw (session, key, body) VALUES (%s, %s, %s)", rows)
+
+    def load(self, session: str) -> list[Any]:
+        """Select all of a session's rows in order, and parse them."""
+        query = "SELECT body FROM raw WHERE session = %s ORDER BY id"
+        return [msgspec.json.decode(body) for (body,) in self._connections[0].execute(query, (session,)).fetchall()]
+
+    def close(self) -> None:
+        """Releases the connections."""
+        for connection in self._connections:
+            connection.close()
+
+    def _append_some(self, connection: psycopg.Connection[Any], numbers: range) -> None:
+        for row in _rows(self._bodies, numbers):
+            connection.execute("INSERT INTO raw (session, key, body) VALUES (%s, %s, %s)", row)
+
+
+class SqliteWords:
+    """The store's own full-text index, asked directly."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+
+    def search(self, query: str, limit: int) -> list[Any]:
+        """The best matches: index row and rank, nothing else."""
+        expression = sqlite_match(parse_query(query))
+        ranked = "SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"
+        return self._connection.execute(ranked, (expression, limit)).fetchall()
+
+    def close(self) -> None:
+        """Releases the connection."""
+        self._connection.close()
+
+
+class PostgresWords:
+    """The store's own full-text index, asked directly."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = psycopg.connect(url, autocommit=True)
+
+    def search(self, query: str, limit: int) -> list[Any]:
+        """The best matches: index row and rank, nothing else."""
+        expression = postgres_match(parse_query(query))
+        ranked = (
+            "SELECT doc, ts_rank(words, q) AS rank FROM documents, CAST(%s AS tsquery) AS q"
+            " WHERE words @@ q ORDER BY rank DESC LIMIT %s"
+        )
+        return self._connection.execute(ranked, (expression, limit)).fetchall()
+
+    def close(self) -> None:
+        """Releases the connection."""
+        self._connection.close()
+
+
+def _rows(bodies: Sequence[str], numbers: range) -> Iterator[tuple[str, str, str]]:
+    for number in numbers:
+        yield f"session-{number % 64}", f"key:{number}", bodies[number % len(bodies)]

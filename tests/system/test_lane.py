@@ -1,0 +1,310 @@
+"""The lane keeps its promises when callers, event loops or the writer itself fall away midway."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from threadline import SessionStore, StoreClosed, StoreUnavailable
+from threadline.store.database import BatchStep, ReadStep, Tx
+from threadline.store.lane import Job, Lane
+from threadline.testing import dm, user
+
+
+class Writer:
+    """Stores what it is told to. It can be held in the middle of a batch, and told how that batch ends.
+
+    A batch that the `stuck` thread leads does not end at all, short of a signal.
+    """
+
+    def __init__(self) -> None:
+        self.stored: list[Any] = []
+        self.busy = threading.Event()
+        self.stuck: threading.Thread | None = None
+        self._go_on = threading.Event()
+        self._go_on.set()
+        self._ending: Callable[[], None] | None = None
+
+    def hold(self, ending: Callable[[], None] | None = None) -> None:
+        """The next batch waits for `release`, then ends with what `ending` raises, or well."""
+        self._ending = ending
+        self.busy.clear()
+        self._go_on.clear()
+
+    def release(self) -> None:
+        self._go_on.set()
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        ending, self._ending = self._ending, None
+        self.busy.set()
+        # Short waits: a signal is heard in between.
+        while not self._go_on.wait(0.005) or threading.current_thread() is self.stuck:
+            time.sleep(0.001)
+        if ending is not None:
+            ending()
+        for job in jobs:
+            self.stored.append(job.step)
+            job.result = f"stored {job.step}"
+
+
+@pytest.fixture
+def writer() -> Writer:
+    return Writer()
+
+
+@pytest.fixture
+def lane(writer: Writer) -> Iterator[Lane]:
+    lane = Lane(writer.run, "lane-under-test")
+    yield lane
+    writer.release()
+    lane.close()
+
+
+@pytest.fixture
+def callers() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8) as pool:
+        yield pool
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.001)
+
+
+def queue_up(lane: Lane, callers: ThreadPoolExecutor, steps: Sequence[str]) -> list[Future[Any]]:
+    """Blocking callers who wait in this order."""
+    waiting = []
+    for step in steps:
+        before = len(lane._queue)
+        waiting.append(callers.submit(lane.perform, step))
+        wait_until(lambda before=before: len(lane._queue) > before)  # type: ignore[misc]
+    return waiting
+
+
+@contextmanager
+def interrupted_when(ready: Callable[[], bool]) -> Iterator[None]:
+    """Sends this process's main thread what Ctrl-C sends, once `ready` holds."""
+
+    def strike() -> None:
+        wait_until(ready)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = threading.Thread(target=strike)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, before)
+
+
+def dies() -> None:
+    raise OSError("the disk fell out")
+
+
+def test_when_the_writer_dies_every_waiter_and_every_later_caller_hears_it(
+    lane: Lane, writer: Writer, callers: ThreadPoolExecutor
+) -> None:
+    writer.hold(dies)
+    leading = callers.submit(lane.perform, "a")
+    assert writer.busy.wait(10)
+    waiting = queue_up(lane, callers, ["b", "c"])
+    writer.release()
+
+    for future in (leading, *waiting):
+        with pytest.raises(StoreUnavailable, match="open it again") as heard:
+            future.result(10)
+        assert isinstance(heard.value.__cause__, OSError)
+    with pytest.raises(StoreUnavailable):
+        lane.perform("d")
+    assert writer.stored == []
+
+
+def test_when_the_writer_dies_awaiting_callers_hear_it_too(lane: Lane, writer: Writer) -> None:
+    async def main() -> list[Any]:
+        writer.hold(dies)
+        futures = [lane.perform_async("a"), lane.perform_async("b")]
+        await asyncio.to_thread(writer.busy.wait, 10)
+        futures.append(lane.perform_async("c"))
+        writer.release()
+        return await asyncio.gather(*futures, return_exceptions=True)
+
+    outcomes = asyncio.run(main())
+    assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 3
+
+    async def later() -> None:
+        await lane.perform_async("d")
+
+    with pytest.raises(StoreUnavailable):
+        asyncio.run(later())
+
+
+def test_what_was_stored_before_the_writer_died_is_not_denied(lane: Lane, callers: ThreadPoolExecutor) -> None:
+    def settles_one_and_dies(jobs: Sequence[Job]) -> None:
+        jobs[0].result = None
+        dies()
+
+    half = Lane(settles_one_and_dies, "half")
+    assert half.perform("a") is None
+    half.close()
+
+
+def test_an_interrupted_leader_leaves_the_others_jobs_to_be_done(
+    lane: Lane, writer: Writer, callers: ThreadPoolExecutor
+) -> None:
+    writer.stuck = threading.main_thread()
+    waiting: list[Future[Any]] = []
+
+    def others_wait() -> bool:
+        assert writer.busy.wait(10)
+        waiting.extend(queue_up(lane, callers, ["b", "c"]))
+        return True
+
+    with interrupted_when(others_wait):
+        lane.perform("a")
+
+    assert [future.result(10) for future in waiting] == ["stored b", "stored c"]
+    assert callers.submit(lane.perform, "d").result(10) == "stored d"
+    assert writer.stored == ["b", "c", "d"]
+
+
+def test_an_interrupted_leader_takes_no_job_of_its_own_batch_with_it(
+    lane: Lane, writer: Writer, callers: ThreadPoolExecutor
+) -> None:
+    writer.stuck = threading.main_thread()
+    writer.hold()
+    first = callers.submit(lane.perform, "first")
+    assert writer.busy.wait(10)
+    waiting: list[Future[Any]] = []
+
+    def main_leads_a_batch_of_three() -> bool:
+        wait_until(lambda: len(lane._queue) == 1)
+        waiting.extend(queue_up(lane, callers, ["b", "c"]))
+        writer.release()
+        wait_until(lambda: [job.step for job in lane._running] == ["main", "b", "c"])
+        return True
+
+    with interrupted_when(main_leads_a_batch_of_three):
+        lane.perform("main")
+
+    assert [future.result(10) for future in (first, *waiting)] == ["stored first", "stored b", "stored c"]
+    assert writer.stored == ["first", "b", "c"]
+
+
+def test_an_interrupted_follower_is_never_made_leader(lane: Lane, writer: Writer, callers: ThreadPoolExecutor) -> None:
+    writer.hold()
+    first = callers.submit(lane.perform, "first")
+    assert writer.busy.wait(10)
+    with interrupted_when(lambda: len(lane._queue) == 1):
+        lane.perform("impatient")
+    after = queue_up(lane, callers, ["later"])
+    writer.release()
+
+    assert first.result(10) == "stored first"
+    assert after[0].result(10) == "stored later"
+    assert writer.stored == ["first", "later"]
+
+
+def test_a_cancelled_task_does_not_disturb_the_others(lane: Lane, writer: Writer) -> None:
+    async def main() -> list[Any]:
+        async def perform(step: str) -> Any:
+            return await lane.perform_async(step)
+
+        writer.hold()
+        tasks = [asyncio.ensure_future(perform(step)) for step in "abc"]
+        await asyncio.to_thread(writer.busy.wait, 10)
+        tasks[1].cancel()
+        writer.release()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    outcomes = asyncio.run(main())
+    assert outcomes[0] == "stored a"
+    assert isinstance(outcomes[1], asyncio.CancelledError)
+    assert outcomes[2] == "stored c"
+
+
+def test_a_closed_event_loop_does_not_stop_the_lane(lane: Lane, writer: Writer, callers: ThreadPoolExecutor) -> None:
+    writer.hold()
+
+    async def asks_and_leaves() -> None:
+        lane.perform_async("forgotten")
+
+    asyncio.run(asks_and_leaves())
+    waiting = callers.submit(lane.perform, "b")
+    writer.release()
+    assert waiting.result(10) == "stored b"
+    assert writer.stored == ["forgotten", "b"]
+
+
+def test_close_waits_for_what_was_accepted_and_refuses_the_rest(
+    lane: Lane, writer: Writer, callers: ThreadPoolExecutor
+) -> None:
+    writer.hold()
+    accepted = [callers.submit(lane.perform, "a")]
+    assert writer.busy.wait(10)
+    accepted += queue_up(lane, callers, ["b", "c"])
+    closing = callers.submit(lane.close)
+    wait_until(lambda: lane._closed)
+    with pytest.raises(StoreClosed):
+        lane.perform("late")
+    assert not closing.done()
+    writer.release()
+
+    closing.result(10)
+    assert [future.result(10) for future in accepted] == ["stored a", "stored b", "stored c"]
+    assert writer.stored == ["a", "b", "c"]
+
+
+def test_a_batch_is_bounded_and_keeps_the_order(lane: Lane, writer: Writer) -> None:
+    async def main() -> list[Any]:
+        writer.hold()
+        futures = [lane.perform_async(number) for number in range(1_000)]
+        writer.release()
+        return list(await asyncio.gather(*futures))
+
+    assert asyncio.run(main()) == [f"stored {number}" for number in range(1_000)]
+    assert writer.stored == list(range(1_000))
+
+
+def test_ctrl_c_in_a_store_leaves_it_working_for_all_threads(location: str, callers: ThreadPoolExecutor) -> None:
+    """With the real writers: what was interrupted is rolled back, the others' appends are stored once."""
+    with SessionStore.open(location) as store:
+        session = store.get_or_create_session(dm()).session_id
+        lane: Lane = store._database._lane  # type: ignore[attr-defined]
+        struck = threading.Event()
+        waiting: list[Future[Any]] = []
+
+        def never_ends(tx: Tx, requests: Sequence[Any]) -> list[Any]:
+            tx.run("set_meta", name="half", value="done")
+            struck.set()
+            while requests:
+                time.sleep(0.005)
+            return []
+
+        def others_wait() -> bool:
+            assert struck.wait(10)
+            append = store.append_to_transcript
+            waiting.extend(callers.submit(append, session, user(f"{turn}"), f"k{turn}") for turn in range(4))
+            wait_until(lambda: len(lane._queue) == 4)
+            return True
+
+        with interrupted_when(others_wait):
+            store._database.perform(BatchStep(never_ends, "mine"))
+
+        assert [future.result(10).count for future in waiting] == [1] * 4
+        assert store.append_to_transcript(session, user("after")).count == 1
+        assert sorted(str(m["content"]) for m in store.load_transcript(session)) == ["0", "1", "2", "3", "after"]
+        assert store._database.perform(ReadStep(lambda tx: tx.find("find_meta", name="half"), (), {})) is None
+        assert store.check().ok

@@ -1,0 +1,108 @@
+"""`threadline serve` as a process: it says where it is, answers, refuses strangers' names, and stops when told."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from threadline import InvalidRequest, SessionStore
+from threadline.testing import dm, user
+from threadline.web.server import DEFAULT_PORT, bind
+
+_GREETING = "Threadline is at "
+
+
+class Served:
+    """A running server."""
+
+    def __init__(self, process: subprocess.Popen[str], address: str) -> None:
+        self.process = process
+        self.address = address
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rstrip("/").rpartition(":")[2])
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(15)
+
+
+@contextmanager
+def served(db: Path, *options: str) -> Iterator[Served]:
+    command = [sys.executable, "-m", "threadline", "serve", "--db", str(db), *options]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith(_GREETING), f"{line!r}: {_ended(process)}"
+            yield Served(process, line.removeprefix(_GREETING).strip())
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+
+
+def _ended(process: subprocess.Popen[str]) -> str:
+    return process.communicate(timeout=15)[1]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "threadline.db"
+
+
+def test_it_answers_where_it_says_it_is_and_to_no_foreign_name(db: Path) -> None:
+    with served(db, "--port", "0") as server:
+        page = httpx.get(server.address)
+        assert page.status_code == 200
+        assert "No session yet." in page.text
+        assert httpx.get(f"{server.address}healthz").json()["status"] == "ok"
+        for host in ("evil.example", f"evil.example:{server.port}", "127.0.0.1", "localhost:1", ""):
+            refused = httpx.get(server.address, headers={"Host": host})
+            assert refused.status_code == 421, host
+            assert "No session yet." not in refused.text
+        for host in (f"localhost:{server.port}", f"LOCALHOST:{server.port}", f"[::1]:{server.port}"):
+            assert httpx.get(server.address, headers={"Host": host}).status_code == 200, host
+
+
+def test_it_stops_when_told_and_starts_again_at_the_same_port(db: Path) -> None:
+    with served(db, "--port", "0") as first:
+        port = first.port
+        # A connection that is still open must not keep it from stopping, nor the next from starting.
+        with socket.create_connection(("127.0.0.1", port)):
+            assert first.stop(signal.SIGTERM) == 0
+        assert first.process.communicate()[1] == ""
+    with SessionStore.open(db) as store:
+        assert store.check().ok
+        store.append_to_transcript(store.get_or_create_session(dm()).session_id, user("hi"))
+    with served(db, "--port", str(port)) as second:
+        assert second.port == port
+        assert "telegram, dm" in httpx.get(second.address).text
+        assert second.stop(signal.SIGINT) == 0
+
+
+def test_without_a_wish_the_next_free_port_is_used_and_told() -> None:
+    notes: list[str] = []
+    with bind("127.0.0.1", None, notes.append) as first, bind("127.0.0.1", None, notes.append) as second:
+        ports = [first.getsockname()[1], second.getsockname()[1]]
+    assert DEFAULT_PORT <= ports[0] < ports[1] <= DEFAULT_PORT + 20
+    assert str(ports[1]) in notes[-1]
+
+
+def test_an_address_that_is_not_ours_is_refused_and_an_open_one_is_warned_of() -> None:
+    notes: list[str] = []
+    for host in ("192.0.2.1", "no such host", "x" * 300):
+        with pytest.raises(InvalidRequest):
+            bind(host, 0, notes.append)
+    bind("0.0.0.0", 0, notes.append).close()
+    assert "no login" in notes[-1]

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.conftest import Cli
+
+from threadline.cli.values import parse_age, parse_since, parse_until
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"), [("12h", 12), ("30d", 720), ("8w", 1344), ("1y", 8760), (" 2D ", 48), ("1000y", 8_760_000)]
+)
+def test_lengths_of_time(text: str, hours: int) -> None:
+    assert parse_age(text) == timedelta(hours=hours)
+
+
+@pytest.mark.parametrize("text", ["", "d", "12", "-3d", "1.5d", "3m", "0h", "1001y", "9999999y", "٣d", "3d 4h"])
+def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        parse_age(text)
+
+
+def test_a_moment_with_a_zone_is_that_moment() -> None:
+    assert parse_since("2026-03-01T14:00+02:00") == datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def test_a_day_begins_where_since_starts_and_ends_where_until_stops() -> None:
+    assert parse_until("2026-03-01") == parse_since("2026-03-02")
+    assert parse_until("2026-03-01T10:00") == parse_since("2026-03-01T10:00")
+
+
+@given(st.one_of(st.text(max_size=30), st.sampled_from(["0001-01-01", "9999-12-31", "9999-12-31T23:59:59-12:00"])))
+def test_any_text_is_a_moment_or_refused(text: str) -> None:
+    for parse in (parse_since, parse_until):
+        try:
+            moment = parse(text)
+        except typer.BadParameter:
+            continue
+        assert moment.tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["nonsense"],
+        ["sessions", "show"],
+        ["sessions", "list", "--limit", "0"],
+        ["sessions", "list", "--limit", "many"],
+        ["sessions", "search", "x", "--since", "tomorrow"],
+        ["sessions", "prune"],
+        ["sessions", "prune", "--older-than", "soon"],
+        ["sessions", "export", "x", "--format", "pdf"],
+        ["serve", "--port", "70000"],
+    ],
+)
+def test_misuse_exits_with_2_and_an_explanation(command: list[str], cli: Cli) -> None:
+    refused = cli(*command)
+    assert refused.code == 2
+    assert refused.out == ""
+    assert "Error: " in refused.err
