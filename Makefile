@@ -6,7 +6,6 @@ BIN := .venv/bin
 UV := $(or $(shell command -v uv 2>/dev/null),build/uv/bin/uv)
 PYTEST := $(BIN)/python -m pytest
 N ?= 200
-PORT ?= 8765
 
 .PHONY: help setup lock serve test test-peers soak check bench docs wheel clean
 
@@ -30,7 +29,7 @@ lock: | $(filter build/%,$(UV)) ## choose dependency versions anew
 	  --no-annotate --no-header --upgrade --output-file requirements.lock pyproject.toml
 
 serve: setup ## open the store and serve its web page
-	$(BIN)/threadline serve --port $(PORT)
+	$(BIN)/threadline serve $(if $(PORT),--port $(PORT))
 
 test: setup ## every test of ours, a real PostgreSQL included
 	$(PYTEST) -n 2 -m "not peers and not soak" tests

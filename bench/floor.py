@@ -46,17 +46,16 @@ class SqliteFloor:
         self._appended += count
         return count
 
-    def fill(self, session: str) -> None:
-        """All bodies as one session's rows, in one transaction."""
-        rows = [(session, f"key:{n}", body) for n, body in enumerate(self._bodies)]
+    def fill(self) -> None:
+        """All bodies as the rows of one session, in one transaction; before anything is appended."""
+        rows = [("all", f"key:{n}", body) for n, body in enumerate(self._bodies)]
         with self._connection:
             self._connection.executemany("INSERT INTO raw (session, key, body) VALUES (?, ?, ?)", rows)
 
-    def load(self, session: str) -> list[Any]:
-        """Select all of a session's rows in order, and parse them."""
-        rows: list[Any] = self._connection.execute(
-            "SELECT body FROM raw WHERE session = ? ORDER BY id", (session,)
-        ).fetchall()
+    def load(self) -> list[Any]:
+        """Select the rows that `fill` made by their range of the primary key, and parse them."""
+        query = "SELECT body FROM raw WHERE id BETWEEN 1 AND ? ORDER BY id"
+        rows: list[Any] = self._connection.execute(query, (len(self._bodies),)).fetchall()
         return [msgspec.json.decode(body) for (body,) in rows]
 
     def close(self) -> None:
@@ -91,16 +90,17 @@ class PostgresFloor:
         self._appended += each * len(threads)
         return each * len(threads)
 
-    def fill(self, session: str) -> None:
-        """All bodies as one session's rows, in one transaction."""
-        rows = [(session, f"key:{n}", body) for n, body in enumerate(self._bodies)]
+    def fill(self) -> None:
+        """All bodies as the rows of one session, in one transaction; before anything is appended."""
+        rows = [("all", f"key:{n}", body) for n, body in enumerate(self._bodies)]
         with self._connections[0].transaction(), self._connections[0].cursor() as cursor:
             cursor.executemany("INSERT INTO raw (session, key, body) VALUES (%s, %s, %s)", rows)
 
-    def load(self, session: str) -> list[Any]:
-        """Select all of a session's rows in order, and parse them."""
-        query = "SELECT body FROM raw WHERE session = %s ORDER BY id"
-        return [msgspec.json.decode(body) for (body,) in self._connections[0].execute(query, (session,)).fetchall()]
+    def load(self) -> list[Any]:
+        """Select the rows that `fill` made by their range of the primary key, and parse them."""
+        query = "SELECT body FROM raw WHERE id BETWEEN 1 AND %s ORDER BY id"
+        rows = self._connections[0].execute(query, (len(self._bodies),)).fetchall()
+        return [msgspec.json.decode(body) for (body,) in rows]
 
     def close(self) -> None:
         """Releases the connections."""

@@ -53,11 +53,9 @@ def load_all(stage: Stage) -> Iterator[Sample]:
     count = stage.scaled(10_000, least=200)
     with stage.store(stage.places.fresh("reads")) as store, stage.floor(count) as floor:
         session = filled(stage, store, 0, count)
-        floor.fill("all")
-        assert store.load_transcript(session) == floor.load("all")
-        raw, work = interleave(
-            lambda: floor.load("all"), lambda: store.load_transcript(session), times=stage.scaled(15, least=3)
-        )
+        floor.fill()
+        assert store.load_transcript(session) == floor.load()
+        raw, work = interleave(floor.load, lambda: store.load_transcript(session), times=stage.scaled(15, least=3))
         yield Sample(ALL, work, raw)
 
 

@@ -34,13 +34,11 @@ def sqlite_file(tmp_path_factory: pytest.TempPathFactory) -> apsw.Connection:
     return apsw.Connection(str(path))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def postgres_connection(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
-    name = postgres_server.create()
-    url = postgres_server.uri(name)
-    with psycopg.connect(url, autocommit=True, options="-c search_path=threadline") as connection:
+    options = "-c search_path=threadline"
+    with psycopg.connect(postgres_server.location, autocommit=True, options=options) as connection:
         yield connection
-    postgres_server.drop(name)
 
 
 @pytest.mark.parametrize("name", sorted(SQLITE))

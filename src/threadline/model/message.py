@@ -41,7 +41,7 @@ def encode_message(message: Mapping[str, Any]) -> EncodedMessage:
         )
     for name, value in message.items():
         if type(name) is not str or type(value) is not str:
-            _require_json(message, 1)
+            require_json(message, 1)
             break
     body = _dump(message)
     # Characters are counted first: only where they come near the limit do their bytes matter.
@@ -134,7 +134,7 @@ def _dump(message: Mapping[str, Any]) -> str:
 
 
 def _plain(value: object) -> object:
-    """What other kinds of text, numbers and mappings (`_require_json` lets no more through) are as JSON."""
+    """What other kinds of text, numbers and mappings (`require_json` lets no more through) are as JSON."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -149,7 +149,8 @@ def _plain(value: object) -> object:
 _encode = msgspec.json.Encoder(enc_hook=_plain).encode
 
 
-def _require_json(value: object, depth: int) -> None:
+def require_json(value: object, depth: int = 1) -> None:
+    """Raises `InvalidMessage` unless JSON keeps `value` as it is."""
     if value is None or isinstance(value, (str, bool)):
         return
     if isinstance(value, (int, float)):
@@ -160,10 +161,10 @@ def _require_json(value: object, depth: int) -> None:
         for name, inner in value.items():
             if not isinstance(name, str):
                 raise InvalidMessage(f"the field {name!r} has a name that is not text; nothing was stored")
-            _require_json(inner, depth + 1)
+            require_json(inner, depth + 1)
     elif isinstance(value, (list, tuple)):
         for inner in value:
-            _require_json(inner, depth + 1)
+            require_json(inner, depth + 1)
     else:
         raise InvalidMessage(f"{type(value).__name__} values have no place in JSON; nothing was stored")
 

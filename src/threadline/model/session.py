@@ -9,7 +9,8 @@ from typing import Any, Literal, Self, TypeAlias
 
 import msgspec
 
-from threadline.errors import InvalidRequest
+from threadline.errors import InvalidMessage, InvalidRequest
+from threadline.model.message import require_json
 from threadline.model.source import SessionSource
 from threadline.model.usage import COST_STATUSES, CostStatus, dollars_of
 
@@ -108,10 +109,16 @@ _NUMBERS = frozenset(name for name, kind in SessionEntry.__annotations__.items()
 
 
 def checked_runtime(runtime: dict[str, Any]) -> dict[str, Any]:
-    """`runtime` as it is, unless a name in it looks like a secret: then `InvalidRequest`, at any depth.
+    """`runtime` as it is, unless JSON can't keep it or a name in it looks like a secret: then `InvalidRequest`.
 
-    A number of tokens (`max_tokens`) is no secret.
+    Names are looked at to any depth. A number of tokens (`max_tokens`) is no secret.
     """
+    if not isinstance(runtime, dict):
+        raise InvalidRequest(f"runtime is an object of names and values, not {type(runtime).__name__}")
+    try:
+        require_json(runtime)
+    except InvalidMessage as cause:
+        raise InvalidRequest(f"runtime can't be kept: {cause}") from cause
     _refuse_secrets(runtime)
     return runtime
 

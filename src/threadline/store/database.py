@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from threadline.errors import ThreadlineError
+from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.store.tokens import Document, Query
 
 P = ParamSpec("P")
@@ -150,6 +150,11 @@ def read(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options
     """A step that only reads, for use with `yield from`."""
     result: T = yield ReadStep(operation, args, options)
     return result
+
+
+def unbindable() -> InvalidRequest:
+    """The error for text that an engine can't take as a value: nothing in a store is called that."""
+    return InvalidRequest("an id, key or name holds NUL or half of a surrogate pair; nothing here is called that")
 
 
 def drive(database: Database, plan: Plan[T]) -> T:

@@ -66,4 +66,7 @@ def parse_location(location: str | Path) -> Location:
 
 
 def _absolute(path: Path) -> Path:
-    return path.expanduser().absolute()
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError as cause:
+        raise InvalidLocation(f"{path}: {cause}; use an absolute path") from cause

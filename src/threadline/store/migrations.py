@@ -60,7 +60,10 @@ def pending(steps: tuple[Migration, ...], state: SchemaState) -> tuple[Migration
 
 def require_current(steps: tuple[Migration, ...], state: SchemaState) -> None:
     """Raises unless the database can be used as it is."""
-    if missing := pending(steps, state):
+    missing = pending(steps, state)
+    if missing and not state.version:
+        raise SchemaTooOld("this database holds nothing of Threadline's yet: run `threadline db migrate`")
+    if missing:
         raise SchemaTooOld(
             f"this database has schema {state.version}, and this Threadline needs {missing[-1].version}: "
             "run `threadline db migrate`"

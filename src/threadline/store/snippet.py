@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from threadline.store.tokens import Query, Term, locate
+import re
+from functools import lru_cache
+from itertools import pairwise
+
+from threadline.store.tokens import Query, Term, fold, is_cjk, locate
 
 OPEN, CLOSE = "[[", "]]"
 _WIDTH = 160
@@ -13,7 +17,7 @@ _MAX_SCANNED = 262_144
 def make_snippet(text: str, query: Query) -> str:
     """A stretch of `text` around the first match on one line, with the found words between `[[` and `]]`."""
     text = text[:_MAX_SCANNED]
-    marks = _marks(text, query.wanted)
+    marks = _quick_marks(text, query.wanted) or _marks(text, query.wanted)
     start = max(0, marks[0][0] - _LEAD) if marks else 0
     end = min(len(text), start + _WIDTH)
     out, place = [], start
@@ -25,6 +29,32 @@ def make_snippet(text: str, query: Query) -> str:
     out.append(text[place : max(end, place)])
     body = " ".join("".join(out).split())
     return f"{'…' if start else ''}{body}{'…' if max(end, place) < len(text) else ''}"
+
+
+def _quick_marks(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
+    """The ranges to highlight, where folding the text keeps every character in its place, which is almost always."""
+    folded = fold(text)
+    pattern = _pattern(terms)
+    first = pattern.search(folded) if len(folded) == len(text) else None
+    if first is None:
+        return []
+    return [found.span() for found in pattern.finditer(folded, first.start(), first.start() + _WIDTH)]
+
+
+@lru_cache(maxsize=256)
+def _pattern(terms: tuple[Term, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(_term_pattern(term) for term in terms))
+
+
+def _term_pattern(term: Term) -> str:
+    out = "" if is_cjk(term.tokens[0]) else r"(?<![^\W_])"
+    for before, token in pairwise(("", *term.tokens)):
+        if before:
+            out += r"[\W_]*" if is_cjk(before) or is_cjk(token) else r"[\W_]+"
+        out += re.escape(token)
+    if term.prefix:
+        return out + r"[^\W_]*"
+    return out if is_cjk(term.tokens[-1]) else out + r"(?![^\W_])"
 
 
 def _marks(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:

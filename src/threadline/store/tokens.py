@@ -24,6 +24,7 @@ _CJK = (
 )
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _TOKEN = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+")
+_CJK_TOKEN = re.compile(rf"[{_CJK}]")
 _PIECE = re.compile(r'(?P<not>-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 
 
@@ -123,3 +124,8 @@ def _located_in_word(word: str, offset: int) -> Iterator[tuple[str, int, int]]:
     for match in _TOKEN.finditer(joined):
         first, last = pieces[match.start()][1], pieces[match.end() - 1][1]
         yield match.group()[:MAX_TOKEN_CHARS], offset + first, offset + last + 1
+
+
+def is_cjk(token: str) -> bool:
+    """Whether a token is a character of a script without spaces."""
+    return _CJK_TOKEN.fullmatch(token) is not None

@@ -132,8 +132,7 @@ def append(tx: Tx, request: AppendRequest) -> Appended:
 
 def load(tx: Tx, session_id: str, limit: int | None) -> list[Message]:
     """What the model sees, oldest first; the last `limit` of it."""
-    if limit is not None and limit < 0:
-        raise InvalidRequest("limit counts messages and can't be negative")
+    _require_count("limit", limit)
     rows = tx.rows("load_bodies", session_id=session_id, limit=views.FAR if limit is None else limit)
     if not rows:
         sessions.get_entry(tx, session_id)
@@ -142,6 +141,7 @@ def load(tx: Tx, session_id: str, limit: int | None) -> list[Message]:
 
 def read(tx: Tx, session_id: str, limit: int | None) -> list[TranscriptMessage]:
     """Like `load`, with each message's id, time and author."""
+    _require_count("limit", limit)
     session = sessions.get_session(tx, session_id)
     rows = views.rows_before(tx, session, views.FAR if limit is None else limit)
     return named(tx, [row[1:] for row in rows])
@@ -149,7 +149,11 @@ def read(tx: Tx, session_id: str, limit: int | None) -> list[TranscriptMessage]:
 
 def read_log(tx: Tx, session_id: str, after: int, limit: int) -> list[TranscriptMessage]:
     """A stretch of all that was ever said in the session itself, undone and folded messages included."""
+    _require_count("after", after)
+    _require_count("limit", limit)
     pk = sessions.get_session(tx, session_id).pk
+    if after >= MAX_SEQ:
+        return []
     rows = tx.rows("load_log", lo=message_number(pk, after + 1), hi=message_number(pk, MAX_SEQ), limit=limit)
     return named(tx, rows)
 
@@ -249,6 +253,11 @@ def _again(request: AppendRequest, before: Row) -> Appended | ThreadlineError:
             f"the key {request.key!r} was used in this session for other content; use a new key for a new message"
         )
     return Appended(request.session_id, seq_of(first), count, duplicate=True)
+
+
+def _require_count(name: str, value: int | None) -> None:
+    if value is not None and not 0 <= value <= views.FAR:
+        raise InvalidRequest(f"{name} counts messages: it can't be negative, nor {value}")
 
 
 def _found(row: Row | None) -> Row:

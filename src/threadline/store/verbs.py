@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -16,27 +15,33 @@ from threadline.errors import InvalidMessage, InvalidRequest
 from threadline.ids import new_session_id
 from threadline.model.address import SessionScope, address_of, build_session_key
 from threadline.model.message import Message, digest_of, encode_messages
-from threadline.model.ownership import Viewer, person_of, viewer_at
 from threadline.model.policy import ResetPolicies, resolve_zone
 from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
 from threadline.model.usage import CostStatus, Usage, micros_of
 from threadline.store import check, erasure, indexing, listing, search, sessions, transcript, usage
+from threadline.store.arguments import (
+    MAX_PATH_CHARS,
+    MAX_TITLE_CHARS,
+    Who,
+    clean_or_none,
+    clean_text,
+    instant_of,
+    minutes_before,
+    moment_before,
+    person_named,
+    viewer_of,
+)
 from threadline.store.database import BatchStep, EngineFacts, EngineStep, Plan, Progress, read, write
 from threadline.store.listing import Page
 from threadline.store.tokens import parse_query
 
 IsBusy: TypeAlias = Callable[[str], bool]
-Who: TypeAlias = SessionSource | str | None
 
-MAX_KEY_CHARS = 512
-MAX_TITLE_CHARS = 200
-MAX_PATH_CHARS = 4_096
 # A search indexes at most this much before it answers; what is left over is told, not hidden.
 _INLINE_INDEXING = 4_096
 _PRUNE_STEP = 50
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,14 +131,14 @@ class Verbs:
         """
         wanted = listing.Listing(
             include_ended=include_ended,
-            viewer=_viewer(person),
+            viewer=viewer_of(person),
             platform=platform,
             limit=limit,
             cursor=cursor,
         )
         if active_minutes is not None:
-            since = self._settings.clock.now() - timedelta(minutes=active_minutes)
-            wanted = msgspec.structs.replace(wanted, active_since=to_instant(since))
+            since = minutes_before(self._settings.clock.now(), active_minutes)
+            wanted = msgspec.structs.replace(wanted, active_since=since)
         return (yield from read(listing.list_sessions, wanted))
 
     def has_any_sessions(self, besides: str | None = None) -> Plan[bool]:
@@ -146,14 +151,14 @@ class Verbs:
 
     def set_title(self, session_id: str, title: str | None) -> Plan[SessionEntry]:
         """Names a session for `/resume NAME`; `None` takes the name away."""
-        text = None if title is None else " ".join(_clean_text("title", title, MAX_TITLE_CHARS).split())
+        text = None if title is None else " ".join(clean_text("title", title, MAX_TITLE_CHARS).split())
         if text == "":
             raise InvalidRequest("a title needs at least one visible character; use None to take it away")
         return (yield from write(sessions.set_title, session_id, text, at=self._now()))
 
     def find_by_title(self, title: str, *, viewer: Who = None) -> Plan[SessionEntry | None]:
         """The most recently updated session of that name that the viewer may see; case and accents do not matter."""
-        return (yield from read(sessions.find_by_title, title, _viewer(viewer)))
+        return (yield from read(sessions.find_by_title, title, viewer_of(viewer)))
 
     def set_runtime(
         self,
@@ -166,9 +171,9 @@ class Verbs:
         """Sets those of model, working directory and runtime that are given. Names that look like secrets are refused."""
         changes: dict[str, Any] = {}
         if model is not None:
-            changes["model"] = _clean_text("model", model, MAX_KEY_CHARS)
+            changes["model"] = clean_text("model", model)
         if cwd is not None:
-            changes["cwd"] = _clean_text("cwd", cwd, MAX_PATH_CHARS)
+            changes["cwd"] = clean_text("cwd", cwd, MAX_PATH_CHARS)
         if runtime is not None:
             changes["runtime"] = checked_runtime(runtime)
         return (yield from write(sessions.set_runtime, session_id, changes, at=self._now()))
@@ -196,16 +201,15 @@ class Verbs:
         encoded = encode_messages(messages)
         if not encoded:
             raise InvalidMessage("there is no message to append")
-        if idempotency_key is not None:
-            _clean_text("an idempotency key", idempotency_key, MAX_KEY_CHARS)
+        clean_or_none("an idempotency key", idempotency_key)
         request = transcript.AppendRequest(
             session_id,
             encoded,
             self._now(),
             idempotency_key,
             None if idempotency_key is None else digest_of(encoded),
-            author if author is None else _person(author),
-            None if external_id is None else _clean_text("external_id", external_id, MAX_KEY_CHARS),
+            person_named(author),
+            clean_or_none("external_id", external_id),
         )
         size = len(encoded[0].body) if len(encoded) == 1 else sum(len(message.body) for message in encoded)
         appended: Appended = yield BatchStep(transcript.append_batch, request, size)
@@ -257,13 +261,19 @@ class Verbs:
         """
         now = self._settings.clock.now()
         parent: SessionEntry = yield from read(sessions.get_entry, session_id)
-        how = sessions.Beginning(new_session_id(now), parent.origin, to_instant(now), model=model, cwd=cwd)
+        how = sessions.Beginning(
+            new_session_id(now),
+            parent.origin,
+            to_instant(now),
+            model=clean_or_none("model", model),
+            cwd=clean_or_none("cwd", cwd, MAX_PATH_CHARS),
+        )
         ref = None if upto is None else MessageRef.parse(upto)
         return (yield from write(transcript.fork, session_id, how, upto=ref, key=key))
 
     def link_message(self, message: MessageRef | str, external_id: str) -> Plan[None]:
         """Notes the platform's own id of a message, received or delivered: a thread that hangs on it starts there."""
-        text = _clean_text("external_id", external_id, MAX_KEY_CHARS)
+        text = clean_text("external_id", external_id)
         return (yield from write(transcript.link, MessageRef.parse(message), text))
 
     # Usage
@@ -293,9 +303,9 @@ class Verbs:
             last_prompt_tokens=last_prompt_tokens,
             cost_micros=micros_of(cost_usd),
             cost_status=cost_status,
-            model=model if model is None else _clean_text("model", model, MAX_KEY_CHARS),
+            model=clean_or_none("model", model),
         )
-        turn = _clean_text("turn_id", turn_id, MAX_KEY_CHARS)
+        turn = clean_text("turn_id", turn_id)
         return (yield from write(usage.record, session_id, turn, spent, at=self._now()))
 
     def update_session(self, /, key: str, *, turn_id: str | None = None, **spent: Any) -> Plan[SessionEntry]:
@@ -315,8 +325,8 @@ class Verbs:
         """Usage and cost per `session`, `person`, `platform`, `model` or `day` (UTC), the dearest first."""
         if by not in ("session", "person", "platform", "model", "day"):
             raise InvalidRequest(f"usage is summed by session, person, platform, model or day, not by {by!r}")
-        bounds = {"since": _instant(since, -listing.END), "until": _instant(until, listing.END)}
-        return (yield from read(usage.report, by, person=_person(person), **bounds))
+        bounds = {"since": instant_of(since, -listing.END), "until": instant_of(until, listing.END)}
+        return (yield from read(usage.report, by, person=person_named(person), **bounds))
 
     # Search
 
@@ -344,12 +354,12 @@ class Verbs:
             raise InvalidRequest(f"hits are ordered by 'rank' or 'newest', not by {order!r}")
         wanted = search.Search(
             query=parse_query(query),
-            viewer=_viewer(viewer),
+            viewer=viewer_of(viewer),
             platform=platform,
-            person=_person(person),
+            person=person_named(person),
             role=role,
-            since=_instant(since, -listing.END),
-            until=_instant(until, listing.END),
+            since=instant_of(since, -listing.END),
+            until=instant_of(until, listing.END),
             session_id=session,
             order=order,
             limit=limit,
@@ -392,8 +402,8 @@ class Verbs:
         progress: Progress | None = None,
     ) -> Plan[int]:
         """Deletes sessions last updated longer ago than `older_than` (or before that moment), oldest first; how many."""
-        moment = older_than if isinstance(older_than, datetime) else self._settings.clock.now() - older_than
-        wanted = erasure.Pruning(before=to_instant(moment), ended_only=ended_only, platform=platform)
+        before = moment_before(self._settings.clock.now(), older_than)
+        wanted = erasure.Pruning(before=before, ended_only=ended_only, platform=platform)
         total = yield from read(erasure.prunable, wanted)
         if dry_run:
             return total
@@ -417,7 +427,7 @@ class Verbs:
 
         Afterwards the database's files no longer contain their words. Returns how many things went.
         """
-        name = _person(person)
+        name = person_named(person)
         if name is None:
             raise InvalidRequest("say whose words to erase: a name such as telegram:7")
         done, after = 0, 0
@@ -471,31 +481,6 @@ class StoreFacts(msgspec.Struct, frozen=True):
     ended_sessions: int
     messages: int
     behind: int
-
-
-def _person(who: Who) -> str | None:
-    return person_of(who) if isinstance(who, SessionSource) else who
-
-
-def _viewer(who: Who) -> Viewer | None:
-    if who is None:
-        return None
-    return viewer_at(who) if isinstance(who, SessionSource) else Viewer(who)
-
-
-def _instant(moment: datetime | None, otherwise: int) -> Instant:
-    return Instant(otherwise) if moment is None else to_instant(moment)
-
-
-def _clean_text(what: str, text: str, limit: int) -> str:
-    """Text that both engines can keep in a column: not empty of meaning, no NUL, no half surrogates, not endless."""
-    if not isinstance(text, str):
-        raise InvalidRequest(f"{what} must be text, not {type(text).__name__}")
-    if len(text) > limit:
-        raise InvalidRequest(f"{what} has {len(text)} characters; {limit} is the most")
-    if _UNSTORABLE.search(text):
-        raise InvalidRequest(f"{what} must not hold NUL or half of a surrogate pair")
-    return text
 
 
 def _quiet(done: int, total: int) -> None:

@@ -11,12 +11,15 @@ from psycopg import errors
 from psycopg.types.numeric import Int8Dumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from threadline.errors import StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from threadline.errors import StoreDamaged, StoreFull, StoreReadOnly, StoreUnavailable, ThreadlineError
+from threadline.store.database import unbindable
 
 SCHEMA = "threadline"
 CONNECT_SECONDS = 5
 _OPTIONS = f"-c search_path={SCHEMA} -c synchronous_commit=on -c idle_in_transaction_session_timeout=60000"
 
+# What a statement can fail with; text that is no UTF-8 fails before it is sent.
+FAILURES = (psycopg.Error, PoolTimeout, UnicodeEncodeError)
 # Run again: another transaction was in the way, and this one left no trace.
 RETRYABLE = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
 
@@ -60,12 +63,14 @@ def translated() -> Iterator[None]:
     """PostgreSQL's errors as ours, with what to do about them."""
     try:
         yield
-    except (psycopg.Error, PoolTimeout) as cause:
+    except FAILURES as cause:
         raise translate(cause) from cause
 
 
-def translate(cause: Exception) -> StoreError:
+def translate(cause: Exception) -> ThreadlineError:
     """What a PostgreSQL error means for the caller."""
+    if isinstance(cause, (UnicodeEncodeError, psycopg.DataError)):
+        return unbindable()
     if isinstance(cause, (errors.DiskFull, errors.OutOfMemory)):
         return StoreFull("the PostgreSQL server has no room left; make room and try again")
     if isinstance(cause, (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege)):

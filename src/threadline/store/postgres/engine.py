@@ -20,7 +20,7 @@ from threadline.store.database import BatchStep, EngineFacts, EngineStep, Progre
 from threadline.store.lane import Job, Lane, fail_unsettled
 from threadline.store.migrations import latest_version, migrations
 from threadline.store.postgres.backup import copy_database
-from threadline.store.postgres.connection import RETRYABLE, connect, lost, make_pool, translate, translated
+from threadline.store.postgres.connection import FAILURES, RETRYABLE, connect, lost, make_pool, translate, translated
 from threadline.store.postgres.schema import ensure_schema, migrate_schema, read_state
 from threadline.store.postgres.transaction import PostgresTx
 
@@ -131,7 +131,7 @@ class PostgresDatabase:
                 ):
                     result = work(PostgresTx(connection))
                     committing = True
-            except (psycopg.Error, PoolTimeout) as cause:
+            except FAILURES as cause:
                 if committing and lost(cause):
                     raise StoreUnavailable(_UNKNOWN_OUTCOME) from cause
                 if attempt + 1 == _ATTEMPTS or not _worth_repeating(cause):

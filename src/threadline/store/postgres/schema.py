@@ -26,12 +26,10 @@ def ensure_schema(connection: psycopg.Connection[Any], *, migrate: bool) -> None
     """An empty database gets the schema; an old one is migrated, or refused where `migrate` is false."""
     steps = migrations("postgres")
     state = read_state(connection)
-    if state is not None:
-        if not pending(steps, state):
-            return
-        if not migrate:
-            require_current(steps, state)
-    migrate_schema(connection, steps)
+    if not migrate:
+        require_current(steps, state or SchemaState(0, 0))
+    elif state is None or pending(steps, state):
+        migrate_schema(connection, steps)
 
 
 def read_state(connection: psycopg.Connection[Any]) -> SchemaState | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from threadline.store.tokens import MAX_QUERY_TERMS, Document, Query, Term
@@ -11,6 +12,8 @@ from threadline.store.tokens import MAX_QUERY_TERMS, Document, Query, Term
 PART_TOKENS = 4_000
 _MAX_POSITIONS = 255
 _OVERLAP = MAX_QUERY_TERMS
+# Each part repeats all words: beyond this many entries for one message, places are given up before space is.
+_MAX_LEXEMES = 500_000
 # Filter tokens share the vector; no word starts like this.
 _SCOPE_MARK = "="
 _LEXEME = re.compile(r"'([^']*)'")
@@ -23,16 +26,42 @@ def parts_of(document: Document) -> Iterator[str]:
     """
     everywhere = set(document.tokens)
     scope = [f"'{_SCOPE_MARK}{token}'" for token in document.scope]
-    step = PART_TOKENS - _OVERLAP
-    for start in range(0, max(1, len(document.tokens) - _OVERLAP), step):
+    most = _MAX_LEXEMES // (len(everywhere) or 1)
+    for start, end in _stretches(document.tokens, most):
         positions: dict[str, list[str]] = {}
-        for place, token in enumerate(document.tokens[start : start + PART_TOKENS], 1):
+        for place, token in enumerate(document.tokens[start:end], 1):
             places = positions.setdefault(token, [])
             if len(places) < _MAX_POSITIONS:
                 places.append(str(place))
         here = [f"'{token}':{','.join(places)}" for token, places in positions.items()]
         elsewhere = [f"'{token}'" for token in everywhere - positions.keys()]
         yield " ".join([*here, *elsewhere, *scope])
+
+
+def _stretches(tokens: Sequence[str], most: int) -> Iterator[tuple[int, int]]:
+    """Where parts begin and end: so that every place of every word is kept, unless that takes more than `most` parts."""
+    start, count = 0, 0
+    while True:
+        end = min(len(tokens), start + PART_TOKENS)
+        if count < most:
+            end = start + _fitting(tokens[start:end])
+        yield start, end
+        if end >= len(tokens):
+            return
+        start, count = end - _OVERLAP, count + 1
+
+
+def _fitting(tokens: Sequence[str]) -> int:
+    """How many of the tokens can stand in one part without losing a place of any."""
+    seen = Counter(tokens)
+    if not seen or seen.most_common(1)[0][1] <= _MAX_POSITIONS:
+        return len(tokens)
+    seen.clear()
+    for place, token in enumerate(tokens):
+        seen[token] += 1
+        if seen[token] > _MAX_POSITIONS:
+            return place
+    return len(tokens)
 
 
 def match_expression(query: Query) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,9 +18,11 @@ from threadline.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from threadline.store.database import unbindable
 
 # What the kernel says of a place that may not be written.
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+
 APPLICATION_ID = 0x54_4C_44_42
 BUSY_MILLISECONDS = 10_000
 _WRITER_CACHE_KIB = 32 * 1024
@@ -35,7 +38,7 @@ def connect_writer(path: Path, vfs: str | None = None) -> apsw.Connection:
         connection = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=256)
         _prepare(connection)
         _require_ours(connection, path)
-        _require(connection, "journal_mode", "wal")
+        _use_journal(connection)
         _require(connection, "synchronous", 2, ask="FULL")
         _require(connection, "secure_delete", 1)
         _require(connection, "foreign_keys", 1)
@@ -73,6 +76,18 @@ def _require_ours(connection: apsw.Connection, path: Path) -> None:
         raise StoreDamaged(f"{path} is another program's database; choose another file: nothing was changed")
 
 
+def _use_journal(connection: apsw.Connection) -> None:
+    """A new file is switched over by one process alone, and SQLite does not wait for the others by itself."""
+    deadline = time.monotonic() + BUSY_MILLISECONDS / 1000
+    while True:
+        try:
+            return _require(connection, "journal_mode", "wal")
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.005)
+
+
 def _require(connection: apsw.Connection, pragma: str, value: int | str, ask: str | None = None) -> None:
     """Sets a pragma and reads it back: SQLite passes over in silence what it can't do."""
     connection.execute(f"PRAGMA {pragma} = {ask or value}").fetchall()
@@ -89,6 +104,8 @@ def translated(path: Path | str) -> Iterator[None]:
     """SQLite's errors as ours, with what to do about them."""
     try:
         yield
+    except UnicodeEncodeError as cause:
+        raise unbindable() from cause
     except apsw.Error as cause:
         raise translate(cause, path) from cause
 

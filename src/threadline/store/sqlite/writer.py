@@ -20,7 +20,7 @@ import apsw
 import msgspec
 
 from threadline.errors import StoreReadOnly, StoreUnavailable
-from threadline.store.database import BatchStep
+from threadline.store.database import BatchStep, unbindable
 from threadline.store.lane import Job, fail_unsettled
 from threadline.store.sqlite.connection import translate, translated
 from threadline.store.sqlite.transaction import SqliteTx
@@ -166,11 +166,11 @@ class Writer:
                 job.error = cause
 
     def _translated(self, cause: Exception) -> Exception:
-        if isinstance(cause, apsw.Error):
-            error = translate(cause, self._path)
-            error.__cause__ = cause
-            return error
-        return cause
+        if not isinstance(cause, (apsw.Error, UnicodeEncodeError)):
+            return cause
+        error = translate(cause, self._path) if isinstance(cause, apsw.Error) else unbindable()
+        error.__cause__ = cause
+        return error
 
 
 def _batch_operation(job: Job) -> Any:

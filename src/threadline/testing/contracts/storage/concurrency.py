@@ -80,9 +80,7 @@ class ConcurrencyContract:
             assert len({entry.session_id for entry in at_once(jobs)}) == 1
         assert len(one.list_sessions(include_ended=True)) == 25
 
-    def test_stores_that_race_for_a_stale_address_reset_it_once(
-        self, open_store: OpenStore, clock: FakeClock
-    ) -> None:
+    def test_stores_that_race_for_a_stale_address_reset_it_once(self, open_store: OpenStore, clock: FakeClock) -> None:
         policies = ResetPolicies(default=SessionResetPolicy(mode="idle", idle_minutes=60))
         one, two = open_store(policies=policies), open_store(policies=policies)
         for n in range(1, 11):
@@ -138,7 +136,8 @@ class ConcurrencyContract:
                 two.rewrite_transcript(two.fork_session(session_id).session_id, [user("summary")])
                 one.record_usage(session_id, "turn", input_tokens=1)
 
-        at_once([partial(append, one), partial(append, two), rewind, fork, look])
+        everything: list[Callable[[], None]] = [partial(append, one), partial(append, two), rewind, fork, look]
+        at_once(everything)
         assert len(one.read_log(session_id)) == 2 + 60 + 20
         assert one.get_session(session_id).message_count == len(one.load_transcript(session_id))
         assert two.check().ok
@@ -234,4 +233,3 @@ class AwaitedContract:
         with pytest.raises(StoreClosed):
             asyncio.run(used(store, session_id))
         asyncio.run(store.close())
-

@@ -90,7 +90,9 @@ class ErasureContract:
         wrong = store.append_to_transcript(session_id, user("guess"), idempotency_key="k")
         assert right == wrong
 
-    @pytest.mark.parametrize("ref", ["nothing:1", "nothing", "", ":1", "x:y", "x:-1", "x:99999999999", "x:²"], ids=short)
+    @pytest.mark.parametrize(
+        "ref", ["nothing:1", "nothing", "", ":1", "x:y", "x:-1", "x:99999999999", "x:²"], ids=short
+    )
     def test_an_unknown_message_is_told(self, store: SessionStore, ref: str) -> None:
         said(store, dm(), "one")
         with pytest.raises(UnknownMessage):

@@ -38,7 +38,7 @@ def break_a_rule(tx: Tx, session_id: str) -> None:
     tx.run_many("add_messages", [((pk << 24) | number, "user", AT, None, "{}")])
 
 
-def fail_in_a_batch(tx: Tx, requests: Any) -> list[Any]:
+def fail_in_a_batch(_: Tx, requests: Any) -> list[Any]:
     """A batch operation that raises whatever it is given."""
     raise _Refused(str(len(requests)))
 

@@ -41,7 +41,7 @@ def open_store(location: str, client: Client, clock: FakeClock) -> Iterator[Open
     opened: list[SessionStore] = []
 
     def open_one(**options: Any) -> SessionStore:
-        settings = {"clock": clock, "timezone": "UTC"} | options
+        settings: dict[str, Any] = {"clock": clock, "timezone": "UTC"} | options
         open_client = SessionStore.open if client == "blocking" else AwaitedStore.open
         opened.append(open_client(location, **settings))
         return opened[-1]

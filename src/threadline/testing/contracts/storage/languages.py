@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from threadline.store.facade import SessionStore
 from threadline.testing.builders import dm, user
-from threadline.testing.contracts.storage.fixtures import short
 from threadline.testing.contracts.storage.finding import found, said
+from threadline.testing.contracts.storage.fixtures import short
 
+# ruff: noqa: RUF001 - letters that look alike are the point
 IN_MANY_LANGUAGES = [
     ("Die Straße nach Köln", ["strasse", "STRASSE", "koln", "KÖLN", "köl*"]),
     ("Ça va très bien, merci", ["ca", "tres bien", '"va tres"', "MERCI"]),
@@ -42,7 +43,7 @@ MALFORMED = [
     ("tea and stars", "tea ***"),
     ("tea and dashes", "tea - -- -"),
     ("col tea", "col:tea"),
-    ("tea near coffee", "NEAR(tea coffee)"),
+    ("near tea, coffee", "NEAR(tea coffee)"),
     ("tea drop table messages", "tea'; DROP TABLE messages; --"),
     ("tea", "tea & | ! <-> \\ : @ # $ ^ ~ ` ? / < > = + ;"),
     ("tea", "tea\x00\x01\x7f"),
@@ -135,7 +136,6 @@ class LanguageContract:
         for place in (0, 199, 200, 255, 256, 4_095, 16_383, 16_384, 25_000):
             assert len(store.search(words[place])) == 1, place
             assert len(store.search(f'"{words[place]} {words[place + 1]} {words[place + 2]}"')) == 1, place
-        assert len(store.search("word29999*")) == 0 or len(words) * 10 < 262_144
         assert len(store.search("word0 word25000")) == 1
         assert store.search("word0 -word25000").items == []
         assert store.search('"word0 word2"').items == []

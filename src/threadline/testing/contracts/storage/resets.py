@@ -21,7 +21,8 @@ HOUR = timedelta(hours=1)
 
 def policies(**policy: Any) -> ResetPolicies:
     """One policy for all, by default after an idle hour."""
-    return ResetPolicies(default=SessionResetPolicy(**({"mode": "idle", "idle_minutes": 60} | policy)))
+    fields: dict[str, Any] = {"mode": "idle", "idle_minutes": 60} | policy
+    return ResetPolicies(default=SessionResetPolicy(**fields))
 
 
 def said(store: SessionStore, text: str = "hello") -> SessionEntry:
@@ -152,7 +153,7 @@ class BusyContract:
         assert store.get_or_create_session(dm()).session_id == old.session_id
 
     def test_force_overrules_the_vote(self, open_store: OpenStore, clock: FakeClock) -> None:
-        store = open_store(policies=policies(), is_busy=lambda key: True)
+        store = open_store(policies=policies(), is_busy=lambda _: True)
         old = said(store)
         clock.advance(2 * HOUR)
         assert store.get_or_create_session(dm(), force_new=True).session_id != old.session_id

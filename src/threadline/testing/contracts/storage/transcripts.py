@@ -148,6 +148,21 @@ class TranscriptContract:
         assert said == [["0", "1", "2"], ["3", "4", "5"], ["6"], []]
         assert stretches[1][0].ref == MessageRef(session_id, 4)
 
+    def test_no_count_reaches_beyond_the_session(self, store: SessionStore) -> None:
+        other, session_id = session(store), session(store)
+        store.append_to_transcript(other, user("not yours"))
+        store.append_to_transcript(session_id, user("yours"))
+        for after, limit in ((-1, 5), (-(2**40), 5), (0, -1), (2**70, 1), (0, 2**70)):
+            with pytest.raises(InvalidRequest):
+                store.read_log(session_id, after, limit)
+        for far in (2**24 - 2, 2**24 - 1, 2**24, 2**25 + 1, 2**40):
+            assert store.read_log(session_id, far) == []
+        for limit in (-1, 2**70):
+            with pytest.raises(InvalidRequest):
+                store.read_transcript(session_id, limit)
+            with pytest.raises(InvalidRequest):
+                store.load_transcript(session_id, limit)
+
 
 class IdempotencyContract:
     """A key that comes again."""
