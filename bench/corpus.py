@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -50,6 +51,12 @@ class Corpus:
         """All texts of the corpus in order."""
         return map(self.text, range(self.size))
 
+    @cached_property
+    def text_bytes(self) -> int:
+        """The size of all texts as people count it: their UTF-8 bytes."""
+        return sum(len(text.encode()) for text in self.texts())
+
+    @cached_property
     def frequencies(self) -> Counter[str]:
         """In how many messages of the corpus each word stands."""
         counted: Counter[str] = Counter()
@@ -66,11 +73,6 @@ class Corpus:
     def _chinese(self, draw: random.Random) -> str:
         drawn = draw.choices(self._characters, cum_weights=self._character_weights, k=BYTES // 3 - 12)
         return "。".join("".join(drawn[at : at + 14]) for at in range(0, len(drawn), 14))
-
-
-def stored_bytes(text: str) -> int:
-    """The size of a text as people count it: its UTF-8 bytes."""
-    return len(text.encode())
 
 
 def _vocabulary(seed: int) -> list[str]:

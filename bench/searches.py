@@ -61,7 +61,7 @@ def search_viewer(stage: Stage) -> Iterator[Sample]:
 
 def questions(corpus: Corpus) -> dict[str, str]:
     """A query of each kind, chosen by how often its words stand in the corpus."""
-    counted = corpus.frequencies()
+    counted = corpus.frequencies
     middling = _nearest(counted, corpus.size // 100)
     return {
         "a rare word": _nearest(counted, 10),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench import prepare
-from bench.corpus import stored_bytes
 from bench.measure import Figure, Sample
 from bench.stage import Stage
 
@@ -15,6 +14,5 @@ _BARS = {"sqlite": 2.5, "postgres": 4.5}
 def size(stage: Stage) -> Iterator[Sample]:
     """The store with the whole corpus, its index level, never vacuumed by us."""
     url = prepare.library(stage)
-    text = sum(map(stored_bytes, stage.corpus.texts()))
     figure = Figure(name="database size", unit="bytes", beside="text stored", at_most=_BARS[stage.engine])
-    yield Sample(figure, float(stage.places.size(url)), float(text))
+    yield Sample(figure, float(stage.places.size(url)), float(stage.corpus.text_bytes))

@@ -6,8 +6,6 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from importlib.resources import files
 
 import msgspec
 
@@ -15,6 +13,7 @@ from bench.corpus import Corpus
 from bench.measure import say
 from bench.places import Floor, Places
 from threadline import AsyncSessionStore, SessionSource, SessionStore
+from threadline.store.migrations import migrations
 
 _SESSIONS = 100_000
 
@@ -112,9 +111,7 @@ def source(number: int, person: int = 0) -> SessionSource:
     )
 
 
-@cache
 def _schema() -> str:
-    """Changes with the schema of either engine, so that no old store passes for a new one."""
-    folder = files("threadline.store") / "sql" / "migrations"
-    scripts = sorted(path.read_text() for path in folder.iterdir() if path.name.endswith(".sql"))
-    return hashlib.sha256("".join(scripts).encode()).hexdigest()
+    """Changes with the schema that this very process writes, so that no old store passes for a new one."""
+    steps = [*migrations("sqlite"), *migrations("postgres")]
+    return hashlib.sha256("".join(step.script for step in steps).encode()).hexdigest()

@@ -18,7 +18,7 @@ An engine's author imports the fixtures, provides three more, and subclasses wha
 """
 
 from threadline.testing.contracts.storage.bad_input import BadInputContract
-from threadline.testing.contracts.storage.care import CareContract
+from threadline.testing.contracts.storage.care import CareContract, ForkedContract
 from threadline.testing.contracts.storage.concurrency import AwaitedContract, ConcurrencyContract
 from threadline.testing.contracts.storage.erasure import ErasePersonContract, ErasureContract, PruneContract
 from threadline.testing.contracts.storage.failures import FailureContract
@@ -45,6 +45,7 @@ __all__ = [
     "FilterContract",
     "FindingContract",
     "ForkContract",
+    "ForkedContract",
     "IdempotencyContract",
     "LanguageContract",
     "ListingContract",

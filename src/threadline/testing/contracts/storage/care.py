@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from threadline.errors import InvalidRequest, SchemaTooNew, SchemaTooOld, StoreClosed, StoreForked
-from threadline.store.facade import SessionStore
+from threadline.store.facade import AsyncSessionStore, SessionStore
 from threadline.testing.builders import dm, exchange, system, thread, user
 from threadline.testing.contracts.storage.fixtures import OpenStore, RawExecute, seen
 
@@ -215,32 +217,66 @@ class CareContract:
         two.append_to_transcript(session_id, user("hello"))
         assert seen(two, session_id) == ["hello"]
 
-    @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+class ForkedContract:
+    """A store that was opened before `fork()`."""
+
     def test_a_store_opened_before_a_fork_refuses(self, store: SessionStore) -> None:
         session_id = store.get_or_create_session(dm()).session_id
         store.append_to_transcript(session_id, user("before"))
-        child = os.fork()
-        if child == 0:
-            os._exit(_refusals(store, session_id))
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+
+        def refusals() -> int:
+            calls = (
+                lambda: store.load_transcript(session_id),
+                lambda: store.append_to_transcript(session_id, user("x")),
+            )
+            refused = sum(_refuses(call) for call in calls)
+            store.close()
+            return refused
+
+        assert _in_a_child(refusals) == 2
         store.append_to_transcript(session_id, user("after"))
         assert seen(store, session_id) == ["before", "after"]
         assert store.check().ok
 
+    def test_so_does_the_awaited_one(self, location: str) -> None:
+        async def opened() -> tuple[AsyncSessionStore, str]:
+            store = await AsyncSessionStore.open(location)
+            entry = await store.get_or_create_session(dm())
+            await store.append_to_transcript(entry.session_id, user("before"))
+            return store, entry.session_id
 
-def _refusals(store: SessionStore, session_id: str) -> int:
-    """In the child: how many of a read and a write were refused, and whether closing there is harmless."""
-    refused = 0
+        store, session_id = asyncio.run(opened())
+
+        def refusals() -> int:
+            load = _refuses(lambda: asyncio.run(store.load_transcript(session_id)))
+            append = _refuses(lambda: asyncio.run(store.append_to_transcript(session_id, user("x"))))
+            return load + append
+
+        assert _in_a_child(refusals) == 2
+        assert len(asyncio.run(store.load_transcript(session_id))) == 1
+        asyncio.run(store.close())
+
+
+def _refuses(call: Callable[[], Any]) -> bool:
     try:
-        for verb in (
-            lambda: store.load_transcript(session_id),
-            lambda: store.append_to_transcript(session_id, user("x")),
-        ):
-            try:
-                verb()
-            except StoreForked:
-                refused += 1
-        store.close()
-    except BaseException:  # noqa: BLE001 - nothing may leave the child but its exit code
-        return 99
-    return refused
+        call()
+    except StoreForked:
+        return True
+    return False
+
+
+def _in_a_child(work: Callable[[], int]) -> int:
+    """What `work` answers in a forked child; 99 where it raises, and minus the signal where it has to be ended."""
+    child = os.fork()
+    if child == 0:
+        # A child that waits for a thread of its parent would wait for ever.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)
+        answer = 99
+        try:
+            answer = work()
+        finally:
+            os._exit(answer)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
