@@ -11,6 +11,7 @@ import apsw
 import msgspec
 import psycopg
 
+from threadline.store.postgres.connection import SCHEMA
 from threadline.store.postgres.words import match_expression as postgres_match
 from threadline.store.sqlite.transaction import match_expression as sqlite_match
 from threadline.store.tokens import parse_query
@@ -133,7 +134,7 @@ class PostgresWords:
     """The store's own full-text index, asked directly."""
 
     def __init__(self, url: str) -> None:
-        self._connection = psycopg.connect(url, autocommit=True)
+        self._connection = psycopg.connect(url, autocommit=True, options=f"-c search_path={SCHEMA}")
 
     def search(self, query: str, limit: int) -> list[Any]:
         """The best matches: index row and rank, nothing else."""

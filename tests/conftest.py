@@ -9,6 +9,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +29,9 @@ class Engine(Protocol):
 
     location: str
 
+    def renew(self) -> str:
+        """Lets go of the database and makes a fresh one; its location."""
+
     def execute(self, text: str) -> None:
         """Runs SQL and commits it."""
 
@@ -39,8 +43,14 @@ class SqliteEngine:
     """A file in a temporary folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "store" / "threadline.db"
+        self._folder = folder
+        self._numbers = count()
+        self.renew()
+
+    def renew(self) -> str:
+        self._path = self._folder / f"store{next(self._numbers)}" / "threadline.db"
         self.location = f"sqlite://{self._path}"
+        return self.location
 
     def execute(self, text: str) -> None:
         with closing(apsw.Connection(str(self._path))) as connection:
@@ -74,7 +84,7 @@ class PostgresServer:
             rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'threadline'")
             self._tables = [sql.Identifier(name) for (name,) in rows]
 
-    def empty(self) -> None:
+    def renew(self) -> str:
         """Makes the database as good as new. A new one would take thirty times as long."""
         self._admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'tests'")
         with self._connect() as connection, connection.cursor() as cursor:
@@ -83,6 +93,7 @@ class PostgresServer:
             for table in self._tables:
                 cursor.execute(sql.SQL("DELETE FROM {}").format(table))
             cursor.executemany("INSERT INTO meta (name, value) VALUES (%s, %s)", self._meta)
+        return self.location
 
     def execute(self, text: str) -> None:
         """Runs SQL and commits it."""
@@ -120,7 +131,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
     if request.param == "sqlite":
         return SqliteEngine(tmp_path)
     server: PostgresServer = request.getfixturevalue("postgres_server")
-    server.empty()
+    server.renew()
     return server
 
 

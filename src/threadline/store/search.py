@@ -30,6 +30,7 @@ _SPARE = 8
 # After a large import a search must not count the whole backlog first.
 _COUNTED_BEHIND = 1_000
 _MAX_WINDOW = 2_000
+_FEW = 2_000
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -89,11 +90,13 @@ def search(tx: Tx, wanted: Search) -> SearchPage:
     if not wanted.query.wanted:
         return SearchPage([], behind=behind(tx, _COUNTED_BEHIND))
     only = None if wanted.session_id is None else _place_of(tx, wanted.session_id)
-    match = tx.match(_scoped(tx, wanted, only))
+    query = _scoped(tx, wanted, only)
+    match = tx.match(query)
+    name = _query_name(tx, wanted, match, narrowed=bool(query.scope))
     found: list[Row] = []
     window, cursor = wanted.limit + _SPARE, None
     while cursor is None:
-        rows = _window(tx, wanted, match, window, offset)
+        rows = _window(tx, name, wanted, match, window, offset)
         for place, row in enumerate(rows):
             if not row[6] or (only is not None and not shows(only.view, row[0])):
                 continue
@@ -137,13 +140,23 @@ def _viewer_clauses(tx: Tx, viewer: Viewer) -> list[tuple[str, ...]]:
     return [(own, *(f"s{log}" for (log,) in rows))]
 
 
-def _window(tx: Tx, wanted: Search, match: str, window: int, offset: int) -> list[Row]:
+def _query_name(tx: Tx, wanted: Search, match: str, *, narrowed: bool) -> str:
+    """The query that suits the question: by time, by closeness where a filter leaves few, else by the engine's own rank."""
+    name = "search_ranked"
+    if wanted.order == "newest":
+        name = "search_newest"
+    elif narrowed:
+        row = tx.find("count_matches", match=match, limit=_FEW + 1)
+        name = "search_close" if row is not None and row[0] <= _FEW else name
+    return name if wanted.viewer is None else f"{name}_for"
+
+
+def _window(tx: Tx, name: str, wanted: Search, match: str, window: int, offset: int) -> list[Row]:
     """Raw matches in order, each with whether this searcher may find it."""
     values = {"match": match, "window": window, "offset": offset, "since": wanted.since, "until": wanted.until}
-    name = "search_newest" if wanted.order == "newest" else "search_ranked"
     if wanted.viewer is None:
         return tx.rows(name, **values)
-    return tx.rows(f"{name}_for", chat=wanted.viewer.chat, person=wanted.viewer.person, **values)
+    return tx.rows(name, chat=wanted.viewer.chat, person=wanted.viewer.person, **values)
 
 
 def _hits(tx: Tx, wanted: Search, found: Sequence[Row], only: _Place | None) -> list[Hit]:

@@ -24,7 +24,7 @@ Audience: TypeAlias = Literal["user", "agent"]
 # Fact: sessions existed once, though none is left. Pruning must not bring the first-contact welcome back.
 HAD_SESSIONS = "had_sessions"
 # How far, in microseconds, the indexes behind listings may lag; the queries allow for it. Saves an index write per message.
-LISTED_WITHIN = 1_000_000
+LISTED_WITHIN = 50_000
 _MAX_SAME_NAMES = 10_000
 
 
@@ -223,7 +223,7 @@ def end(tx: Tx, session: StoredSession, *, reason: str, at: Instant) -> None:
 
 
 def is_due(listed_at: int, at: Instant) -> bool:
-    """Whether the place in listings, kept by the second, must follow; a clock that went back moves it at once."""
+    """Whether the place in listings, which may lag a little, must follow; a clock that went back moves it at once."""
     return not listed_at <= at < listed_at + LISTED_WITHIN
 
 

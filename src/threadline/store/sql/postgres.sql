@@ -123,6 +123,26 @@ FROM (SELECT d.number, d.part, d.doc, CAST(0 AS float8) AS score FROM documents 
 JOIN messages m ON m.number = c.number
 ORDER BY c.score, c.doc DESC
 
+-- ts_rank looks at the matching rows alone anyway.
+-- name: search_close
+SELECT c.number, c.score, m.role, m.at, m.author, m.body,
+  m.at >= :since AND m.at < :until AND {first_match} AND {is_found}
+FROM (SELECT d.number, d.part, d.doc, -ts_rank(d.words, CAST(:match AS tsquery), 1) AS score FROM documents d
+      WHERE d.words @@ CAST(:match AS tsquery) ORDER BY score, d.doc DESC LIMIT :window OFFSET :offset) c
+JOIN messages m ON m.number = c.number
+ORDER BY c.score, c.doc DESC
+
+-- name: search_close_for
+SELECT c.number, c.score, m.role, m.at, m.author, m.body,
+  m.at >= :since AND m.at < :until AND {first_match} AND {is_found_by_viewer}
+FROM (SELECT d.number, d.part, d.doc, -ts_rank(d.words, CAST(:match AS tsquery), 1) AS score FROM documents d
+      WHERE d.words @@ CAST(:match AS tsquery) ORDER BY score, d.doc DESC LIMIT :window OFFSET :offset) c
+JOIN messages m ON m.number = c.number
+ORDER BY c.score, c.doc DESC
+
+-- name: count_matches
+SELECT COUNT(*) FROM (SELECT 1 FROM documents WHERE words @@ CAST(:match AS tsquery) LIMIT :limit) x
+
 -- name: find_sessions_by_pk
 SELECT {entry} FROM {entry_tables} WHERE s.pk = ANY(CAST(:session_pk AS bigint[]))
 

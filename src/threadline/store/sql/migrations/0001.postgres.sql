@@ -47,7 +47,7 @@ CREATE TABLE session_state (
   platform           TEXT NOT NULL,
   ended              BIGINT NOT NULL DEFAULT 0,
   updated_at         BIGINT NOT NULL,
-  listed_at          BIGINT NOT NULL,              -- updated_at, at most a second behind: what the indexes go by
+  listed_at          BIGINT NOT NULL,              -- updated_at, or a little less: what the indexes go by
   active_at          BIGINT NOT NULL,
   last_seq           BIGINT NOT NULL DEFAULT 0,
   indexed_seq        BIGINT NOT NULL DEFAULT 0,

@@ -47,7 +47,7 @@ CREATE TABLE session_state (
   platform           TEXT NOT NULL,
   ended              INTEGER NOT NULL DEFAULT 0,
   updated_at         INTEGER NOT NULL,
-  listed_at          INTEGER NOT NULL,              -- updated_at, at most a second behind: what the indexes go by
+  listed_at          INTEGER NOT NULL,              -- updated_at, or a little less: what the indexes go by
   active_at          INTEGER NOT NULL,
   last_seq           INTEGER NOT NULL DEFAULT 0,
   indexed_seq        INTEGER NOT NULL DEFAULT 0,

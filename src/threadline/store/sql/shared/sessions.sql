@@ -108,13 +108,14 @@ SELECT {entry} FROM {entry_tables} WHERE s.title_key = :title_key ORDER BY t.upd
 -- name: any_session_besides
 SELECT 1 FROM sessions WHERE session_id <> :besides LIMIT 1
 
--- The indexes go by listed_at, which is at most a second behind updated_at. The n-th newest by the index bounds the n-th newest
--- for real, so a second more of the index holds every row of the page; those are then sorted exactly.
+-- The indexes go by listed_at, which lags at most :lag behind updated_at. The n-th newest by the index bounds the n-th newest for
+-- real, so that much more of the index holds every row of the page; those are then sorted exactly. (One lower bound in
+-- each loop: SQLite enters an index by one of several, not by the best.)
 -- name: list_newest
 SELECT {entry} FROM (
   SELECT t.session_pk, t.updated_at FROM session_state t {where_list_newest}
     AND t.listed_at >= (SELECT MIN(n.listed_at) FROM (SELECT t.listed_at FROM session_state t {where_list_newest}
-                        ORDER BY t.listed_at DESC LIMIT :limit) n) - 1000000
+                        AND t.listed_at >= :since - :lag ORDER BY t.listed_at DESC LIMIT :limit) n) - :lag
   ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
 ) p
 {then} session_state t ON t.session_pk = p.session_pk
@@ -124,13 +125,13 @@ ORDER BY t.updated_at DESC, t.session_pk DESC
 
 -- fragment: where_list_newest
 WHERE t.ended = :ended AND t.listed_at <= :before_at AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
-  AND t.listed_at >= :since - 1000000 AND t.updated_at >= :since AND t.active_at >= :since
+  AND t.updated_at >= :since AND t.active_at >= :since
 
 -- name: list_of_owner
 SELECT {entry} FROM (
   SELECT t.session_pk, t.updated_at FROM session_state t {where_list_of_owner}
     AND t.listed_at >= (SELECT MIN(n.listed_at) FROM (SELECT t.listed_at FROM session_state t {where_list_of_owner}
-                        ORDER BY t.listed_at DESC LIMIT :limit) n) - 1000000
+                        AND t.listed_at >= :since - :lag ORDER BY t.listed_at DESC LIMIT :limit) n) - :lag
   ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
 ) p
 {then} session_state t ON t.session_pk = p.session_pk
@@ -140,13 +141,13 @@ ORDER BY t.updated_at DESC, t.session_pk DESC
 
 -- fragment: where_list_of_owner
 WHERE t.owner = :owner AND t.ended <= :ended AND t.platform = COALESCE(CAST(:platform AS TEXT), t.platform) AND t.listed_at <= :before_at AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
-  AND t.listed_at >= :since - 1000000 AND t.updated_at >= :since AND t.active_at >= :since
+  AND t.updated_at >= :since AND t.active_at >= :since
 
 -- name: list_of_platform
 SELECT {entry} FROM (
   SELECT t.session_pk, t.updated_at FROM session_state t {where_list_of_platform}
     AND t.listed_at >= (SELECT MIN(n.listed_at) FROM (SELECT t.listed_at FROM session_state t {where_list_of_platform}
-                        ORDER BY t.listed_at DESC LIMIT :limit) n) - 1000000
+                        AND t.listed_at >= :since - :lag ORDER BY t.listed_at DESC LIMIT :limit) n) - :lag
   ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
 ) p
 {then} session_state t ON t.session_pk = p.session_pk
@@ -156,7 +157,7 @@ ORDER BY t.updated_at DESC, t.session_pk DESC
 
 -- fragment: where_list_of_platform
 WHERE t.platform = :platform AND t.ended <= :ended AND t.listed_at <= :before_at AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
-  AND t.listed_at >= :since - 1000000 AND t.updated_at >= :since AND t.active_at >= :since
+  AND t.updated_at >= :since AND t.active_at >= :since
 
 -- name: list_of_chat
 SELECT {entry} FROM {entry_tables}

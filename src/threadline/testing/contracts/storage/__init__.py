@@ -15,6 +15,8 @@ An engine's author imports the fixtures, provides three more, and subclasses wha
     def stored_bytes() -> Callable[[], bytes]: ...    # all that the database's files hold
 
     class TestTranscripts(TranscriptContract): ...
+
+`compare_with_oracle` in `stateful` drives all verbs at random beside a toy store in memory.
 """
 
 from threadline.testing.contracts.storage.bad_input import BadInputContract

@@ -1,0 +1,22 @@
+"""Any sequence of verbs, on every engine, beside a toy store in memory."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.conftest import Engine
+from threadline.testing.contracts.storage.stateful import compare_with_oracle
+
+SOAK = int(os.environ.get("THREADLINE_SOAK", "200"))
+
+
+def test_a_store_shows_what_a_toy_store_shows(engine: Engine) -> None:
+    compare_with_oracle(engine.renew, examples=25, steps=40)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_however_long_it_goes_on(engine: Engine) -> None:
+    compare_with_oracle(engine.renew, examples=SOAK, steps=100)
