@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -139,6 +139,12 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
 def location(engine: Engine) -> str:
     """The URL of the test's own database."""
     return engine.location
+
+
+@pytest.fixture
+def renew_database(engine: Engine) -> Callable[[], str]:
+    """Makes a fresh database, as often as it is called; its URL."""
+    return engine.renew
 
 
 @pytest.fixture

@@ -25,6 +25,15 @@ def read_whole_log(store: SessionStore, session_id: str) -> Iterator[TranscriptM
         after = page[-1].ref.seq
 
 
+def read_whole_view(store: SessionStore, session_id: str) -> Iterator[TranscriptMessage]:
+    """All that the session's agent sees, oldest first, a page at a time."""
+    page = store.page_transcript(session_id, limit=PAGE)
+    yield from page
+    while page.cursor is not None:
+        page = store.page_transcript(session_id, limit=PAGE, cursor=page.cursor)
+        yield from page
+
+
 def read_log_tail(store: SessionStore, session_id: str, limit: int) -> list[TranscriptMessage]:
     """The last `limit` of `read_whole_log`."""
     return list(deque(read_whole_log(store, session_id), maxlen=limit))
@@ -59,6 +68,8 @@ def export_session(
 def _messages(
     store: SessionStore, entry: SessionEntry, limit: int | None, *, every: bool
 ) -> Iterator[TranscriptMessage]:
+    if not every and limit is None:
+        return read_whole_view(store, entry.session_id)
     if not every:
         return iter(store.read_transcript(entry.session_id, limit))
     if limit is not None:

@@ -10,6 +10,7 @@ import msgspec
 from threadline.clock import Instant, from_instant
 from threadline.errors import (
     IdempotencyConflict,
+    InvalidCursor,
     InvalidMessage,
     InvalidRequest,
     ThreadlineError,
@@ -21,6 +22,7 @@ from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
 from threadline.model.view import MAX_SEQ, log_of, message_number, seq_of
 from threadline.store import sessions, views
 from threadline.store.database import Row, Tx
+from threadline.store.listing import Page, check_limit, decode_cursor, encode_cursor
 from threadline.store.rows import StoredSession, session_of
 
 
@@ -145,6 +147,28 @@ def read(tx: Tx, session_id: str, limit: int | None) -> list[TranscriptMessage]:
     session = sessions.get_session(tx, session_id)
     rows = views.rows_before(tx, session, views.FAR if limit is None else limit)
     return named(tx, [row[1:] for row in rows])
+
+
+def page(tx: Tx, session_id: str, limit: int, cursor: str | None) -> Page[TranscriptMessage]:
+    """A page of the view, oldest first. A cursor is good for the version of the view that it was made from."""
+    check_limit(limit)
+    session = sessions.get_session(tx, session_id)
+    version, place, number = decode_cursor("t", cursor, 3) if cursor else (session.view_version, -1, -1)
+    if version != session.view_version:
+        raise InvalidCursor("the conversation was changed while it was read; start again without a cursor")
+    rows = tx.rows(
+        "load_view_onward",
+        session_pk=session.pk,
+        version=version,
+        after_place=place,
+        after_number=number,
+        limit=limit + 1,
+    )
+    messages = named(tx, [row[1:] for row in rows[:limit]])
+    if len(rows) <= limit:
+        return Page(messages)
+    last = rows[limit - 1]
+    return Page(messages, encode_cursor("t", version, last[0], last[1]))
 
 
 def read_log(tx: Tx, session_id: str, after: int, limit: int) -> list[TranscriptMessage]:

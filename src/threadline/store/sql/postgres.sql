@@ -78,6 +78,16 @@ WHERE v.session_pk = :session_pk AND v.version = :version AND v.folded = 0 AND v
 ORDER BY v.place DESC, m.number DESC
 LIMIT :limit
 
+-- name: load_view_onward
+SELECT v.place, m.number, m.role, m.at, m.author, m.redacted_at, m.body
+FROM spans v CROSS JOIN LATERAL (
+  SELECT * FROM messages
+  WHERE number BETWEEN CASE WHEN v.place = :after_place THEN :after_number + 1 ELSE v.lo END AND v.hi
+  ORDER BY number LIMIT :limit) m
+WHERE v.session_pk = :session_pk AND v.version = :version AND v.folded = 0 AND v.place >= :after_place
+ORDER BY v.place, m.number
+LIMIT :limit
+
 -- name: load_roles
 SELECT v.place, m.number, m.role
 FROM spans v CROSS JOIN LATERAL (

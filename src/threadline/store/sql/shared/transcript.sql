@@ -46,6 +46,15 @@ WHERE v.session_pk = :session_pk AND v.version = :version AND v.folded = 0
 ORDER BY v.place DESC, m.number DESC
 LIMIT :limit
 
+-- name: load_view_onward
+-- The oldest messages of a view after a place in it.
+SELECT v.place, m.number, m.role, m.at, m.author, m.redacted_at, m.body
+FROM spans v {then} messages m
+  ON m.number BETWEEN CASE WHEN v.place = :after_place THEN :after_number + 1 ELSE v.lo END AND v.hi
+WHERE v.session_pk = :session_pk AND v.version = :version AND v.folded = 0 AND v.place >= :after_place
+ORDER BY v.place, m.number
+LIMIT :limit
+
 -- name: load_roles
 -- Like load_view, without bodies: to find where an exchange starts.
 SELECT v.place, m.number, m.role

@@ -1,0 +1,148 @@
+"""Verbs on conversations: which session is current, how one starts, ends, comes back and is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from threadline.clock import to_instant
+from threadline.errors import InvalidRequest
+from threadline.ids import new_session_id
+from threadline.model.address import address_of, build_session_key
+from threadline.model.policy import resolve_zone
+from threadline.model.session import SessionEntry, checked_runtime
+from threadline.model.source import SessionSource
+from threadline.store import listing, sessions
+from threadline.store.database import Plan, read, write
+from threadline.store.listing import Page
+from threadline.store.verbs.arguments import (
+    MAX_PATH_CHARS,
+    MAX_TITLE_CHARS,
+    Who,
+    clean_text,
+    minutes_before,
+    viewer_of,
+)
+from threadline.store.verbs.base import VerbsBase
+
+
+class ConversationVerbs(VerbsBase):
+    """Resolving, resetting, switching, listing and naming sessions."""
+
+    def get_or_create_session(
+        self, source: SessionSource, force_new: bool = False, *, agent: str | None = None
+    ) -> Plan[SessionEntry]:
+        """The current session of the conversation that `source` belongs to, touched.
+
+        A new one where there is none, where the reset policy finds it stale and it is not busy, or with `force_new`; the old
+        one is then ended. A new thread in a DM starts with the DM's history. Callers at once get the same session.
+        """
+        settings = self._settings
+        now = settings.clock.now()
+        policy = settings.policies.policy_for(source.platform, source.chat_type)
+        wanted = sessions.Resolve(
+            source=source,
+            address=address_of(source, settings.scope, agent or settings.agent),
+            policy=policy,
+            zone=resolve_zone(policy, installation=settings.zone),
+            at=to_instant(now),
+            new_id=new_session_id(now),
+            force_new=force_new,
+        )
+        if settings.is_busy is not None and policy.mode != "none":
+            # Asked outside of any transaction: a vote may be slow, and may ask the store itself.
+            stale = yield from read(sessions.find_stale, wanted)
+            if stale is not None and settings.is_busy(stale):
+                wanted = msgspec.structs.replace(wanted, busy=True)
+        return (yield from write(sessions.resolve, wanted))
+
+    def session_key(self, source: SessionSource, *, agent: str | None = None) -> str:
+        """The readable name of the conversation that `source` belongs to, by this store's scope settings."""
+        return build_session_key(source, self._settings.scope, agent or self._settings.agent)
+
+    def get_session(self, session_id: str) -> Plan[SessionEntry]:
+        """The session of that id, or `UnknownSession`."""
+        return (yield from read(sessions.get_entry, session_id))
+
+    def reset_session(self, key: str) -> Plan[SessionEntry | None]:
+        """A fresh session for the conversation at once; origin and display data are carried over. `None`: unknown key."""
+        now = self._settings.clock.now()
+        return (yield from write(sessions.reset, key, new_id=new_session_id(now), at=to_instant(now)))
+
+    def switch_session(self, key: str, session_id: str) -> Plan[SessionEntry]:
+        """The conversation goes on with an earlier session, which counts as active now.
+
+        Raises `UnknownSession`, or `NotYours` for a session that is not this conversation's to see; then nothing changed.
+        A session that another conversation holds is forked.
+        """
+        now = self._settings.clock.now()
+        new_id, at = new_session_id(now), to_instant(now)
+        return (yield from write(sessions.switch, key, session_id, new_id=new_id, at=at))
+
+    def list_sessions(
+        self,
+        active_minutes: float | None = None,
+        *,
+        include_ended: bool = False,
+        person: Who = None,
+        platform: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Plan[Page[SessionEntry]]:
+        """A page of sessions, the most recently updated first; `page.cursor` asks for the next.
+
+        `person` is a name such as `telegram:7`, or a source: then what its sender may see from there.
+        """
+        wanted = listing.Listing(
+            include_ended=include_ended,
+            viewer=viewer_of(person),
+            platform=platform,
+            limit=limit,
+            cursor=cursor,
+        )
+        if active_minutes is not None:
+            since = minutes_before(self._settings.clock.now(), active_minutes)
+            wanted = msgspec.structs.replace(wanted, active_since=since)
+        return (yield from read(listing.list_sessions, wanted))
+
+    def has_any_sessions(self, besides: str | None = None) -> Plan[bool]:
+        """Whether there ever were sessions other than `besides`, ended and pruned ones included."""
+        return (yield from read(sessions.has_any, besides))
+
+    def take_reset_notice(self, session_id: str, audience: sessions.Audience) -> Plan[sessions.ResetNotice | None]:
+        """The notice that the conversation started afresh, for `"user"` or `"agent"`: once each, also across restarts."""
+        return (yield from write(sessions.take_reset_notice, session_id, audience))
+
+    def set_title(self, session_id: str, title: str | None) -> Plan[SessionEntry]:
+        """Names a session for `/resume NAME`; `None` takes the name away."""
+        text = None if title is None else " ".join(clean_text("title", title, MAX_TITLE_CHARS).split())
+        if text == "":
+            raise InvalidRequest("a title needs at least one visible character; use None to take it away")
+        return (yield from write(sessions.set_title, session_id, text, at=self._now()))
+
+    def find_by_title(self, title: str, *, viewer: Who = None) -> Plan[SessionEntry | None]:
+        """The most recently updated session of that name that the viewer may see; case and accents do not matter."""
+        return (yield from read(sessions.find_by_title, title, viewer_of(viewer)))
+
+    def set_runtime(
+        self,
+        session_id: str,
+        *,
+        model: str | None = None,
+        cwd: str | None = None,
+        runtime: dict[str, Any] | None = None,
+    ) -> Plan[SessionEntry]:
+        """Sets those of model, working directory and runtime that are given. Names that look like secrets are refused."""
+        changes: dict[str, Any] = {}
+        if model is not None:
+            changes["model"] = clean_text("model", model)
+        if cwd is not None:
+            changes["cwd"] = clean_text("cwd", cwd, MAX_PATH_CHARS)
+        if runtime is not None:
+            changes["runtime"] = checked_runtime(runtime)
+        return (yield from write(sessions.set_runtime, session_id, changes, at=self._now()))
+
+    def mark_flushed(self, session_id: str) -> Plan[SessionEntry]:
+        """Notes that the agent has been offered all of the session so far to remember. Touches no clock."""
+        return (yield from write(sessions.mark_flushed, session_id))

@@ -1,0 +1,75 @@
+"""Verbs on search."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from threadline.errors import InvalidRequest
+from threadline.store import indexing, listing, search
+from threadline.store.database import Plan, read, write
+from threadline.store.tokens import parse_query
+from threadline.store.verbs.arguments import (
+    Who,
+    instant_of,
+    person_named,
+    viewer_of,
+)
+from threadline.store.verbs.base import VerbsBase
+
+# A search indexes at most this much before it answers; what is left over is told, not hidden.
+_INLINE_INDEXING = 4_096
+
+
+class SearchVerbs(VerbsBase):
+    """Finding messages, and keeping the index level with them."""
+
+    def search(
+        self,
+        query: str,
+        *,
+        viewer: Who = None,
+        platform: str | None = None,
+        person: Who = None,
+        role: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        session: str | None = None,
+        order: search.Order = "rank",
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> Plan[search.SearchPage]:
+        """Ranked hits with snippets and neighbours, in any language; words, `"phrases"`, `-not`, `pre*`.
+
+        With `viewer` (a person, or a source: that sender, from there) only what that person may see; without, the operator's
+        view of everything. `order="newest"` asks for the latest instead of the best.
+        """
+        if order not in ("rank", "newest"):
+            raise InvalidRequest(f"hits are ordered by 'rank' or 'newest', not by {order!r}")
+        wanted = search.Search(
+            query=parse_query(query),
+            viewer=viewer_of(viewer),
+            platform=platform,
+            person=person_named(person),
+            role=role,
+            since=instant_of(since, -listing.END),
+            until=instant_of(until, listing.END),
+            session_id=session,
+            order=order,
+            limit=limit,
+            cursor=cursor,
+        )
+        page = yield from read(search.search, wanted)
+        if page.behind:
+            yield from self.index_pending(_INLINE_INDEXING)
+            page = yield from read(search.search, wanted)
+        return page
+
+    def index_pending(self, limit: int = 1 << 40) -> Plan[int]:
+        """Brings the search index level with the messages, or nearer by at least `limit` of them; how many it took in."""
+        done = 0
+        while done < limit:
+            step = yield from write(indexing.index_some)
+            done += step
+            if step == 0:
+                break
+        return done
