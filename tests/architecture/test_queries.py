@@ -16,6 +16,7 @@ from tests.conftest import PostgresServer
 
 from threadline import SessionStore
 from threadline.store.queries import load_queries
+from threadline.store.sqlite.connection import connect_reader
 
 SQLITE = load_queries("sqlite", "?")
 POSTGRES = load_queries("postgres", "$")
@@ -31,7 +32,7 @@ ONLY_POSTGRES_COLUMNS = {("documents", "part"), ("documents", "words")}
 def sqlite_file(tmp_path_factory: pytest.TempPathFactory) -> apsw.Connection:
     path = tmp_path_factory.mktemp("queries") / "threadline.db"
     SessionStore.open(path).close()
-    return apsw.Connection(str(path))
+    return connect_reader(path)
 
 
 @pytest.fixture

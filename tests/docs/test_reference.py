@@ -40,10 +40,9 @@ def _typed_in_help() -> Iterator[str]:
 
 def _typed_in_pages() -> Iterator[str]:
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
-        for block in _FENCE.findall(page.read_text(encoding="utf-8")):
-            for line in block.replace("\\\n", " ").splitlines():
-                if call := _CALL.match(line.strip()):
-                    yield call.group(1)
+        blocks = "\n".join(_FENCE.findall(page.read_text(encoding="utf-8")))
+        calls = (_CALL.match(line.strip()) for line in blocks.replace("\\\n", " ").splitlines())
+        yield from (call.group(1) for call in calls if call)
 
 
 def test_the_reference_is_what_the_code_says_now() -> None:

@@ -142,13 +142,13 @@ def _viewer_clauses(tx: Tx, viewer: Viewer) -> list[tuple[str, ...]]:
 
 def _query_name(tx: Tx, wanted: Search, match: str, *, narrowed: bool) -> str:
     """The query that suits the question: by time, by closeness where a filter leaves few, else by the engine's own rank."""
-    name = "search_ranked"
+    mine = wanted.viewer is not None
     if wanted.order == "newest":
-        name = "search_newest"
-    elif narrowed:
-        row = tx.find("count_matches", match=match, limit=_FEW + 1)
-        name = "search_close" if row is not None and row[0] <= _FEW else name
-    return name if wanted.viewer is None else f"{name}_for"
+        return "search_newest_for" if mine else "search_newest"
+    row = tx.find("count_matches", match=match, limit=_FEW + 1) if narrowed else None
+    if row is not None and row[0] <= _FEW:
+        return "search_close_for" if mine else "search_close"
+    return "search_ranked_for" if mine else "search_ranked"
 
 
 def _window(tx: Tx, name: str, wanted: Search, match: str, window: int, offset: int) -> list[Row]:
