@@ -11,7 +11,7 @@ from threadline.model.message import tombstone
 from threadline.model.ownership import person_of
 from threadline.model.transcript import MessageRef
 from threadline.model.view import MAX_SEQ, Span, joined, log_of, message_number
-from threadline.store import sessions, transcript
+from threadline.store import indexing, sessions, transcript
 from threadline.store.database import Tx
 from threadline.store.rows import json_text, source_of
 
@@ -52,6 +52,10 @@ def delete_session(tx: Tx, session_id: str) -> None:
     shown = {log_of(lo) for lo, _ in tx.rows("spans_of_session", session_pk=session.pk)}
     tx.run("unpoint_session", session_pk=session.pk)
     tx.run("drop_spans", session_pk=session.pk)
+    if tx.rows("spans_over_log", lo=message_number(session.pk, 0), hi=message_number(session.pk, MAX_SEQ)):
+        # Forks go on showing its messages: what search does not know of them yet, it would never be told.
+        while indexing.index_session(tx, session.pk):
+            pass
     tx.run("drop_unindexed", session_pk=session.pk)
     tx.run("drop_state", session_pk=session.pk)
     tx.run("drop_session", session_pk=session.pk)

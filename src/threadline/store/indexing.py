@@ -22,7 +22,7 @@ def index_some(tx: Tx, limit: int = INDEX_STEP) -> int:
     """Brings the index nearer to the logs by at most `limit` messages; how many. 0: it is level with them."""
     done = 0
     for (session_pk,) in tx.rows("unindexed_sessions", limit=limit):
-        done += _index_session(tx, session_pk, limit - done)
+        done += index_session(tx, session_pk, limit - done)
         if done >= limit:
             break
     return done
@@ -56,7 +56,8 @@ def scope_of(session_pk: int, owner: str | None, platform: str, chat: str | None
     return scope
 
 
-def _index_session(tx: Tx, session_pk: int, limit: int) -> int:
+def index_session(tx: Tx, session_pk: int, limit: int = INDEX_STEP) -> int:
+    """Brings the index nearer to one session's log; by how many messages. 0: it is level with it."""
     state = tx.find("lock_index_state", session_pk=session_pk)
     if state is None:
         tx.run("drop_unindexed", session_pk=session_pk)

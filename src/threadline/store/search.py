@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -81,6 +81,13 @@ class _Place(msgspec.Struct, frozen=True):
     view: View
 
 
+class _Found(msgspec.Struct, frozen=True):
+    """A matching row, and where this searcher reads it."""
+
+    row: Row
+    place: _Place
+
+
 def search(tx: Tx, wanted: Search) -> SearchPage:
     """A page of hits. Found is what some session shows or compaction folded away; undone and redacted text is not."""
     check_limit(wanted.limit)
@@ -93,22 +100,33 @@ def search(tx: Tx, wanted: Search) -> SearchPage:
     query = _scoped(tx, wanted, only)
     match = tx.match(query)
     name = _query_name(tx, wanted, match, narrowed=bool(query.scope))
-    found: list[Row] = []
+    found: list[_Found] = []
     window, cursor = wanted.limit + _SPARE, None
     while cursor is None:
-        rows = _window(tx, name, wanted, match, window, offset)
-        for place, row in enumerate(rows):
-            if not row[6] or (only is not None and not shows(only.view, row[0])):
-                continue
+        rows = tx.rows(name, match=match, window=window, offset=offset)
+        for index, hit in _visible(tx, wanted, rows, only):
             if len(found) == wanted.limit:
-                cursor = encode_cursor("q", offset + place)
+                cursor = encode_cursor("q", offset + index)
                 break
-            found.append(row)
+            found.append(hit)
         offset += window
         if len(rows) < window:
             break
         window = min(window * 2, _MAX_WINDOW)
-    return SearchPage(_hits(tx, wanted, found, only), cursor, behind=behind(tx, _COUNTED_BEHIND))
+    return SearchPage(_hits(tx, wanted, found), cursor, behind=behind(tx, _COUNTED_BEHIND))
+
+
+def _visible(tx: Tx, wanted: Search, rows: Sequence[Row], only: _Place | None) -> Iterator[tuple[int, _Found]]:
+    """The rows that this searcher may find, each with its index among the raw matches."""
+    timely = [(i, row) for i, row in enumerate(rows) if row[6] and wanted.since <= row[3] < wanted.until]
+    if only is not None:
+        yield from ((i, _Found(row, only)) for i, row in timely if shows(only.view, row[0]))
+        return
+    places = _places(tx, wanted.viewer, [row[0] for _, row in timely])
+    for i, row in timely:
+        place = places[row[0]]
+        if place is not None:
+            yield i, _Found(row, place)
 
 
 def _scoped(tx: Tx, wanted: Search, only: _Place | None) -> Query:
@@ -142,49 +160,31 @@ def _viewer_clauses(tx: Tx, viewer: Viewer) -> list[tuple[str, ...]]:
 
 def _query_name(tx: Tx, wanted: Search, match: str, *, narrowed: bool) -> str:
     """The query that suits the question: by time, by closeness where a filter leaves few, else by the engine's own rank."""
-    mine = wanted.viewer is not None
     if wanted.order == "newest":
-        return "search_newest_for" if mine else "search_newest"
+        return "search_newest"
     row = tx.find("count_matches", match=match, limit=_FEW + 1) if narrowed else None
-    if row is not None and row[0] <= _FEW:
-        return "search_close_for" if mine else "search_close"
-    return "search_ranked_for" if mine else "search_ranked"
+    return "search_close" if row is not None and row[0] <= _FEW else "search_ranked"
 
 
-def _window(tx: Tx, name: str, wanted: Search, match: str, window: int, offset: int) -> list[Row]:
-    """Raw matches in order, each with whether this searcher may find it."""
-    values = {"match": match, "window": window, "offset": offset, "since": wanted.since, "until": wanted.until}
-    if wanted.viewer is None:
-        return tx.rows(name, **values)
-    return tx.rows(name, chat=wanted.viewer.chat, person=wanted.viewer.person, **values)
-
-
-def _hits(tx: Tx, wanted: Search, found: Sequence[Row], only: _Place | None) -> list[Hit]:
+def _hits(tx: Tx, wanted: Search, found: Sequence[_Found]) -> list[Hit]:
     if not found:
         return []
-    numbers = [row[0] for row in found]
-    places: dict[int, _Place | None] = dict.fromkeys(numbers, only)
-    if only is None:
-        places = _places(tx, wanted.viewer, numbers)
-    beside = {number: _beside(place, number) for number, place in places.items() if place}
-    around = [(n,) for n in dict.fromkeys(n for pair in beside.values() for n in pair if n is not None)]
+    beside = [_beside(hit.place, hit.row[0]) for hit in found]
+    around = [(n,) for n in dict.fromkeys(n for pair in beside for n in pair if n is not None)]
     others = {row[0]: row for row in tx.rows_many("find_messages", around)} if around else {}
-    names = _log_names(tx, places, [*numbers, *others])
+    names = _log_names(tx, found, others)
     hits = []
-    for row in found:
-        place = places[row[0]]
-        if place is None:
-            continue
-        message = _message(names, (*row[:1], *row[2:5], None, row[5]))
-        before, after = (others.get(n) if n is not None else None for n in beside[row[0]])
+    for hit, (before, after) in zip(found, beside, strict=True):
+        number, score, role, at, author, body, _ = hit.row
+        message = _message(names, (number, role, at, author, None, body))
         hits.append(
             Hit(
-                session=place.session.entry,
+                session=hit.place.session.entry,
                 message=message,
                 snippet=make_snippet(searchable_text(message.message), wanted.query),
-                rank=float(row[1]),
-                before=None if before is None else _message(names, before),
-                after=None if after is None else _message(names, after),
+                rank=float(score),
+                before=_message(names, others[before]) if before in others else None,
+                after=_message(names, others[after]) if after in others else None,
             )
         )
     return hits
@@ -234,9 +234,9 @@ def _beside(place: _Place, number: int) -> tuple[int | None, int | None]:
     return neighbours(place.view, number, log=place.session.pk, last_seq=place.session.last_seq)
 
 
-def _log_names(tx: Tx, places: dict[int, _Place | None], numbers: Sequence[int]) -> dict[int, str]:
-    names = {place.session.pk: place.session.entry.session_id for place in places.values() if place}
-    for log in {log_of(number) for number in numbers} - names.keys():
+def _log_names(tx: Tx, found: Sequence[_Found], others: Iterable[int]) -> dict[int, str]:
+    names = {hit.place.session.pk: hit.place.session.entry.session_id for hit in found}
+    for log in {log_of(number) for number in (*(hit.row[0] for hit in found), *others)} - names.keys():
         names[log] = transcript.log_name(tx, log)
     return names
 

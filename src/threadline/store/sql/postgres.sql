@@ -102,32 +102,14 @@ LIMIT :limit
 (c.part = 0 OR NOT EXISTS (SELECT 1 FROM documents e WHERE e.number = c.number AND e.part < c.part AND e.words @@ CAST(:match AS tsquery)))
 
 -- name: search_ranked
-SELECT c.number, c.score, m.role, m.at, m.author, m.body,
-  m.at >= :since AND m.at < :until AND {first_match} AND {is_found}
+SELECT c.number, c.score, m.role, m.at, m.author, m.body, {first_match}
 FROM (SELECT d.number, d.part, d.doc, -ts_rank(d.words, CAST(:match AS tsquery), 1) AS score FROM documents d
       WHERE d.words @@ CAST(:match AS tsquery) ORDER BY score, d.doc DESC LIMIT :window OFFSET :offset) c
 JOIN messages m ON m.number = c.number
 ORDER BY c.score, c.doc DESC
 
 -- name: search_newest
-SELECT c.number, c.score, m.role, m.at, m.author, m.body,
-  m.at >= :since AND m.at < :until AND {first_match} AND {is_found}
-FROM (SELECT d.number, d.part, d.doc, CAST(0 AS float8) AS score FROM documents d
-      WHERE d.words @@ CAST(:match AS tsquery) ORDER BY d.doc DESC LIMIT :window OFFSET :offset) c
-JOIN messages m ON m.number = c.number
-ORDER BY c.score, c.doc DESC
-
--- name: search_ranked_for
-SELECT c.number, c.score, m.role, m.at, m.author, m.body,
-  m.at >= :since AND m.at < :until AND {first_match} AND {is_found_by_viewer}
-FROM (SELECT d.number, d.part, d.doc, -ts_rank(d.words, CAST(:match AS tsquery), 1) AS score FROM documents d
-      WHERE d.words @@ CAST(:match AS tsquery) ORDER BY score, d.doc DESC LIMIT :window OFFSET :offset) c
-JOIN messages m ON m.number = c.number
-ORDER BY c.score, c.doc DESC
-
--- name: search_newest_for
-SELECT c.number, c.score, m.role, m.at, m.author, m.body,
-  m.at >= :since AND m.at < :until AND {first_match} AND {is_found_by_viewer}
+SELECT c.number, c.score, m.role, m.at, m.author, m.body, {first_match}
 FROM (SELECT d.number, d.part, d.doc, CAST(0 AS float8) AS score FROM documents d
       WHERE d.words @@ CAST(:match AS tsquery) ORDER BY d.doc DESC LIMIT :window OFFSET :offset) c
 JOIN messages m ON m.number = c.number
@@ -135,16 +117,7 @@ ORDER BY c.score, c.doc DESC
 
 -- ts_rank looks at the matching rows alone anyway.
 -- name: search_close
-SELECT c.number, c.score, m.role, m.at, m.author, m.body,
-  m.at >= :since AND m.at < :until AND {first_match} AND {is_found}
-FROM (SELECT d.number, d.part, d.doc, -ts_rank(d.words, CAST(:match AS tsquery), 1) AS score FROM documents d
-      WHERE d.words @@ CAST(:match AS tsquery) ORDER BY score, d.doc DESC LIMIT :window OFFSET :offset) c
-JOIN messages m ON m.number = c.number
-ORDER BY c.score, c.doc DESC
-
--- name: search_close_for
-SELECT c.number, c.score, m.role, m.at, m.author, m.body,
-  m.at >= :since AND m.at < :until AND {first_match} AND {is_found_by_viewer}
+SELECT c.number, c.score, m.role, m.at, m.author, m.body, {first_match}
 FROM (SELECT d.number, d.part, d.doc, -ts_rank(d.words, CAST(:match AS tsquery), 1) AS score FROM documents d
       WHERE d.words @@ CAST(:match AS tsquery) ORDER BY score, d.doc DESC LIMIT :window OFFSET :offset) c
 JOIN messages m ON m.number = c.number

@@ -7,16 +7,23 @@
 -- fragment: then
 CROSS JOIN
 
--- bm25 would read all that is indexed of each word; where few match, our own function looks at those alone.
--- name: search_close
-SELECT c.number, c.score, m.role, m.at, m.author, m.body, m.at >= :since AND m.at < :until AND {is_found}
-FROM (SELECT d.number, d.doc, closeness(words) AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
-      WHERE words MATCH :match ORDER BY score LIMIT :window OFFSET :offset) c
+-- name: search_ranked
+SELECT c.number, c.score, m.role, m.at, m.author, m.body, 1
+FROM (SELECT d.number, d.doc, words.rank AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
+      WHERE words MATCH :match ORDER BY words.rank LIMIT :window OFFSET :offset) c
 CROSS JOIN messages m ON m.number = c.number
 ORDER BY c.score, c.doc DESC
 
--- name: search_close_for
-SELECT c.number, c.score, m.role, m.at, m.author, m.body, m.at >= :since AND m.at < :until AND {is_found_by_viewer}
+-- name: search_newest
+SELECT c.number, c.score, m.role, m.at, m.author, m.body, 1
+FROM (SELECT d.number, d.doc, 0.0 AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
+      WHERE words MATCH :match ORDER BY words.rowid DESC LIMIT :window OFFSET :offset) c
+CROSS JOIN messages m ON m.number = c.number
+ORDER BY c.score, c.doc DESC
+
+-- bm25 would read all that is indexed of each word; where few match, our own function looks at those alone.
+-- name: search_close
+SELECT c.number, c.score, m.role, m.at, m.author, m.body, 1
 FROM (SELECT d.number, d.doc, closeness(words) AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
       WHERE words MATCH :match ORDER BY score LIMIT :window OFFSET :offset) c
 CROSS JOIN messages m ON m.number = c.number
@@ -24,34 +31,6 @@ ORDER BY c.score, c.doc DESC
 
 -- name: count_matches
 SELECT COUNT(*) FROM (SELECT 1 FROM words WHERE words MATCH :match LIMIT :limit)
-
--- name: search_ranked
-SELECT c.number, c.score, m.role, m.at, m.author, m.body, m.at >= :since AND m.at < :until AND {is_found}
-FROM (SELECT d.number, d.doc, words.rank AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
-      WHERE words MATCH :match ORDER BY words.rank, words.rowid DESC LIMIT :window OFFSET :offset) c
-CROSS JOIN messages m ON m.number = c.number
-ORDER BY c.score, c.doc DESC
-
--- name: search_newest
-SELECT c.number, c.score, m.role, m.at, m.author, m.body, m.at >= :since AND m.at < :until AND {is_found}
-FROM (SELECT d.number, d.doc, 0.0 AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
-      WHERE words MATCH :match ORDER BY words.rowid DESC LIMIT :window OFFSET :offset) c
-CROSS JOIN messages m ON m.number = c.number
-ORDER BY c.score, c.doc DESC
-
--- name: search_ranked_for
-SELECT c.number, c.score, m.role, m.at, m.author, m.body, m.at >= :since AND m.at < :until AND {is_found_by_viewer}
-FROM (SELECT d.number, d.doc, words.rank AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
-      WHERE words MATCH :match ORDER BY words.rank, words.rowid DESC LIMIT :window OFFSET :offset) c
-CROSS JOIN messages m ON m.number = c.number
-ORDER BY c.score, c.doc DESC
-
--- name: search_newest_for
-SELECT c.number, c.score, m.role, m.at, m.author, m.body, m.at >= :since AND m.at < :until AND {is_found_by_viewer}
-FROM (SELECT d.number, d.doc, 0.0 AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
-      WHERE words MATCH :match ORDER BY words.rowid DESC LIMIT :window OFFSET :offset) c
-CROSS JOIN messages m ON m.number = c.number
-ORDER BY c.score, c.doc DESC
 
 -- name: add_document
 INSERT INTO documents (number) VALUES (:number) RETURNING doc

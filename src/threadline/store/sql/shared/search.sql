@@ -12,22 +12,6 @@ UPDATE session_state SET indexed_seq = :seq WHERE session_pk = :session_pk
 SELECT COALESCE(CAST(SUM(t.last_seq - t.indexed_seq) AS BIGINT), 0)
 FROM (SELECT session_pk FROM unindexed LIMIT :sessions) u {then} session_state t ON t.session_pk = u.session_pk
 
--- fragment: is_found
--- Some session's current view shows the message, or compaction folded it away there.
-EXISTS (
-  SELECT 1 FROM spans v {then} sessions s ON s.pk = v.session_pk AND s.view_version = v.version
-  WHERE v.lo BETWEEN ((c.number >> 24) << 24) AND c.number AND v.hi >= c.number
-)
-
--- fragment: is_found_by_viewer
-EXISTS (
-  SELECT 1 FROM spans v {then} sessions s ON s.pk = v.session_pk AND s.view_version = v.version
-  {then} session_state t ON t.session_pk = s.pk
-  WHERE v.lo BETWEEN ((c.number >> 24) << 24) AND c.number AND v.hi >= c.number
-    AND ((CAST(:chat AS TEXT) IS NULL AND t.owner = :person)
-      OR (s.chat = CAST(:chat AS TEXT) AND (t.owner IS NULL OR t.owner = :person)))
-)
-
 -- name: borrowed_logs
 -- Logs of others that this viewer's sessions show: forks and threads that started from them.
 SELECT DISTINCT v.lo >> 24 FROM session_state t

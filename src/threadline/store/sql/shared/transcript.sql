@@ -80,7 +80,7 @@ DELETE FROM spans WHERE session_pk = :session_pk AND version = :version
 UPDATE sessions SET view_version = :version, redo = :redo, redo_seq = :redo_seq WHERE pk = :session_pk
 
 -- name: count_view
-UPDATE session_state SET message_count = :message_count, updated_at = :at WHERE session_pk = :session_pk
+UPDATE session_state SET message_count = :message_count, updated_at = :at, listed_at = :at WHERE session_pk = :session_pk
 
 -- name: find_message
 SELECT m.number, m.role, m.at, m.author, m.redacted_at, m.body FROM messages m WHERE m.number = :number
