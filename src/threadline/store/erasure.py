@@ -60,7 +60,8 @@ def delete_session(tx: Tx, session_id: str) -> None:
     tx.run("drop_state", session_pk=session.pk)
     tx.run("drop_session", session_pk=session.pk)
     tx.run("set_meta", name=sessions.HAD_SESSIONS, value="1")
-    tx.run("mark_log_deleted", log=session.pk, session_id=session_id)
+    scope = indexing.scope_of(session.pk, session.entry.owner, session.entry.platform, session.chat)
+    tx.run("mark_log_deleted", log=session.pk, session_id=session_id, scope=" ".join(scope))
     for log in shown - {session.pk}:
         tx.run("reconsider_log", log=log)
 

@@ -10,10 +10,13 @@ from typing import TypeAlias
 import apsw
 
 from threadline.errors import InvalidRequest, StoreDamaged, StoreUnavailable
+from threadline.model.view import MAX_SEQ, message_number
 from threadline.store.database import Progress, Row
+from threadline.store.indexing import document_of
 from threadline.store.migrations import migrations
 from threadline.store.sqlite.connection import translated
 from threadline.store.sqlite.schema import migrate_schema
+from threadline.store.sqlite.transaction import SqliteTx
 
 ReadTable: TypeAlias = Callable[[str, Sequence[str]], Iterable[Row]]
 
@@ -50,9 +53,23 @@ def build_copy(target: Path, read: ReadTable, count: Callable[[str], int], progr
             progress(done, total)
         copy.execute("UPDATE session_state SET indexed_seq = 0").fetchall()
         copy.execute("INSERT INTO unindexed SELECT session_pk FROM session_state WHERE last_seq > 0").fetchall()
+        _index_deleted_logs(copy)
         copy.execute("COMMIT")
         if done != total:
             raise StoreDamaged(f"the copy has {done} rows of {total}; it was thrown away, try again")
+
+
+def _index_deleted_logs(copy: apsw.Connection) -> None:
+    """What forks show of deleted sessions belongs to no session that would be indexed at the first search."""
+    tx = SqliteTx(copy)
+    for log, scope in copy.execute("SELECT log, scope FROM deleted_logs").fetchall():
+        lo, hi = message_number(int(str(log)), 0), message_number(int(str(log)), MAX_SEQ)
+        documents = [
+            document_of(number, role, author, body, str(scope).split())
+            for number, role, _, author, redacted_at, body in tx.rows("load_log", lo=lo, hi=hi, limit=MAX_SEQ)
+            if redacted_at is None
+        ]
+        tx.index_documents([document for document in documents if document.tokens])
 
 
 @contextmanager

@@ -138,6 +138,7 @@ CREATE INDEX usage_by_time ON usage(at);
 CREATE TABLE deleted_logs (
   log        INTEGER PRIMARY KEY,
   session_id TEXT NOT NULL UNIQUE,
+  scope      TEXT NOT NULL,                         -- the filter tokens of its messages, to index them anew
   pending    INTEGER NOT NULL DEFAULT 1             -- 0: all that is left is shown by some fork
 ) STRICT;
 CREATE INDEX deleted_logs_pending ON deleted_logs(log) WHERE pending = 1;

@@ -14,7 +14,7 @@ DELETE FROM unindexed WHERE session_pk = :session_pk
 DELETE FROM sessions WHERE pk = :session_pk
 
 -- name: mark_log_deleted
-INSERT INTO deleted_logs (log, session_id, pending) VALUES (:log, :session_id, 1)
+INSERT INTO deleted_logs (log, session_id, scope, pending) VALUES (:log, :session_id, :scope, 1)
 
 -- name: reconsider_log
 UPDATE deleted_logs SET pending = 1 WHERE log = :log

@@ -96,6 +96,7 @@ def by_id(store: SessionStore, wrong: str) -> list[Callable[[], Any]]:
         lambda: store.append_to_transcript(wrong, user("x")),
         lambda: store.load_transcript(wrong),
         lambda: store.read_transcript(wrong),
+        lambda: store.page_transcript(wrong),
         lambda: store.read_log(wrong),
         lambda: store.rewrite_transcript(wrong, [user("x")]),
         lambda: store.rewind_session(wrong),

@@ -33,6 +33,7 @@ VERBS: dict[str, Callable[[SessionStore], Any]] = {
     "append_to_transcript": lambda store: store.append_to_transcript("x", user("hello")),
     "load_transcript": lambda store: store.load_transcript("x"),
     "read_transcript": lambda store: store.read_transcript("x"),
+    "page_transcript": lambda store: store.page_transcript("x"),
     "read_log": lambda store: store.read_log("x"),
     "rewrite_transcript": lambda store: store.rewrite_transcript("x", []),
     "rewind_session": lambda store: store.rewind_session("x"),

@@ -127,6 +127,13 @@ class FindingContract:
         store.delete_session(fork)
         assert places(store, "tea") == []
 
+    def test_what_a_fork_shows_is_found_though_its_origin_is_gone(self, store: SessionStore) -> None:
+        session_id = said(store, "tea", "never looked for before")
+        fork = store.fork_session(session_id).session_id
+        store.delete_session(session_id)
+        assert places(store, "tea") == places(store, "never looked", viewer="telegram:7") == [fork]
+        assert store.check().ok
+
     def test_neighbours_are_what_is_seen_beside_it(self, store: SessionStore) -> None:
         session_id = said(store, "one", "two tea", "three is not for the fork")
         fork = store.fork_session(session_id, upto=f"{session_id}:2").session_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -10,11 +10,23 @@ import pytest
 
 from threadline.errors import InvalidCursor, InvalidRequest
 from threadline.store.facade import SessionStore
-from threadline.testing.builders import dm, group, thread, user
+from threadline.testing.builders import dm, exchange, group, thread, user
 from threadline.testing.clock import FakeClock
 from threadline.testing.contracts.storage.fixtures import short
 
 MINUTE = timedelta(minutes=1)
+
+
+CHANGES: dict[str, Callable[[SessionStore, str], Any]] = {
+    "resolve": lambda store, _: store.get_or_create_session(dm("p1")),
+    "append": lambda store, session_id: store.append_to_transcript(session_id, user("hello")),
+    "undo": lambda store, session_id: store.rewind_session(session_id),
+    "retry": lambda store, session_id: store.retry_session(session_id),
+    "rewrite": lambda store, session_id: store.rewrite_transcript(session_id, [user("summary")]),
+    "title": lambda store, session_id: store.set_title(session_id, "Tea"),
+    "runtime": lambda store, session_id: store.set_runtime(session_id, model="m-1"),
+    "usage": lambda store, session_id: store.record_usage(session_id, "t", input_tokens=1),
+}
 
 
 def made(store: SessionStore, clock: FakeClock, count: int, **more: Any) -> list[str]:
@@ -60,6 +72,25 @@ class ListingContract:
         clock.advance(MINUTE)
         store.append_to_transcript(first, user("hello"))
         assert listed(store) == [first, second, third]
+
+    @pytest.mark.parametrize("change", CHANGES)
+    def test_any_change_counts_at_once(self, store: SessionStore, clock: FakeClock, change: str) -> None:
+        ids = []
+        for n in range(5):
+            ids.append(store.get_or_create_session(dm(f"p{n}")).session_id)
+            store.append_to_transcript(ids[-1], exchange("q", "a"))
+            clock.advance(timedelta(milliseconds=100))
+        CHANGES[change](store, ids[1])
+        assert store.get_session(ids[1]).updated_at == clock.now()
+        wanted = [ids[1], ids[4], ids[3], ids[2], ids[0]]
+        assert listed(store, limit=1) == listed(store, limit=2, platform="telegram") == wanted
+
+    def test_a_clock_that_goes_back_loses_nothing(self, store: SessionStore, clock: FakeClock) -> None:
+        ids = made(store, clock, 4)
+        clock.advance(-2.5 * MINUTE)
+        store.append_to_transcript(ids[3], user("in the past"))
+        store.record_usage(ids[2], "t", input_tokens=1)
+        assert listed(store, limit=1) == [ids[1], ids[3], ids[2], ids[0]]
 
     def test_pages_leave_no_gap_and_repeat_nothing(self, store: SessionStore, clock: FakeClock) -> None:
         ids = made(store, clock, 7)

@@ -141,6 +141,14 @@ class Conversations(RuleBasedStateMachine):
         named.title = title
         self._touch(named)
 
+    @precondition(lambda self: self.sessions)
+    @rule(session=_pick, step=st.sampled_from(STEPS))
+    def spend(self, session: int, step: timedelta) -> None:
+        self.clock.advance(step)
+        spender = _one(self.sessions, session)
+        self.store.record_usage(spender.session_id, next(self.words), input_tokens=1)
+        self._touch(spender)
+
     # Transcripts
 
     @precondition(lambda self: self.sessions)
@@ -190,7 +198,7 @@ class Conversations(RuleBasedStateMachine):
         old = target.messages
         first = len(target.log)
         new = [_message(kind, next(self.words)) for kind in kinds]
-        wanted = [*old[: head - 1], *new, *old[len(old) - (tail - 1) :]]
+        wanted = [*old[: head - 1], *new, *old[max(head - 1, len(old) - tail + 1) :]]
         self.store.rewrite_transcript(target.session_id, wanted)
         target.rewrite(wanted)
         for said in target.log[first:]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from threadline.errors import IdempotencyConflict, InvalidMessage, InvalidRequest, UnknownSession
+from threadline.errors import IdempotencyConflict, InvalidCursor, InvalidMessage, InvalidRequest, UnknownSession
 from threadline.model.message import Message
 from threadline.model.transcript import MessageRef
 from threadline.store.facade import SessionStore
@@ -147,6 +147,33 @@ class TranscriptContract:
         said = [[m.message["content"] for m in stretch] for stretch in stretches]
         assert said == [["0", "1", "2"], ["3", "4", "5"], ["6"], []]
         assert stretches[1][0].ref == MessageRef(session_id, 4)
+
+    def test_a_long_transcript_is_read_page_by_page(self, store: SessionStore) -> None:
+        origin = session(store)
+        store.append_to_transcript(origin, [user(str(n)) for n in range(7)])
+        session_id = store.fork_session(origin).session_id
+        store.append_to_transcript(session_id, [user(str(n)) for n in range(7, 10)])
+        page = store.page_transcript(session_id, limit=4)
+        read = list(page)
+        store.append_to_transcript(session_id, user("10"))
+        while page.cursor is not None:
+            page = store.page_transcript(session_id, limit=4, cursor=page.cursor)
+            read += page
+        assert read == store.read_transcript(session_id)
+        assert len(read) == 11
+
+    def test_a_page_of_a_view_that_changed_is_refused(self, store: SessionStore) -> None:
+        session_id = session(store)
+        store.append_to_transcript(session_id, [user("a"), assistant("b"), user("c"), assistant("d")])
+        cursor = store.page_transcript(session_id, limit=1).cursor
+        assert cursor is not None
+        store.rewind_session(session_id)
+        for wrong in (cursor, "?", "abc"):
+            with pytest.raises(InvalidCursor):
+                store.page_transcript(session_id, limit=1, cursor=wrong)
+        for limit in (0, -1):
+            with pytest.raises(InvalidRequest):
+                store.page_transcript(session_id, limit=limit)
 
     def test_no_count_reaches_beyond_the_session(self, store: SessionStore) -> None:
         other, session_id = session(store), session(store)
