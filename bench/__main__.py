@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,8 @@ from bench.workloads import WORKLOADS, Workload
 def main(arguments: Sequence[str] | None = None) -> int:
     """0: every bar was cleared and every check was clean. 1: not so; which, is told."""
     chosen = _parser().parse_args(arguments)
+    # So that a run that is told to stop still removes its databases and stops its server.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     corpus = Corpus(chosen.seed, max(1_000, round(MESSAGES * chosen.scale)))
     say(f"seed {chosen.seed}, scale {chosen.scale:g}, {chosen.runs} runs, output in {chosen.out}")
     outcome = Outcome(seed=chosen.seed, scale=chosen.scale, runs=chosen.runs, verdicts=[], checks=[])

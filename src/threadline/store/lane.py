@@ -28,7 +28,7 @@ _PENDING: Any = object()
 class Job:
     """One step on its way through the lane, and its outcome."""
 
-    __slots__ = ("_future", "_loop", "_woken", "error", "promoted", "result", "size", "step")
+    __slots__ = ("_future", "_woken", "error", "loop", "promoted", "result", "size", "step")
 
     def __init__(
         self,
@@ -41,14 +41,10 @@ class Job:
         self.result: Any = _PENDING
         self.error: BaseException | None = None
         self.promoted = False
-        self._loop = loop
+        # The event loop that waits for this job; None for a blocking caller.
+        self.loop = loop
         self._future = future
         self._woken: threading.Lock | None = None
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that waits for this job; `None` for a blocking caller."""
-        return self._loop
 
     @property
     def settled(self) -> bool:

@@ -48,12 +48,7 @@ def record(tx: Tx, session_id: str, turn_id: str, usage: Usage, *, at: Instant) 
         platform=session.entry.platform,
         model=usage.model or session.entry.model,
         at=at,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        cost_micros=usage.cost_micros,
+        **_amounts(usage),
         cost_status=usage.cost_status,
     )
     if added:
@@ -80,12 +75,7 @@ def report(tx: Tx, by: UsageGroup, *, since: Instant, until: Instant, person: st
 def _add(tx: Tx, session: StoredSession, usage: Usage, at: Instant) -> None:
     tx.run(
         "add_to_state",
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cache_read_tokens=usage.cache_read_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        cost_micros=usage.cost_micros,
+        **_amounts(usage),
         last_prompt_tokens=usage.last_prompt_tokens,
         cost_status=session.entry.cost_status if usage.cost_status == "unknown" else usage.cost_status,
         at=at,
@@ -95,6 +85,18 @@ def _add(tx: Tx, session: StoredSession, usage: Usage, at: Instant) -> None:
         tx.run_many("relist_states", [(at, session.pk)])
     if usage.model is not None and usage.model != session.entry.model:
         tx.run("set_model", model=usage.model, session_pk=session.pk)
+
+
+def _amounts(usage: Usage) -> dict[str, int]:
+    """What can be summed."""
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "cost_micros": usage.cost_micros,
+    }
 
 
 def _day(days: str | None) -> str:

@@ -20,9 +20,11 @@ class SqliteTx:
     __slots__ = ("_connection", "_execute", "_execute_many")
 
     def __init__(self, connection: apsw.Connection) -> None:
+        # One cursor for all: each statement is drained before the next begins.
+        cursor = connection.cursor()
         self._connection = connection
-        self._execute = connection.execute
-        self._execute_many = connection.executemany
+        self._execute = cursor.execute
+        self._execute_many = cursor.executemany
 
     def find(self, name: str, /, **values: Any) -> Row | None:
         query = QUERIES[name]

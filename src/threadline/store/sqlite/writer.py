@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -39,6 +38,7 @@ class Writer:
         self._connection = connection
         self._path = path
         self._tx = SqliteTx(connection)
+        self._execute = connection.cursor().execute
         self._committing = False
         # SQLite's own waiting starves processes for seconds; a kernel lock beside the file makes them take turns.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -53,8 +53,11 @@ class Writer:
         Where a signal's exception strikes, jobs that were rolled back stay unsettled and can be run again.
         """
         try:
-            with self._turn():
+            fcntl.flock(self._turnstile, fcntl.LOCK_EX)
+            try:
                 self._run_groups(jobs)
+            finally:
+                fcntl.flock(self._turnstile, fcntl.LOCK_UN)
         except BaseException:
             if self._committing:
                 fail_unsettled(jobs, StoreUnavailable("interrupted; it is not known whether this was stored"))
@@ -65,16 +68,11 @@ class Writer:
         self._connection.close()
         os.close(self._turnstile)
 
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        fcntl.flock(self._turnstile, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
-
     def _run_groups(self, jobs: Sequence[Job]) -> None:
-        for between, group in groupby(jobs, key=lambda job: isinstance(job.step, BetweenBatches)):
+        if not any(type(job.step) is BetweenBatches for job in jobs):
+            self._run_batch(jobs)
+            return
+        for between, group in groupby(jobs, key=lambda job: type(job.step) is BetweenBatches):
             if between:
                 self._run_between(list(group))
             else:
@@ -92,6 +90,8 @@ class Writer:
 
     def _apply(self, jobs: Sequence[Job]) -> list[Any]:
         """The outcome of each job, in order; neighbours of one batch operation are carried out together."""
+        if len(jobs) == 1:
+            return [self._apply_one(jobs[0])]
         results: list[Any] = []
         for operation, group in groupby(jobs, key=_batch_operation):
             if operation is None:
@@ -110,10 +110,10 @@ class Writer:
         connection = self._connection
         self._committing = False
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            self._execute("BEGIN IMMEDIATE")
             result = work()
             self._committing = True
-            connection.execute("COMMIT")
+            self._execute("COMMIT")
         except BaseException:
             # Already gone where SQLite rolled back by itself; and where a signal came after the commit.
             if connection.in_transaction:

@@ -111,6 +111,11 @@ SELECT 1 FROM sessions WHERE session_id <> :besides LIMIT 1
 -- The indexes go by listed_at, which lags at most :lag behind updated_at. The n-th newest by the index bounds the n-th newest for
 -- real, so that much more of the index holds every row of the page; those are then sorted exactly. (One lower bound in
 -- each loop: SQLite enters an index by one of several, not by the best.)
+-- fragment: page_tables
+{then} session_state t ON t.session_pk = p.session_pk
+{then} sessions s ON s.pk = t.session_pk
+{then} addresses a ON a.pk = s.address_pk
+
 -- name: list_newest
 SELECT {entry} FROM (
   SELECT t.session_pk, t.updated_at FROM session_state t {where_list_newest}
@@ -118,10 +123,7 @@ SELECT {entry} FROM (
                         AND t.listed_at >= :since - :lag ORDER BY t.listed_at DESC LIMIT :limit) n) - :lag
   ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
 ) p
-{then} session_state t ON t.session_pk = p.session_pk
-{then} sessions s ON s.pk = t.session_pk
-{then} addresses a ON a.pk = s.address_pk
-ORDER BY t.updated_at DESC, t.session_pk DESC
+{page_tables} ORDER BY t.updated_at DESC, t.session_pk DESC
 
 -- fragment: where_list_newest
 WHERE t.ended = :ended AND t.listed_at <= :before_at AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
@@ -134,10 +136,7 @@ SELECT {entry} FROM (
                         AND t.listed_at >= :since - :lag ORDER BY t.listed_at DESC LIMIT :limit) n) - :lag
   ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
 ) p
-{then} session_state t ON t.session_pk = p.session_pk
-{then} sessions s ON s.pk = t.session_pk
-{then} addresses a ON a.pk = s.address_pk
-ORDER BY t.updated_at DESC, t.session_pk DESC
+{page_tables} ORDER BY t.updated_at DESC, t.session_pk DESC
 
 -- fragment: where_list_of_owner
 WHERE t.owner = :owner AND t.ended <= :ended AND t.platform = COALESCE(CAST(:platform AS TEXT), t.platform) AND t.listed_at <= :before_at AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
@@ -150,10 +149,7 @@ SELECT {entry} FROM (
                         AND t.listed_at >= :since - :lag ORDER BY t.listed_at DESC LIMIT :limit) n) - :lag
   ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
 ) p
-{then} session_state t ON t.session_pk = p.session_pk
-{then} sessions s ON s.pk = t.session_pk
-{then} addresses a ON a.pk = s.address_pk
-ORDER BY t.updated_at DESC, t.session_pk DESC
+{page_tables} ORDER BY t.updated_at DESC, t.session_pk DESC
 
 -- fragment: where_list_of_platform
 WHERE t.platform = :platform AND t.ended <= :ended AND t.listed_at <= :before_at AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
