@@ -42,7 +42,8 @@ class Writer:
     def release(self) -> None:
         self._go_on.set()
 
-    def run(self, jobs: Sequence[Job]) -> None:
+    def run(self, jobs: Sequence[Job], before_waiting: Callable[[], None]) -> None:
+        before_waiting()
         ending, self._ending = self._ending, None
         self.busy.set()
         # Short waits: a signal is heard in between.
@@ -152,7 +153,7 @@ def test_when_the_writer_dies_awaiting_callers_hear_it_too(lane: Lane, writer: W
 
 
 def test_what_was_stored_before_the_writer_died_is_not_denied(lane: Lane, callers: ThreadPoolExecutor) -> None:
-    def settles_one_and_dies(jobs: Sequence[Job]) -> None:
+    def settles_one_and_dies(jobs: Sequence[Job], _: Callable[[], None]) -> None:
         jobs[0].result = None
         dies()
 
@@ -308,3 +309,35 @@ def test_ctrl_c_in_a_store_leaves_it_working_for_all_threads(location: str, call
         assert sorted(str(m["content"]) for m in store.load_transcript(session)) == ["0", "1", "2", "3", "after"]
         assert store._database.perform(ReadStep(lambda tx: tx.find("find_meta", name="half"), (), {})) is None
         assert store.check().ok
+
+
+def test_callers_whose_telling_was_put_off_hear_of_it_when_the_next_batch_fails() -> None:
+    def fails_on_bad(jobs: Sequence[Job], _: Callable[[], None]) -> None:
+        if any(job.step == "bad" for job in jobs):
+            dies()
+        for job in jobs:
+            job.result = f"stored {job.step}"
+
+    lane = Lane(fails_on_bad, "put-off")
+
+    async def many() -> list[Any]:
+        steps = [*(f"step {n}" for n in range(40)), "bad"]
+        return await asyncio.gather(*(lane.perform_async(step) for step in steps), return_exceptions=True)
+
+    outcomes = asyncio.run(many())
+    lane.close()
+    assert len(outcomes) == 41
+    assert isinstance(outcomes[-1], StoreUnavailable)
+    assert all(isinstance(o, StoreUnavailable) or str(o).startswith("stored step") for o in outcomes)
+
+
+def test_a_steady_stream_of_awaiting_callers_all_hear_in_order(lane: Lane, writer: Writer) -> None:
+    async def caller(n: int) -> list[Any]:
+        return [await lane.perform_async(f"{n}.{turn}") for turn in range(50)]
+
+    async def many() -> list[list[Any]]:
+        return await asyncio.gather(*(caller(n) for n in range(16)))
+
+    heard = asyncio.run(many())
+    assert heard == [[f"stored {n}.{turn}" for turn in range(50)] for n in range(16)]
+    assert len(writer.stored) == len(set(writer.stored)) == 800

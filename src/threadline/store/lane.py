@@ -11,7 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from threadline.errors import StoreClosed, StoreUnavailable, ThreadlineError
 from threadline.log import get_logger
@@ -21,6 +21,10 @@ log = get_logger(__name__)
 
 MAX_OPERATIONS = 256
 MAX_BYTES = 4 * 1024 * 1024
+# From this many callers on it pays to commit for one half while the other goes on.
+CROWD = 16
+
+RunBatch: TypeAlias = Callable[[Sequence["Job"], Callable[[], None]], None]
 
 _PENDING: Any = object()
 
@@ -86,8 +90,10 @@ class Job:
 class Lane:
     """Serves jobs in the order of their arrival, in batches, one batch at a time."""
 
-    def __init__(self, run_batch: Callable[[Sequence[Job]], None], name: str) -> None:
+    def __init__(self, run_batch: RunBatch, name: str) -> None:
         """`run_batch` settles every job that it is given (result or error) and raises only if the lane is lost.
+
+        It calls its second argument once, before it waits for the disk or the network: a good moment for others to go on.
 
         Where a signal's exception (`KeyboardInterrupt`) strikes it, jobs that it left unsettled have changed nothing.
         """
@@ -95,6 +101,7 @@ class Lane:
         self._mutex = threading.Lock()
         self._queue: deque[Job] = deque()
         self._running: list[Job] = []
+        self._untold: list[Job] = []
         self._busy = False
         self._leader: Job | None = None
         self._closed = False
@@ -162,26 +169,43 @@ class Lane:
             raise StoreClosed
 
     def _lead(self, own: Job | None) -> None:
-        """Runs batches until `own` is settled (or, with none, until nothing waits), then passes the lead on."""
+        """Runs batches until `own` is settled (or, with none, until nothing waits), then passes the lead on.
+
+        The lane's own thread tells the callers of one batch while the next is being committed: a commit waits for the disk
+        without holding the interpreter, and that is the time in which callers can go on without being in the way.
+        """
         while True:
-            batch = self._take()
+            batch = self._take(in_halves=own is None)
             try:
-                self._run_batch(batch)
+                self._run_batch(batch, self._tell)
             except Exception as cause:  # noqa: BLE001 - everyone is told, the leader through its own job
                 self._give_up(cause)
                 return
-            self._settle(batch, own)
-            if self._released(own):
+            if own is None:
+                self._tell()
+                self._untold = batch
+            else:
+                self._settle(batch, own)
+            if (own is not None or not self._queue) and self._released(own):
                 return
 
-    def _take(self) -> list[Job]:
+    def _tell(self) -> None:
+        """Tells the callers of the batch before this one, if that was put off."""
+        if self._untold:
+            untold, self._untold = self._untold, []
+            self._settle(untold, None)
+
+    def _take(self, *, in_halves: bool) -> list[Job]:
+        """The next batch. In halves, no more than half of all who wait or are yet to be told: the two then take turns."""
         with self._mutex:
             queue = self._queue
+            crowd = len(queue) + len(self._untold)
+            most = min(MAX_OPERATIONS, (crowd + 1) // 2) if in_halves and crowd >= CROWD else MAX_OPERATIONS
             # Never out of both lists: a signal that strikes in between must not take others' jobs away.
             batch: list[Job] = []
             self._running = batch
             size = 0
-            while queue and len(batch) < MAX_OPERATIONS:
+            while queue and len(batch) < most:
                 job = queue[0]
                 size += job.size
                 if batch and size > MAX_BYTES:
@@ -205,6 +229,7 @@ class Lane:
                 continue
 
     def _released(self, own: Job | None) -> bool:
+        self._tell()
         with self._mutex:
             self._running = []
             if own is None and self._queue:
@@ -253,6 +278,7 @@ class Lane:
             if not job.settled:
                 job.error = StoreUnavailable("the store's writer stopped; close the store and open it again")
                 job.error.__cause__ = cause
+        self._tell()
         self._settle(waiting, None)
         log.error("store.writer_lost", lane=self._name, error=repr(cause))
 

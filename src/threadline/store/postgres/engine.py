@@ -141,7 +141,9 @@ class PostgresDatabase:
                 return result
         raise StoreUnavailable
 
-    def _run_batch(self, jobs: Sequence[Job]) -> None:
+    def _run_batch(self, jobs: Sequence[Job], before_waiting: Callable[[], None]) -> None:
+        # All of it is waiting for the server.
+        before_waiting()
         for operation, group in groupby(jobs, key=lambda job: job.step.operation):
             batch = list(group)
             try:

@@ -40,6 +40,7 @@ class Writer:
         self._tx = SqliteTx(connection)
         self._execute = connection.cursor().execute
         self._committing = False
+        self._before_commit: Callable[[], None] = _nothing
         # SQLite's own waiting starves processes for seconds; a kernel lock beside the file makes them take turns.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
@@ -47,11 +48,12 @@ class Writer:
         except OSError as cause:
             raise StoreReadOnly(f"{path} can't be written; check who owns the file and its folder") from cause
 
-    def run(self, jobs: Sequence[Job]) -> None:
+    def run(self, jobs: Sequence[Job], before_commit: Callable[[], None]) -> None:
         """Settles every job: with its result once that is durable, or with the error that kept it from being stored.
 
         Where a signal's exception strikes, jobs that were rolled back stay unsettled and can be run again.
         """
+        self._before_commit = before_commit
         try:
             fcntl.flock(self._turnstile, fcntl.LOCK_EX)
             try:
@@ -112,6 +114,7 @@ class Writer:
         try:
             self._execute("BEGIN IMMEDIATE")
             result = work()
+            self._before_commit()
             self._committing = True
             self._execute("COMMIT")
         except BaseException:
@@ -182,3 +185,7 @@ def _settle(job: Job, outcome: Any) -> None:
         job.error = outcome
     else:
         job.result = outcome
+
+
+def _nothing() -> None:
+    """Nobody waits to be told."""
