@@ -45,7 +45,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             for v in self.verdicts
             if not v.passed
         ]
-        faults = [f"{line.workload}: check found {line.faults[0]}" for line in self.checks if line.faults]
+        faults = [
+            f"{line.engine}: after {line.workload} check found: {line.faults[0]}" for line in self.checks if line.faults
+        ]
         return [*bars, *dict.fromkeys(faults)]
 
 
@@ -63,7 +65,7 @@ def write_json(outcome: Outcome, folder: Path) -> Path:
     for workload, engine in dict.fromkeys((verdict.workload, verdict.engine) for verdict in outcome.verdicts):
         own = [v for v in outcome.verdicts if (v.workload, v.engine) == (workload, engine)]
         part = msgspec.structs.replace(
-            outcome, verdicts=own, checks=[c for c in outcome.checks if c.workload == workload]
+            outcome, verdicts=own, checks=[c for c in outcome.checks if (c.workload, c.engine) == (workload, engine)]
         )
         _write(part, folder / f"{workload}.{engine}.json")
     return _write(outcome, folder / "latest.json")

@@ -50,7 +50,9 @@ def search_viewer(stage: Stage) -> Iterator[Sample]:
     (many_url, many), (few_url, few) = prepare.wide(stage), prepare.narrow(stage)
     word = stage.corpus.commonest_word
     with stage.store(many_url, check=False) as wide, stage.store(few_url, check=False) as narrow:
-        assert len(narrow.search(word, viewer=few.source(0))) == len(wide.search(word, viewer=many.source(0)))
+        first, other = wide.search(word, viewer=many.source(0)), narrow.search(word, viewer=few.source(0))
+        assert len(first) == len(other)
+        assert not first.behind + other.behind, "both indexes are level"
         floor, work = interleave(
             lambda: narrow.search(word, viewer=few.source(0)),
             lambda: wide.search(word, viewer=many.source(0)),

@@ -32,7 +32,7 @@ class EncodedMessage(msgspec.Struct, frozen=True):
 
 def encode_message(message: Mapping[str, Any]) -> EncodedMessage:
     """The JSON text of `message`. What JSON can't keep, is too deep or too big raises `InvalidMessage`."""
-    if not isinstance(message, Mapping):
+    if type(message) is not dict and not isinstance(message, Mapping):
         raise InvalidMessage(f"a message is an object with a role, not {type(message).__name__}; nothing was stored")
     role = message.get("role")
     if not isinstance(role, str) or not role or len(role) > MAX_ROLE_CHARS or not role.isprintable():
@@ -55,7 +55,7 @@ def encode_message(message: Mapping[str, Any]) -> EncodedMessage:
 
 def encode_messages(messages: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> list[EncodedMessage]:
     """One message or several, encoded; all are checked before any is stored."""
-    if isinstance(messages, Mapping):
+    if type(messages) is dict or isinstance(messages, Mapping):
         return [encode_message(messages)]
     if isinstance(messages, (str, bytes)) or not isinstance(messages, Iterable):
         raise InvalidMessage(f"a message is an object with a role, not {type(messages).__name__}; nothing was stored")

@@ -71,7 +71,7 @@ class Writer:
         os.close(self._turnstile)
 
     def _run_groups(self, jobs: Sequence[Job]) -> None:
-        if not any(type(job.step) is BetweenBatches for job in jobs):
+        if BetweenBatches not in {type(job.step) for job in jobs}:
             self._run_batch(jobs)
             return
         for between, group in groupby(jobs, key=lambda job: type(job.step) is BetweenBatches):
