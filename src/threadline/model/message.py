@@ -23,7 +23,7 @@ ACTIVE_ROLES = frozenset({"user", "assistant"})
 REMOVED = "[removed]"
 
 
-class EncodedMessage(msgspec.Struct, frozen=True):
+class EncodedMessage(msgspec.Struct, frozen=True, gc=False):
     """A message ready to be stored: its role and its JSON text."""
 
     role: str

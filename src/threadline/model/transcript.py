@@ -42,7 +42,7 @@ class TranscriptMessage(msgspec.Struct, frozen=True, kw_only=True):
     message: Message
 
 
-class Appended(msgspec.Struct, frozen=True):
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """What an append did: `count` messages from `first_seq` on. `duplicate`: they were there already, nothing was added."""
 
     session_id: str

@@ -73,7 +73,7 @@ class ReadStep(msgspec.Struct, frozen=True):
     options: dict[str, Any]
 
 
-class BatchStep(msgspec.Struct, frozen=True):
+class BatchStep(msgspec.Struct, frozen=True, gc=False):
     """Run `operation` on this request together with those of other callers.
 
     The operation takes all requests in the order of arrival and returns an outcome for each: a value, or the error that

@@ -26,7 +26,7 @@ from threadline.store.listing import Page, check_limit, decode_cursor, encode_cu
 from threadline.store.rows import StoredSession, session_of
 
 
-class AppendRequest(msgspec.Struct, frozen=True):
+class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     """Messages for one session, all or none."""
 
     session_id: str

@@ -28,8 +28,9 @@ BUSY_MILLISECONDS = 10_000
 _USUAL_TOKENS = 100
 _WRITER_CACHE_KIB = 32 * 1024
 _READER_CACHE_KIB = 8 * 1024
-# Checkpoints cost two syncs and wait for the disk: fewer of them, over a journal that stays small next to any real store.
-_CHECKPOINT_PAGES = 4_000
+# A checkpoint costs two syncs, so the more pages it covers the better for many callers; but syncs of a journal that still
+# grows cost more than of one that is written over, and that is what a lone caller feels.
+_CHECKPOINT_PAGES = 2_000
 
 
 def connect_writer(path: Path, vfs: str | None = None) -> apsw.Connection:
