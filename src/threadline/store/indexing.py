@@ -21,10 +21,12 @@ SHARED = "x"
 def index_some(tx: Tx, limit: int = INDEX_STEP) -> int:
     """Brings the index nearer to the logs by at most `limit` messages; how many. 0: it is level with them."""
     done = 0
-    for (session_pk,) in tx.rows("unindexed_sessions", limit=limit):
-        done += index_session(tx, session_pk, limit - done)
-        if done >= limit:
-            break
+    # Asked again while nothing is done: another indexer may just have finished all that we were told of, and not the rest.
+    while not done and (waiting := tx.rows("unindexed_sessions", limit=limit)):
+        for (session_pk,) in waiting:
+            done += index_session(tx, session_pk, limit - done)
+            if done >= limit:
+                break
     return done
 
 

@@ -99,7 +99,7 @@ def search(tx: Tx, wanted: Search) -> SearchPage:
     only = None if wanted.session_id is None else _place_of(tx, wanted.session_id)
     query = _scoped(tx, wanted, only)
     match = tx.match(query)
-    name = _query_name(tx, wanted, match, narrowed=bool(query.scope))
+    name = _query_name(tx, wanted, query)
     found: list[_Found] = []
     window, cursor = wanted.limit + _SPARE, None
     while cursor is None:
@@ -158,11 +158,14 @@ def _viewer_clauses(tx: Tx, viewer: Viewer) -> list[tuple[str, ...]]:
     return [(own, *(f"s{log}" for (log,) in rows))]
 
 
-def _query_name(tx: Tx, wanted: Search, match: str, *, narrowed: bool) -> str:
-    """The query that suits the question: by time, by closeness where a filter leaves few, else by the engine's own rank."""
+def _query_name(tx: Tx, wanted: Search, query: Query) -> str:
+    """The query that suits the question: by time, by closeness where filters leave few messages, else by the engine's rank."""
     if wanted.order == "newest":
         return "search_newest"
-    row = tx.find("count_matches", match=match, limit=_FEW + 1) if narrowed else None
+    if not query.scope:
+        return "search_ranked"
+    filters = tx.match(msgspec.structs.replace(query, wanted=(), unwanted=()))
+    row = tx.find("count_matches", match=filters, limit=_FEW + 1)
     return "search_close" if row is not None and row[0] <= _FEW else "search_ranked"
 
 

@@ -7,27 +7,22 @@
 -- fragment: then
 CROSS JOIN
 
--- The outer loop follows the inner query's order, ties included: a page goes on exactly where the one before it ended.
+-- The outer loops follow the inner query's order, ties included: a page goes on exactly where the one before it ended.
 -- name: search_ranked
-SELECT c.number, c.score, m.role, m.at, m.author, m.body, 1
-FROM (SELECT d.number, d.doc, words.rank AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
-      WHERE words MATCH :match ORDER BY words.rank, words.rowid DESC LIMIT :window OFFSET :offset) c
-CROSS JOIN messages m ON m.number = c.number
-ORDER BY c.score, c.doc DESC
+SELECT d.number, c.score, m.role, m.at, m.author, m.body, 1
+FROM (SELECT rowid AS doc, rank AS score FROM words WHERE words MATCH :match ORDER BY rank LIMIT :window OFFSET :offset) c
+CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN messages m ON m.number = d.number
 
 -- name: search_newest
-SELECT c.number, c.score, m.role, m.at, m.author, m.body, 1
-FROM (SELECT d.number, d.doc, 0.0 AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
-      WHERE words MATCH :match ORDER BY words.rowid DESC LIMIT :window OFFSET :offset) c
-CROSS JOIN messages m ON m.number = c.number
+SELECT d.number, c.score, m.role, m.at, m.author, m.body, 1
+FROM (SELECT rowid AS doc, 0.0 AS score FROM words WHERE words MATCH :match ORDER BY rowid DESC LIMIT :window OFFSET :offset) c
+CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN messages m ON m.number = d.number
 
 -- bm25 would read all that is indexed of each word; where few match, our own function looks at those alone.
 -- name: search_close
-SELECT c.number, c.score, m.role, m.at, m.author, m.body, 1
-FROM (SELECT d.number, d.doc, closeness(words) AS score FROM words CROSS JOIN documents d ON d.doc = words.rowid
-      WHERE words MATCH :match ORDER BY score, words.rowid DESC LIMIT :window OFFSET :offset) c
-CROSS JOIN messages m ON m.number = c.number
-ORDER BY c.score, c.doc DESC
+SELECT d.number, c.score, m.role, m.at, m.author, m.body, 1
+FROM (SELECT rowid AS doc, closeness(words) AS score FROM words WHERE words MATCH :match ORDER BY score, rowid DESC LIMIT :window OFFSET :offset) c
+CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN messages m ON m.number = d.number
 
 -- name: count_matches
 SELECT COUNT(*) FROM (SELECT 1 FROM words WHERE words MATCH :match LIMIT :limit)

@@ -25,7 +25,6 @@ READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 APPLICATION_ID = 0x54_4C_44_42
 BUSY_MILLISECONDS = 10_000
-_USUAL_TOKENS = 100
 _WRITER_CACHE_KIB = 32 * 1024
 _READER_CACHE_KIB = 8 * 1024
 # A checkpoint costs two syncs, so the more pages it covers the better for many callers; but syncs of a journal that still
@@ -63,12 +62,14 @@ def connect_reader(path: Path, vfs: str | None = None) -> apsw.Connection:
 
 
 def closeness(api: apsw.FTS5ExtensionApi, *_: object) -> float:
-    """How well a row matches, smaller is better: like bm25 without the rarity of words, so no other row is looked at."""
-    length = 0.25 + 0.75 * api.column_size(0) / _USUAL_TOKENS
+    """How well a row matches, smaller is better: how often it has each word, not how rare the word is or how long the row.
+
+    So nothing but the row's own matches is read; of equal rows the newest comes first.
+    """
     score = 0.0
     for phrase in range(api.phrase_count):
         times = len(api.phrase_column_offsets(phrase, 0))
-        score += times * 2.2 / (times + 1.2 * length)
+        score += times / (times + 1.2)
     return -score
 
 

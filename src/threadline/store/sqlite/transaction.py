@@ -73,10 +73,10 @@ class SqliteTx:
 
 def match_expression(query: Query) -> str:
     """A parsed query in FTS5's language. Tokens hold nothing but letters and digits, so quoting them is enough."""
-    wanted = " AND ".join(_term(term) for term in query.wanted)
-    expression = f"(body : ({wanted}))"
-    for clause in query.scope:
-        expression += " AND (scope : ({}))".format(" OR ".join(f'"{token}"' for token in clause))
+    clauses = ["(scope : ({}))".format(" OR ".join(f'"{token}"' for token in clause)) for clause in query.scope]
+    if query.wanted:
+        clauses.insert(0, "(body : ({}))".format(" AND ".join(_term(term) for term in query.wanted)))
+    expression = " AND ".join(clauses)
     if query.unwanted:
         unwanted = " OR ".join(_term(term) for term in query.unwanted)
         expression = f"({expression}) NOT (body : ({unwanted}))"
