@@ -90,14 +90,16 @@ class Job:
 class Lane:
     """Serves jobs in the order of their arrival, in batches, one batch at a time."""
 
-    def __init__(self, run_batch: RunBatch, name: str) -> None:
+    def __init__(self, run_batch: RunBatch, name: str, *, in_halves: bool = False) -> None:
         """`run_batch` settles every job that it is given (result or error) and raises only if the lane is lost.
 
         It calls its second argument once, before it waits for the disk or the network: a good moment for others to go on.
+        `in_halves` suits a writer that works long with the interpreter and then waits long without it.
 
         Where a signal's exception (`KeyboardInterrupt`) strikes it, jobs that it left unsettled have changed nothing.
         """
         self._run_batch = run_batch
+        self._in_halves = in_halves
         self._mutex = threading.Lock()
         self._queue: deque[Job] = deque()
         self._running: list[Job] = []
@@ -187,7 +189,7 @@ class Lane:
         without holding the interpreter, and that is the time in which callers can go on without being in the way.
         """
         while True:
-            batch = self._take(in_halves=own is None)
+            batch = self._take(in_halves=self._in_halves and own is None)
             try:
                 self._run_batch(batch, self._tell)
             except Exception as cause:  # noqa: BLE001 - everyone is told, the leader through its own job

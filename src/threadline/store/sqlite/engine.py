@@ -46,7 +46,7 @@ class SqliteDatabase:
         except BaseException:
             connection.close()
             raise
-        self._lane = Lane(self._writer.run, name="threadline-sqlite-writer")
+        self._lane = Lane(self._writer.run, name="threadline-sqlite-writer", in_halves=True)
         self._readers: list[apsw.Connection] = []
         self._readers_lock = threading.Lock()
         self._executor = ThreadPoolExecutor(_ASYNC_READERS, thread_name_prefix="threadline-sqlite-reader")
