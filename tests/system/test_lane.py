@@ -63,7 +63,7 @@ def writer() -> Writer:
 
 @pytest.fixture
 def lane(writer: Writer) -> Iterator[Lane]:
-    lane = Lane(writer.run, "lane-under-test")
+    lane = Lane(writer.run, "lane-under-test", in_halves=True)
     yield lane
     writer.release()
     lane.close()
@@ -318,7 +318,7 @@ def test_callers_whose_telling_was_put_off_hear_of_it_when_the_next_batch_fails(
         for job in jobs:
             job.result = f"stored {job.step}"
 
-    lane = Lane(fails_on_bad, "put-off")
+    lane = Lane(fails_on_bad, "put-off", in_halves=True)
 
     async def many() -> list[Any]:
         steps = [*(f"step {n}" for n in range(40)), "bad"]
