@@ -7,7 +7,7 @@ operation of the same batch failed. Only the last run counts.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
@@ -189,8 +189,3 @@ async def drive_async(database: Database, plan: Plan[T]) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
-
-
-def chunked(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:
-    """The items in order, at most `size` at a time."""
-    return (items[start : start + size] for start in range(0, len(items), size))

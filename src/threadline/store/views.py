@@ -27,12 +27,6 @@ PAGE = 200
 MAX_REDO = 100
 
 
-class Cut(msgspec.Struct, frozen=True):
-    """Where a view is cut: before this message."""
-
-    number: int
-
-
 def load(tx: Tx, session_pk: int, version: int) -> View:
     """A version of a session's view."""
     spans: tuple[list[Span], list[Span]] = ([], [])
@@ -55,10 +49,7 @@ def undo(tx: Tx, session: StoredSession, n: int, *, at: Instant) -> None:
     cut = _start_of_exchange(tx, session, n)
     if cut is None:
         raise NothingToUndo
-    view = load(tx, session.pk, session.view_version)
-    shorter = cut_before(view, cut, log=session.pk, last_seq=session.last_seq)
-    undone = session.redo if session.redo_seq == session.last_seq else ()
-    change(tx, session, shorter, redo=(*undone, session.view_version)[-MAX_REDO:], at=at)
+    _cut(tx, session, cut, at=at)
 
 
 def redo(tx: Tx, session: StoredSession, *, at: Instant) -> None:
@@ -83,10 +74,7 @@ def cut_for_retry(tx: Tx, session: StoredSession, *, at: Instant) -> None:
         raise NothingToUndo("there is no message to answer again")
     if after is None:
         return
-    view = load(tx, session.pk, session.view_version)
-    shorter = cut_before(view, after, log=session.pk, last_seq=session.last_seq)
-    undone = session.redo if session.redo_seq == session.last_seq else ()
-    change(tx, session, shorter, redo=(*undone, session.view_version)[-MAX_REDO:], at=at)
+    _cut(tx, session, after, at=at)
 
 
 def rewrite(
@@ -143,6 +131,14 @@ def common_ends(shown: list[Row], wanted: list[EncodedMessage]) -> tuple[int, in
     rest = limit - head
     tail = next((i for i in range(rest) if bodies[-1 - i] != texts[-1 - i]), rest)
     return head, tail
+
+
+def _cut(tx: Tx, session: StoredSession, number: int, *, at: Instant) -> None:
+    """Takes the message and all after it out of the view, so that redo can bring them back."""
+    view = load(tx, session.pk, session.view_version)
+    shorter = cut_before(view, number, log=session.pk, last_seq=session.last_seq)
+    undone = session.redo if session.redo_seq == session.last_seq else ()
+    change(tx, session, shorter, redo=(*undone, session.view_version)[-MAX_REDO:], at=at)
 
 
 def _use(tx: Tx, session: StoredSession, version: int, redo: tuple[int, ...], seq: int) -> None:

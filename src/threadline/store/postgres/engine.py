@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +14,11 @@ from typing import Any, TypeVar, cast
 import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from threadline.errors import StoreClosed, StoreForked, StoreUnavailable, ThreadlineError
+from threadline.errors import StoreUnavailable, ThreadlineError
 from threadline.store.database import BatchStep, EngineFacts, EngineStep, Progress, ReadStep, Step
 from threadline.store.lane import Job, Lane, fail_unsettled
 from threadline.store.migrations import latest_version, migrations
+from threadline.store.opened import Opened
 from threadline.store.postgres.backup import copy_database
 from threadline.store.postgres.connection import FAILURES, RETRYABLE, connect, lost, make_pool, translate, translated
 from threadline.store.postgres.schema import ensure_schema, migrate_schema, read_state
@@ -43,8 +43,7 @@ class PostgresDatabase:
         """Connects, and brings the schema up to date."""
         self.location = location
         self._url = url
-        self._pid = os.getpid()
-        self._closed = False
+        self._opened = Opened()
         with connect(url) as connection, translated():
             ensure_schema(connection, migrate=migrate)
         self._writers = make_pool(url, _CONNECTIONS, read_only=False)
@@ -53,7 +52,7 @@ class PostgresDatabase:
         self._executor = ThreadPoolExecutor(2 * _CONNECTIONS, thread_name_prefix="threadline-postgres")
 
     def perform(self, step: Step) -> Any:
-        self._require_usable()
+        self._opened.require()
         if isinstance(step, BatchStep):
             return self._lane.perform(step)
         if isinstance(step, EngineStep):
@@ -62,7 +61,7 @@ class PostgresDatabase:
         return self._transact(pool, lambda tx: step.operation(tx, *step.arguments, **step.options))
 
     def perform_async(self, step: Step) -> Awaitable[Any]:
-        self._require_usable()
+        self._opened.require()
         if isinstance(step, BatchStep):
             return self._lane.perform_async(step)
         return asyncio.get_running_loop().run_in_executor(self._executor, self.perform, step)
@@ -103,11 +102,7 @@ class PostgresDatabase:
             return migrate_schema(connection, migrations("postgres"))
 
     def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        if os.getpid() != self._pid:
-            # The parent's connections and threads are not ours to end.
+        if not self._opened.end():
             return
         self._executor.shutdown(wait=True)
         self._lane.close()
@@ -180,12 +175,6 @@ class PostgresDatabase:
                 job.error = outcome
             else:
                 job.result = outcome
-
-    def _require_usable(self) -> None:
-        if os.getpid() != self._pid:
-            raise StoreForked
-        if self._closed:
-            raise StoreClosed
 
 
 def _worth_repeating(cause: Exception) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Awaitable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +12,11 @@ from typing import Any
 
 import apsw
 
-from threadline.errors import StoreClosed, StoreForked, StoreReadOnly, StoreUnavailable
+from threadline.errors import StoreReadOnly, StoreUnavailable
 from threadline.store.database import BatchStep, EngineFacts, EngineStep, Progress, ReadStep, Step, WriteStep
 from threadline.store.lane import Lane
 from threadline.store.migrations import latest_version, migrations
+from threadline.store.opened import Opened
 from threadline.store.sqlite.backup import copy_database
 from threadline.store.sqlite.connection import READ_ONLY, connect_reader, connect_writer, translated
 from threadline.store.sqlite.schema import ensure_schema, migrate_schema, read_state
@@ -35,8 +35,7 @@ class SqliteDatabase:
         self.location = location
         self._path = path
         self._vfs = vfs
-        self._pid = os.getpid()
-        self._closed = False
+        self._opened = Opened()
         _make_private(path)
         connection = connect_writer(path, vfs)
         try:
@@ -52,7 +51,7 @@ class SqliteDatabase:
         self._executor = ThreadPoolExecutor(_ASYNC_READERS, thread_name_prefix="threadline-sqlite-reader")
 
     def perform(self, step: Step) -> Any:
-        self._require_usable()
+        self._opened.require()
         if isinstance(step, ReadStep):
             with self._reader() as connection:
                 return step.operation(SqliteTx(connection), *step.arguments, **step.options)
@@ -61,7 +60,7 @@ class SqliteDatabase:
         return self._lane.perform(step)
 
     def perform_async(self, step: Step) -> Awaitable[Any]:
-        self._require_usable()
+        self._opened.require()
         if isinstance(step, (WriteStep, BatchStep)):
             return self._lane.perform_async(step)
         return asyncio.get_running_loop().run_in_executor(self._executor, self.perform, step)
@@ -88,22 +87,18 @@ class SqliteDatabase:
             copy_database(connection, target, progress)
 
     def scrub(self) -> None:
-        self._require_usable()
+        self._opened.require()
         self._lane.perform(BetweenBatches(_scrub))
 
     def migrate(self) -> tuple[int, int]:
-        self._require_usable()
+        self._opened.require()
         versions: tuple[int, int] = self._lane.perform(
             BetweenBatches(lambda connection: migrate_schema(connection, migrations("sqlite")))
         )
         return versions
 
     def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        if os.getpid() != self._pid:
-            # The parent's threads and locks are not ours to end, and its connections not ours to close.
+        if not self._opened.end():
             return
         self._executor.shutdown(wait=True)
         self._lane.close()
@@ -115,7 +110,7 @@ class SqliteDatabase:
 
     @contextmanager
     def _reader(self, *, in_transaction: bool = True) -> Iterator[apsw.Connection]:
-        self._require_usable()
+        self._opened.require()
         with self._readers_lock:
             connection = self._readers.pop() if self._readers else None
         if connection is None:
@@ -132,16 +127,10 @@ class SqliteDatabase:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         with self._readers_lock:
-            if not self._closed and len(self._readers) < _KEPT_READERS:
+            if not self._opened.closed and len(self._readers) < _KEPT_READERS:
                 self._readers.append(connection)
                 return
         connection.close()
-
-    def _require_usable(self) -> None:
-        if os.getpid() != self._pid:
-            raise StoreForked
-        if self._closed:
-            raise StoreClosed
 
 
 def _make_private(path: Path) -> None:
