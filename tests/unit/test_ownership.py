@@ -111,7 +111,7 @@ def test_a_private_session_belongs_to_its_person_and_a_shared_one_to_its_chat() 
     in_dm = source(chat_id="7", user_id="7")
     shared = SessionScope(group_sessions_per_user=False)
 
-    assert ownership_of(in_dm, address_of(in_dm)) == Ownership("telegram:7", "telegram:7")
+    assert ownership_of(in_dm, address_of(in_dm)) == Ownership("telegram:7", None)
     assert ownership_of(in_group, address_of(in_group)) == Ownership("telegram:7", "telegram:42")
     assert ownership_of(in_group, address_of(in_group, shared)) == Ownership(None, "telegram:42")
 

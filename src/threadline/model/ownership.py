@@ -16,7 +16,7 @@ _CHAT_STANDS_IN = "%dm:"
 
 
 class Ownership(msgspec.Struct, frozen=True):
-    """Who owns a conversation (`None`: it is shared) and which chat it is held in (`None`: unknown)."""
+    """Who owns a conversation (`None`: it is shared) and which chat it is held in (`None`: a DM, or unknown)."""
 
     owner: str | None
     chat: str | None
@@ -49,8 +49,10 @@ def person_of(source: SessionSource) -> str | None:
 
 def ownership_of(source: SessionSource, address: SessionAddress) -> Ownership:
     """Who owns the conversation at `address`, as `source` opens it."""
-    chat = None if not source.chat_id else scoped_id(source.platform, source.account, source.chat_id)
-    return Ownership(None if address.is_shared else person_of(source), chat)
+    owner = None if address.is_shared else person_of(source)
+    if source.chat_type == "dm" or not source.chat_id:
+        return Ownership(owner, None)
+    return Ownership(owner, scoped_id(source.platform, source.account, source.chat_id))
 
 
 def viewer_at(source: SessionSource) -> Viewer:

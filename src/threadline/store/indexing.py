@@ -6,6 +6,7 @@ places in a log are taken under the session's lock; a mark over all messages wou
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Sequence
 
@@ -15,7 +16,22 @@ from threadline.store.database import Tx
 from threadline.store.tokens import Document, tokenise
 
 INDEX_STEP = 256
-SHARED = "x"
+# Every message has a role and a platform: the usual ones are shorter than a hash. Part of what is stored, so never changed.
+_SHORT = {
+    "r": {"user": "ru", "assistant": "ra", "tool": "rt", "system": "rs"},
+    "p": {
+        "local": "pl",
+        "telegram": "pt",
+        "discord": "pd",
+        "slack": "pk",
+        "whatsapp": "pw",
+        "signal": "ps",
+        "matrix": "pm",
+        "email": "pe",
+        "web": "pb",
+        "acp": "pa",
+    },
+}
 
 
 def index_some(tx: Tx, limit: int = INDEX_STEP) -> int:
@@ -45,14 +61,18 @@ def document_of(number: int, role: str, author: str | None, body: str, scope: Se
 
 
 def filter_token(kind: str, value: str) -> str:
-    """A token that filters look for: letters and digits only, whatever the value holds."""
-    return kind + hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    """A token that filters look for: letters and digits only, whatever the value holds, and short: every message has some."""
+    if short := _SHORT.get(kind, {}).get(value):
+        return short
+    digest = hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=5).digest()
+    return kind + base64.b32encode(digest).decode().lower()
 
 
 def scope_of(session_pk: int, owner: str | None, platform: str, chat: str | None) -> list[str]:
     """The filter tokens that all messages of a session carry."""
     scope = [f"s{session_pk}", filter_token("p", platform)]
-    scope.append(SHARED if owner is None else filter_token("o", owner))
+    if owner is not None:
+        scope.append(filter_token("o", owner))
     if chat is not None:
         scope.append(filter_token("c", chat))
     return scope

@@ -15,7 +15,6 @@ from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
 from threadline.store.database import Row, Tx
 from threadline.store.rows import entry_of, session_of
-from threadline.store.sessions import LISTED_WITHIN
 
 T = TypeVar("T")
 
@@ -60,8 +59,7 @@ def list_sessions(tx: Tx, wanted: Listing) -> Page[SessionEntry]:
         "since": wanted.active_since,
         "limit": wanted.limit + 1,
     }
-    indexed = common | {"lag": LISTED_WITHIN}
-    rows = _rows(tx, wanted, common, indexed)[: wanted.limit + 1]
+    rows = _rows(tx, wanted, common)[: wanted.limit + 1]
     entries = [entry_of(row) for row in rows[: wanted.limit]]
     if len(rows) <= wanted.limit:
         return Page(entries)
@@ -69,19 +67,19 @@ def list_sessions(tx: Tx, wanted: Listing) -> Page[SessionEntry]:
     return Page(entries, encode_cursor("s", to_instant(last.entry.updated_at), last.pk))
 
 
-def _rows(tx: Tx, wanted: Listing, common: dict[str, Any], indexed: dict[str, Any]) -> list[Row]:
+def _rows(tx: Tx, wanted: Listing, common: dict[str, Any]) -> list[Row]:
     ended = int(wanted.include_ended)
     viewer = wanted.viewer
     if viewer is not None and viewer.chat is not None:
         place = {"chat": viewer.chat, "owner": viewer.person, "platform": wanted.platform}
         return tx.rows("list_of_chat", ended=ended, **place, **common)
     if viewer is not None:
-        return tx.rows("list_of_owner", ended=ended, owner=viewer.person, platform=wanted.platform, **indexed)
+        return tx.rows("list_of_owner", ended=ended, owner=viewer.person, platform=wanted.platform, **common)
     if wanted.platform is not None:
-        return tx.rows("list_of_platform", ended=ended, platform=wanted.platform, **indexed)
-    rows = tx.rows("list_newest", ended=0, **indexed)
+        return tx.rows("list_of_platform", ended=ended, platform=wanted.platform, **common)
+    rows = tx.rows("list_newest", ended=0, **common)
     if wanted.include_ended:
-        rows += tx.rows("list_newest", ended=1, **indexed)
+        rows += tx.rows("list_newest", ended=1, **common)
         # Each of the two is in order; the page is their merge.
         rows.sort(key=lambda row: (row[3], row[30]), reverse=True)
     return rows

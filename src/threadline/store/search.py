@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -74,6 +76,19 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str | None = None
 
 
+class _Match:
+    """A matching message, with what stands beside it in its log, as message rows."""
+
+    __slots__ = ("at", "is_first", "number", "rows", "score")
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.rows: dict[int, Row] = {}
+        for row in rows:
+            self.rows[row[5]] = row[5:]
+        self.number, self.score, self.is_first = row[1:4]
+        self.at: int = self.rows[self.number][2]
+
+
 class _Place(msgspec.Struct, frozen=True):
     """The session in which a message is read, and its view."""
 
@@ -82,9 +97,9 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """A matching row, and where this searcher reads it."""
+    """A match, and where this searcher reads it."""
 
-    row: Row
+    match: _Match
     place: _Place
 
 
@@ -101,32 +116,36 @@ def search(tx: Tx, wanted: Search) -> SearchPage:
     match = tx.match(query)
     name = _query_name(tx, wanted, query)
     found: list[_Found] = []
-    window, cursor = wanted.limit + _SPARE, None
+    window, cursor, unindexed = wanted.limit + _SPARE, None, None
     while cursor is None:
-        rows = tx.rows(name, match=match, window=window, offset=offset)
-        for index, hit in _visible(tx, wanted, rows, only):
+        rows = tx.rows(name, match=match, window=window, offset=offset, sessions=_COUNTED_BEHIND)
+        unindexed = rows[0][4] if rows else unindexed
+        matches = [_Match(group) for _, group in groupby(rows, key=itemgetter(0))]
+        for index, hit in _visible(tx, wanted, matches, only):
             if len(found) == wanted.limit:
                 cursor = encode_cursor("q", offset + index)
                 break
             found.append(hit)
         offset += window
-        if len(rows) < window:
+        if len(matches) < window:
             break
         window = min(window * 2, _MAX_WINDOW)
-    return SearchPage(_hits(tx, wanted, found), cursor, behind=behind(tx, _COUNTED_BEHIND))
+    if unindexed is None:
+        unindexed = behind(tx, _COUNTED_BEHIND)
+    return SearchPage(_hits(tx, wanted, found), cursor, behind=unindexed)
 
 
-def _visible(tx: Tx, wanted: Search, rows: Sequence[Row], only: _Place | None) -> Iterator[tuple[int, _Found]]:
-    """The rows that this searcher may find, each with its index among the raw matches."""
-    timely = [(i, row) for i, row in enumerate(rows) if row[6] and wanted.since <= row[3] < wanted.until]
+def _visible(tx: Tx, wanted: Search, matches: Sequence[_Match], only: _Place | None) -> Iterator[tuple[int, _Found]]:
+    """The matches that this searcher may find, each with its index among the raw ones."""
+    timely = [(i, match) for i, match in enumerate(matches) if match.is_first and wanted.since <= match.at < wanted.until]
     if only is not None:
-        yield from ((i, _Found(row, only)) for i, row in timely if shows(only.view, row[0]))
+        yield from ((i, _Found(match, only)) for i, match in timely if shows(only.view, match.number))
         return
-    places = _places(tx, wanted.viewer, [row[0] for _, row in timely])
-    for i, row in timely:
-        place = places[row[0]]
+    places = _places(tx, wanted.viewer, [match.number for _, match in timely])
+    for i, match in timely:
+        place = places[match.number]
         if place is not None:
-            yield i, _Found(row, place)
+            yield i, _Found(match, place)
 
 
 def _scoped(tx: Tx, wanted: Search, only: _Place | None) -> Query:
@@ -172,20 +191,21 @@ def _query_name(tx: Tx, wanted: Search, query: Query) -> str:
 def _hits(tx: Tx, wanted: Search, found: Sequence[_Found]) -> list[Hit]:
     if not found:
         return []
-    beside = [_beside(hit.place, hit.row[0]) for hit in found]
-    around = [(n,) for n in dict.fromkeys(n for pair in beside for n in pair if n is not None)]
-    others = {row[0]: row for row in tx.rows_many("find_messages", around)} if around else {}
+    beside = [_beside(hit.place, hit.match.number) for hit in found]
+    others = {number: row for hit in found for number, row in hit.match.rows.items()}
+    # Most neighbours came with their match; those of another log, as at the seam of a fork, did not.
+    missing = dict.fromkeys(n for pair in beside for n in pair if n is not None and n not in others)
+    others.update({row[0]: row for row in tx.rows_many("find_messages", [(n,) for n in missing])})
     names = _log_names(tx, found, others)
     hits = []
     for hit, (before, after) in zip(found, beside, strict=True):
-        number, score, role, at, author, body, _ = hit.row
-        message = _message(names, (number, role, at, author, None, body))
+        message = _message(names, others[hit.match.number])
         hits.append(
             Hit(
                 session=hit.place.session.entry,
                 message=message,
                 snippet=make_snippet(searchable_text(message.message), wanted.query),
-                rank=float(score),
+                rank=float(hit.match.score),
                 before=_message(names, others[before]) if before in others else None,
                 after=_message(names, others[after]) if after in others else None,
             )
@@ -196,17 +216,23 @@ def _hits(tx: Tx, wanted: Search, found: Sequence[_Found]) -> list[Hit]:
 def _places(tx: Tx, viewer: Viewer | None, numbers: Sequence[int]) -> dict[int, _Place | None]:
     """Where each message is read: its own session if that still shows it to this viewer, else the oldest that does."""
     logs = [(log,) for log in dict.fromkeys(log_of(number) for number in numbers)]
-    own = {s.pk: s for s in map(session_of, tx.rows_many("find_sessions_by_pk", logs)) if _sees(viewer, s)}
+    own = {place.session.pk: place for place in _own_places(tx, logs) if _sees(viewer, place.session)}
     places: dict[int, _Place | None] = {}
-    loaded = _load_views(tx, list(own.values()))
     for number in numbers:
-        session = own.get(log_of(number))
-        view = None if session is None else loaded[session.pk]
-        if session is not None and view is not None and shows(view, number):
-            places[number] = _Place(session, view)
-        else:
-            places[number] = _place_elsewhere(tx, viewer, number)
+        place = own.get(log_of(number))
+        if place is None or not shows(place.view, number):
+            place = _place_elsewhere(tx, viewer, number)
+        places[number] = place
     return places
+
+
+def _own_places(tx: Tx, logs: Sequence[Row]) -> Iterator[_Place]:
+    """The sessions that the logs belong to, each with its view."""
+    for _, rows in groupby(tx.rows_many("find_places", logs), key=itemgetter(33)):
+        spans: tuple[list[Span], list[Span]] = ([], [])
+        for row in rows:
+            spans[row[0]].append(Span(row[1], row[2]))
+        yield _Place(session_of(row[3:]), View(tuple(spans[0]), tuple(spans[1])))
 
 
 def _place_elsewhere(tx: Tx, viewer: Viewer | None, number: int) -> _Place | None:
@@ -225,21 +251,13 @@ def _place_of(tx: Tx, session_id: str) -> _Place:
     return _Place(session, views.load(tx, session.pk, session.view_version))
 
 
-def _load_views(tx: Tx, found: Sequence[StoredSession]) -> dict[int, View]:
-    spans: dict[int, tuple[list[Span], list[Span]]] = {session.pk: ([], []) for session in found}
-    wanted = [(session.pk, session.view_version) for session in found]
-    for pk, folded, lo, hi in tx.rows_many("load_spans_of", wanted) if wanted else ():
-        spans[pk][folded].append(Span(lo, hi))
-    return {pk: View(tuple(shown), tuple(folded)) for pk, (shown, folded) in spans.items()}
-
-
 def _beside(place: _Place, number: int) -> tuple[int | None, int | None]:
     return neighbours(place.view, number, log=place.session.pk, last_seq=place.session.last_seq)
 
 
 def _log_names(tx: Tx, found: Sequence[_Found], others: Iterable[int]) -> dict[int, str]:
     names = {hit.place.session.pk: hit.place.session.entry.session_id for hit in found}
-    for log in {log_of(number) for number in (*(hit.row[0] for hit in found), *others)} - names.keys():
+    for log in {log_of(number) for number in others} - names.keys():
         names[log] = transcript.log_name(tx, log)
     return names
 

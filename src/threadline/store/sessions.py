@@ -23,7 +23,7 @@ Audience: TypeAlias = Literal["user", "agent"]
 
 # Fact: sessions existed once, though none is left. Pruning must not bring the first-contact welcome back.
 HAD_SESSIONS = "had_sessions"
-# How far, in microseconds, the indexes behind listings may lag; the queries allow for it. Saves an index write per message.
+# The least, in microseconds, by which listings lag; an engine may let them lag more. Saves an index write per message.
 LISTED_WITHIN = 50_000
 _MAX_SAME_NAMES = 10_000
 

@@ -83,14 +83,14 @@ class _Batch:
     def _take(self, target: _Target, request: AppendRequest, count: int) -> Appended:
         at, author = request.at, request.author if request.author != target.owner else None
         first = number = message_number(target.pk, target.last_seq + 1)
-        mark: tuple[Any, ...] = (None, None, None)
+        mark: tuple[Any, ...] = (None, None)
         if request.key is not None:
-            mark = (request.key, count, request.digest)
-            self.used[target.pk, request.key] = (first, count, request.digest)
+            mark = (request.key, request.digest)
+            self.used[target.pk, request.key] = (first, request.digest)
         for message in request.messages:
             role = message.role
             self.messages.append((number, role, at, author if role == "user" else None, *mark, message.body))
-            mark = (None, None, None)
+            mark = (None, None)
             number += 1
             if role in ACTIVE_ROLES:
                 target.active = 1
@@ -271,12 +271,13 @@ def log_name(tx: Tx, log: int) -> str:
 
 
 def _again(request: AppendRequest, before: Row) -> Appended | ThreadlineError:
-    first, count, digest = before
+    first, digest = before
     if digest is not None and bytes(digest) != request.digest:
         return IdempotencyConflict(
             f"the key {request.key!r} was used in this session for other content; use a new key for a new message"
         )
-    return Appended(request.session_id, seq_of(first), count, duplicate=True)
+    # The same content, so as many messages; where it was redacted nothing tells otherwise.
+    return Appended(request.session_id, seq_of(first), len(request.messages), duplicate=True)
 
 
 def _require_count(name: str, value: int | None) -> None:

@@ -16,7 +16,7 @@ from threadline.store.database import unbindable
 
 SCHEMA = "threadline"
 CONNECT_SECONDS = 5
-_OPTIONS = f"-c search_path={SCHEMA} -c synchronous_commit=on -c idle_in_transaction_session_timeout=60000"
+_OPTIONS = f"-c jit=off -c random_page_cost=1.1 -c search_path={SCHEMA} -c synchronous_commit=on -c idle_in_transaction_session_timeout=60000"
 
 # What a statement can fail with; text that is no UTF-8 fails before it is sent.
 FAILURES = (psycopg.Error, PoolTimeout, UnicodeEncodeError)

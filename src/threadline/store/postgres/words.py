@@ -14,8 +14,8 @@ _MAX_POSITIONS = 255
 _OVERLAP = MAX_QUERY_TERMS
 # Each part repeats all words: beyond this many entries for one message, places are given up before space is.
 _MAX_LEXEMES = 500_000
-# Filter tokens share the vector; no word starts like this.
-_SCOPE_MARK = "="
+# Filter tokens share the vector, told by their first letter: words are folded, so none has a capital.
+_SCOPE_KINDS = frozenset("ACOPRS")
 _LEXEME = re.compile(r"'([^']*)'")
 
 
@@ -25,7 +25,7 @@ def parts_of(document: Document) -> Iterator[str]:
     So a phrase is found within a part (they overlap), and words are found together wherever in the message they stand.
     """
     everywhere = set(document.tokens)
-    scope = [f"'{_SCOPE_MARK}{token}'" for token in document.scope]
+    scope = [_filter(token) for token in document.scope]
     most = _MAX_LEXEMES // (len(everywhere) or 1)
     for start, end in _stretches(document.tokens, most):
         positions: dict[str, list[str]] = {}
@@ -67,19 +67,23 @@ def _fitting(tokens: Sequence[str]) -> int:
 def match_expression(query: Query) -> str:
     """A parsed query as a tsquery literal. Tokens hold nothing but letters and digits, so quoting them is enough."""
     clauses = [_term(term) for term in query.wanted]
-    clauses += ["({})".format(" | ".join(f"'{_SCOPE_MARK}{token}'" for token in clause)) for clause in query.scope]
+    clauses += ["({})".format(" | ".join(map(_filter, clause))) for clause in query.scope]
     clauses += [f"!({_term(term)})" for term in query.unwanted]
     return " & ".join(clauses)
 
 
 def words_of(vector: str) -> set[str]:
     """The words of a tsvector's text form, without filter tokens."""
-    return {lexeme for lexeme in _LEXEME.findall(vector) if not lexeme.startswith(_SCOPE_MARK)}
+    return {lexeme for lexeme in _LEXEME.findall(vector) if lexeme[:1] not in _SCOPE_KINDS}
 
 
 def agrees(vector: object, tokens: Sequence[str]) -> bool:
     """Whether a stored vector has exactly these words."""
     return isinstance(vector, str) and words_of(vector) == set(tokens)
+
+
+def _filter(token: str) -> str:
+    return f"'{token[0].upper()}{token[1:]}'"
 
 
 def _term(term: Term) -> str:

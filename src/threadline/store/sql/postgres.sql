@@ -7,22 +7,29 @@ FOR NO KEY UPDATE OF t
 -- fragment: lock_row
 FOR UPDATE SKIP LOCKED
 
+-- Every move of listed_at leaves a dead row in each index until a vacuum: here it pays to wait longer.
+-- fragment: lag
+2000000
+
+-- fragment: listed
+CASE WHEN listed_at BETWEEN CAST(:at AS BIGINT) - {lag} AND :at THEN listed_at ELSE :at END
+
 -- PostgreSQL chooses the order itself, from its statistics.
 -- fragment: then
 JOIN
 
 -- A round trip costs more than a commit: what SQLite does row by row is one statement over arrays here.
 -- name: lock_append_targets
-SELECT s.session_id, s.pk, t.last_seq, t.indexed_seq, t.owner, t.listed_at, m.append_key, m.number, m.key_count, m.key_digest
+SELECT s.session_id, s.pk, t.last_seq, t.indexed_seq, t.owner, t.listed_at, m.append_key, m.number, m.key_digest
 FROM unnest(CAST(:append_key AS text[]), CAST(:session_id AS text[])) AS j(append_key, session_id)
 JOIN sessions s ON s.session_id = j.session_id JOIN session_state t ON t.session_pk = s.pk
 LEFT JOIN messages m ON m.number >> 24 = s.pk AND m.append_key = j.append_key
 ORDER BY s.pk FOR NO KEY UPDATE OF t
 
 -- name: add_messages
-INSERT INTO messages (number, role, at, author, append_key, key_count, key_digest, body)
+INSERT INTO messages (number, role, at, author, append_key, key_digest, body)
 SELECT * FROM unnest(CAST(:number AS bigint[]), CAST(:role AS text[]), CAST(:at AS bigint[]), CAST(:author AS text[]),
-  CAST(:append_key AS text[]), CAST(:key_count AS bigint[]), CAST(:key_digest AS bytea[]), CAST(:body AS text[]))
+  CAST(:append_key AS text[]), CAST(:key_digest AS bytea[]), CAST(:body AS text[]))
 
 -- name: advance_states
 UPDATE session_state t SET last_seq = j.last_seq, message_count = t.message_count + j.added, had_activity = t.had_activity | j.active,
@@ -33,7 +40,8 @@ WHERE t.session_pk = j.session_pk
 
 -- name: relist_states
 UPDATE session_state t SET listed_at = j.at
-FROM unnest(CAST(:at AS bigint[]), CAST(:session_pk AS bigint[])) AS j(at, session_pk) WHERE t.session_pk = j.session_pk
+FROM unnest(CAST(:at AS bigint[]), CAST(:session_pk AS bigint[])) AS j(at, session_pk)
+WHERE t.session_pk = j.session_pk AND NOT t.listed_at BETWEEN j.at - {lag} AND j.at
 
 -- name: mark_unindexed
 INSERT INTO unindexed (session_pk) SELECT * FROM unnest(CAST(:session_pk AS bigint[])) ON CONFLICT (session_pk) DO NOTHING
@@ -99,40 +107,36 @@ LIMIT :limit
 
 -- A long message has several rows; the first that matches speaks for it.
 -- fragment: first_match
-(c.part = 0 OR NOT EXISTS (SELECT 1 FROM documents e WHERE e.number = c.number AND e.part < c.part AND e.words @@ CAST(:match AS tsquery)))
+(d.part = 0 OR NOT EXISTS (SELECT 1 FROM documents e WHERE e.number = d.number AND e.part < d.part AND e.words @@ CAST(:match AS tsquery)))
 
 -- name: search_ranked
-SELECT c.number, c.score, m.role, m.at, m.author, m.body, {first_match}
-FROM (SELECT d.number, d.part, d.doc, -ts_rank(d.words, CAST(:match AS tsquery), 1) AS score FROM documents d
-      WHERE d.words @@ CAST(:match AS tsquery) ORDER BY score, d.doc DESC LIMIT :window OFFSET :offset) c
-JOIN messages m ON m.number = c.number
-ORDER BY c.score, c.doc DESC
+SELECT d.doc, d.number, d.score, {first_match}, {hit}
+FROM (SELECT number, part, doc, -ts_rank(words, CAST(:match AS tsquery), 1) AS score FROM documents
+      WHERE words @@ CAST(:match AS tsquery) ORDER BY score, doc DESC LIMIT :window OFFSET :offset) d
+JOIN {beside}
+ORDER BY d.score, d.doc DESC
 
 -- name: search_newest
-SELECT c.number, c.score, m.role, m.at, m.author, m.body, {first_match}
-FROM (SELECT d.number, d.part, d.doc, CAST(0 AS float8) AS score FROM documents d
-      WHERE d.words @@ CAST(:match AS tsquery) ORDER BY d.doc DESC LIMIT :window OFFSET :offset) c
-JOIN messages m ON m.number = c.number
-ORDER BY c.score, c.doc DESC
+SELECT d.doc, d.number, d.score, {first_match}, {hit}
+FROM (SELECT number, part, doc, CAST(0 AS float8) AS score FROM documents
+      WHERE words @@ CAST(:match AS tsquery) ORDER BY doc DESC LIMIT :window OFFSET :offset) d
+JOIN {beside}
+ORDER BY d.score, d.doc DESC
 
 -- ts_rank looks at the matching rows alone anyway.
 -- name: search_close
-SELECT c.number, c.score, m.role, m.at, m.author, m.body, {first_match}
-FROM (SELECT d.number, d.part, d.doc, -ts_rank(d.words, CAST(:match AS tsquery), 1) AS score FROM documents d
-      WHERE d.words @@ CAST(:match AS tsquery) ORDER BY score, d.doc DESC LIMIT :window OFFSET :offset) c
-JOIN messages m ON m.number = c.number
-ORDER BY c.score, c.doc DESC
+SELECT d.doc, d.number, d.score, {first_match}, {hit}
+FROM (SELECT number, part, doc, -ts_rank(words, CAST(:match AS tsquery), 1) AS score FROM documents
+      WHERE words @@ CAST(:match AS tsquery) ORDER BY score, doc DESC LIMIT :window OFFSET :offset) d
+JOIN {beside}
+ORDER BY d.score, d.doc DESC
 
 -- name: count_matches
 SELECT COUNT(*) FROM (SELECT 1 FROM documents WHERE words @@ CAST(:match AS tsquery) LIMIT :limit) x
 
--- name: find_sessions_by_pk
-SELECT {entry} FROM {entry_tables} WHERE s.pk = ANY(CAST(:session_pk AS bigint[]))
-
--- name: load_spans_of
-SELECT v.session_pk, v.folded, v.lo, v.hi
-FROM unnest(CAST(:session_pk AS bigint[]), CAST(:version AS bigint[])) AS j(session_pk, version)
-JOIN spans v ON v.session_pk = j.session_pk AND v.version = j.version ORDER BY v.session_pk, v.folded, v.place
+-- name: find_places
+SELECT v.folded, v.lo, v.hi, {entry} FROM {entry_tables} JOIN spans v ON v.session_pk = s.pk AND v.version = s.view_version
+WHERE s.pk = ANY(CAST(:session_pk AS bigint[])) ORDER BY s.pk, v.folded, v.place
 
 -- name: find_messages
 SELECT number, role, at, author, redacted_at, body FROM messages WHERE number = ANY(CAST(:number AS bigint[]))

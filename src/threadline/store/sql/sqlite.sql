@@ -3,26 +3,33 @@
 -- fragment: lock_state
 -- fragment: lock_row
 
+-- How far, in microseconds, listings may lag behind updated_at. Longer would save little: an index row is changed in place.
+-- fragment: lag
+50000
+
+-- fragment: listed
+:at
+
 -- SQLite takes CROSS JOIN as an order: the planner keeps the loops as they are written, whatever its statistics say.
 -- fragment: then
 CROSS JOIN
 
 -- The outer loops follow the inner query's order, ties included: a page goes on exactly where the one before it ended.
 -- name: search_ranked
-SELECT d.number, c.score, m.role, m.at, m.author, m.body, 1
+SELECT d.doc, d.number, c.score, 1, {hit}
 FROM (SELECT rowid AS doc, rank AS score FROM words WHERE words MATCH :match ORDER BY rank LIMIT :window OFFSET :offset) c
-CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN messages m ON m.number = d.number
+CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN {beside}
 
 -- name: search_newest
-SELECT d.number, c.score, m.role, m.at, m.author, m.body, 1
+SELECT d.doc, d.number, c.score, 1, {hit}
 FROM (SELECT rowid AS doc, 0.0 AS score FROM words WHERE words MATCH :match ORDER BY rowid DESC LIMIT :window OFFSET :offset) c
-CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN messages m ON m.number = d.number
+CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN {beside}
 
 -- bm25 would read all that is indexed of each word; where few match, our own function looks at those alone.
 -- name: search_close
-SELECT d.number, c.score, m.role, m.at, m.author, m.body, 1
+SELECT d.doc, d.number, c.score, 1, {hit}
 FROM (SELECT rowid AS doc, closeness(words) AS score FROM words WHERE words MATCH :match ORDER BY score, rowid DESC LIMIT :window OFFSET :offset) c
-CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN messages m ON m.number = d.number
+CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN {beside}
 
 -- name: count_matches
 SELECT COUNT(*) FROM (SELECT 1 FROM words WHERE words MATCH :match LIMIT :limit)

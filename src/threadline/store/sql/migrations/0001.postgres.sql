@@ -62,7 +62,7 @@ CREATE TABLE session_state (
   last_prompt_tokens BIGINT NOT NULL DEFAULT 0,
   cost_micros        BIGINT NOT NULL DEFAULT 0,
   cost_status        TEXT NOT NULL DEFAULT 'unknown'
-);
+) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05);   -- room for the next version beside this one
 CREATE INDEX state_newest ON session_state(ended, listed_at, session_pk);
 CREATE INDEX state_of_owner ON session_state(owner, listed_at, session_pk);
 CREATE INDEX state_borrowing ON session_state(owner) WHERE borrows = 1;
@@ -70,14 +70,13 @@ CREATE INDEX state_of_platform ON session_state(platform, listed_at, session_pk)
 
 -- number = session pk << 24 | place in the log. So a log is one range of the primary key, and needs no other index.
 CREATE TABLE messages (
-  number      BIGINT PRIMARY KEY,
-  role        TEXT NOT NULL,
+  number      BIGINT PRIMARY KEY,                   -- wide columns first, and eight in all: nothing is padded then
   at          BIGINT NOT NULL,
-  author      TEXT,                                 -- who wrote it in a shared session
   redacted_at BIGINT,
-  append_key  TEXT COLLATE "C",                                 -- the idempotency key, on the first message of its append
-  key_count   BIGINT,                              -- how many messages that append brought
-  key_digest  BYTEA,                                 -- what they said; NULL once any of it was redacted
+  role        TEXT NOT NULL,
+  author      TEXT,                                 -- who wrote it in a shared session
+  append_key  TEXT COLLATE "C",                     -- the idempotency key, on the first message of its append
+  key_digest  BYTEA,                                 -- what its messages said; NULL once any of it was redacted
   body        TEXT NOT NULL                         -- JSON, to the letter
 );
 CREATE UNIQUE INDEX messages_once ON messages((number >> 24), append_key) WHERE append_key IS NOT NULL;
@@ -112,11 +111,12 @@ CREATE TABLE unindexed (session_pk BIGINT PRIMARY KEY);
 CREATE TABLE documents (
   doc    BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   number BIGINT NOT NULL,
-  part   BIGINT NOT NULL,
+  part   SMALLINT NOT NULL,
   words  TSVECTOR NOT NULL,
   UNIQUE (number, part)
 );
-CREATE INDEX documents_words ON documents USING gin(words);
+-- Words that were not sorted in yet are read one by one by every search: a megabyte of them at most.
+CREATE INDEX documents_words ON documents USING gin(words) WITH (gin_pending_list_limit = 1024);
 
 CREATE TABLE usage (
   session_pk         BIGINT NOT NULL,
@@ -136,6 +136,7 @@ CREATE TABLE usage (
   PRIMARY KEY (session_pk, turn_id)
 );
 CREATE INDEX usage_by_time ON usage(at);
+CREATE INDEX usage_by_person ON usage(person, at) WHERE person IS NOT NULL;
 
 -- Logs of deleted sessions, until no view shows any of their messages and they are gone.
 CREATE TABLE deleted_logs (

@@ -76,8 +76,7 @@ CREATE TABLE messages (
   author      TEXT,                                 -- who wrote it in a shared session
   redacted_at INTEGER,
   append_key  TEXT,                                 -- the idempotency key, on the first message of its append
-  key_count   INTEGER,                              -- how many messages that append brought
-  key_digest  BLOB,                                 -- what they said; NULL once any of it was redacted
+  key_digest  BLOB,                                 -- what its messages said; NULL once any of it was redacted
   body        TEXT NOT NULL                         -- JSON, to the letter
 ) STRICT;
 CREATE UNIQUE INDEX messages_once ON messages((number >> 24), append_key) WHERE append_key IS NOT NULL;
@@ -133,6 +132,7 @@ CREATE TABLE usage (
   PRIMARY KEY (session_pk, turn_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX usage_by_time ON usage(at);
+CREATE INDEX usage_by_person ON usage(person, at) WHERE person IS NOT NULL;
 
 -- Logs of deleted sessions, until no view shows any of their messages and they are gone.
 CREATE TABLE deleted_logs (

@@ -8,9 +8,20 @@ FROM session_state t {then} sessions s ON s.pk = t.session_pk WHERE t.session_pk
 -- name: advance_index
 UPDATE session_state SET indexed_seq = :seq WHERE session_pk = :session_pk
 
--- name: count_unindexed
+-- fragment: unindexed
 SELECT COALESCE(CAST(SUM(t.last_seq - t.indexed_seq) AS BIGINT), 0)
 FROM (SELECT session_pk FROM unindexed LIMIT :sessions) u {then} session_state t ON t.session_pk = u.session_pk
+
+-- name: count_unindexed
+{unindexed}
+
+-- What is told of a match, in the same round trip: itself and what stands beside it in its log, one row each, and how
+-- far the index is behind.
+-- fragment: hit
+({unindexed}), m.number, m.role, m.at, m.author, m.redacted_at, m.body
+
+-- fragment: beside
+messages m ON m.number BETWEEN d.number - 1 AND d.number + 1
 
 -- name: borrowed_logs
 -- Logs of others that this viewer's sessions show: forks and threads that started from them.
@@ -43,11 +54,10 @@ SELECT {entry} {showing} AND ((CAST(:chat AS TEXT) IS NULL AND t.owner = :person
   OR (s.chat = CAST(:chat AS TEXT) AND (t.owner IS NULL OR t.owner = :person)))
 ORDER BY s.pk LIMIT 1
 
--- name: find_sessions_by_pk
-SELECT {entry} FROM {entry_tables} WHERE s.pk = :session_pk
-
--- name: load_spans_of
-SELECT session_pk, folded, lo, hi FROM spans WHERE session_pk = :session_pk AND version = :version ORDER BY folded, place
+-- name: find_places
+-- A session with its view, one row a span.
+SELECT v.folded, v.lo, v.hi, {entry} FROM {entry_tables} {then} spans v ON v.session_pk = s.pk AND v.version = s.view_version
+WHERE s.pk = :session_pk ORDER BY v.folded, v.place
 
 -- name: find_messages
 SELECT number, role, at, author, redacted_at, body FROM messages WHERE number = :number

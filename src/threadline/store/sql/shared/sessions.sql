@@ -71,7 +71,7 @@ UPDATE session_state SET updated_at = :at, active_at = :at WHERE session_pk = :s
 UPDATE session_state SET updated_at = :at, listed_at = :at WHERE session_pk = :session_pk
 
 -- name: touch_listed
-UPDATE session_state SET updated_at = :at, listed_at = :at, active_at = :at WHERE session_pk = :session_pk
+UPDATE session_state SET updated_at = :at, listed_at = {listed}, active_at = :at WHERE session_pk = :session_pk
 
 -- name: end_session
 UPDATE sessions SET ended_at = :at, end_reason = :reason WHERE pk = :session_pk
@@ -108,7 +108,7 @@ SELECT {entry} FROM {entry_tables} WHERE s.title_key = :title_key ORDER BY t.upd
 -- name: any_session_besides
 SELECT 1 FROM sessions WHERE session_id <> :besides LIMIT 1
 
--- The indexes go by listed_at, which lags at most :lag behind updated_at. The n-th newest by the index bounds the n-th newest for
+-- The indexes go by listed_at, which lags at most {lag} microseconds behind updated_at. The n-th newest by the index bounds the n-th newest for
 -- real, so that much more of the index holds every row of the page; those are then sorted exactly. (One lower bound in
 -- each loop: SQLite enters an index by one of several, not by the best.)
 -- fragment: page_tables
@@ -120,7 +120,7 @@ SELECT 1 FROM sessions WHERE session_id <> :besides LIMIT 1
 SELECT {entry} FROM (
   SELECT t.session_pk, t.updated_at FROM session_state t {where_list_newest}
     AND t.listed_at >= (SELECT MIN(n.listed_at) FROM (SELECT t.listed_at FROM session_state t {where_list_newest}
-                        AND t.listed_at >= :since - :lag ORDER BY t.listed_at DESC LIMIT :limit) n) - :lag
+                        AND t.listed_at >= :since - {lag} ORDER BY t.listed_at DESC LIMIT :limit) n) - {lag}
   ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
 ) p
 {page_tables} ORDER BY t.updated_at DESC, t.session_pk DESC
@@ -133,7 +133,7 @@ WHERE t.ended = :ended AND t.listed_at <= :before_at AND (t.updated_at, t.sessio
 SELECT {entry} FROM (
   SELECT t.session_pk, t.updated_at FROM session_state t {where_list_of_owner}
     AND t.listed_at >= (SELECT MIN(n.listed_at) FROM (SELECT t.listed_at FROM session_state t {where_list_of_owner}
-                        AND t.listed_at >= :since - :lag ORDER BY t.listed_at DESC LIMIT :limit) n) - :lag
+                        AND t.listed_at >= :since - {lag} ORDER BY t.listed_at DESC LIMIT :limit) n) - {lag}
   ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
 ) p
 {page_tables} ORDER BY t.updated_at DESC, t.session_pk DESC
@@ -146,7 +146,7 @@ WHERE t.owner = :owner AND t.ended <= :ended AND t.platform = COALESCE(CAST(:pla
 SELECT {entry} FROM (
   SELECT t.session_pk, t.updated_at FROM session_state t {where_list_of_platform}
     AND t.listed_at >= (SELECT MIN(n.listed_at) FROM (SELECT t.listed_at FROM session_state t {where_list_of_platform}
-                        AND t.listed_at >= :since - :lag ORDER BY t.listed_at DESC LIMIT :limit) n) - :lag
+                        AND t.listed_at >= :since - {lag} ORDER BY t.listed_at DESC LIMIT :limit) n) - {lag}
   ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
 ) p
 {page_tables} ORDER BY t.updated_at DESC, t.session_pk DESC
