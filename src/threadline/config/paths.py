@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from platformdirs import user_data_path
+from platformdirs import user_config_path, user_data_path
 
 from threadline.errors import StoreReadOnly
 
 DATABASE_NAME = "threadline.db"
+CONFIG_NAME = "config.toml"
 
 
 def user_folder() -> Path:
@@ -29,3 +30,8 @@ def ensure_user_folder() -> Path:
     except OSError as cause:
         raise StoreReadOnly(f"{folder} can't be made: {cause.strerror}; name another place with --db") from cause
     return folder
+
+
+def default_config() -> Path:
+    """The configuration file that is used when none is named; it may not exist."""
+    return user_config_path("threadline", appauthor=False) / CONFIG_NAME

@@ -1,30 +1,312 @@
-"""Every setting, declared once: the loader, the help and the reference page derive from here."""
+"""Every setting, declared once: the loader, the environment, the help and the reference page derive from here."""
 
-from __future__ import annotations
+# Annotations are values here, not text: they are read at every start, and text would be compiled anew each time.
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from threadline.config.declared import Place, Setting, all_settings
+from threadline.config.secret import Secret
+from threadline.model.address import SessionScope
+from threadline.model.policy import INSTALLATION_ZONE, PERSON_ZONE, ResetMode, SessionResetPolicy, checked_zone
+from threadline.model.source import MAIN_ACCOUNT, ChatType
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting. `default` is said in words, because it may depend on the machine."""
+WhenBusy: TypeAlias = Literal["collect", "queue", "interrupt", "steer"]
+Role: TypeAlias = Literal["owner", "trusted", "guest", "group"]
+AgentKind: TypeAlias = Literal["echo", "function", "model"]
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
-    name: str
-    variable: str
-    default: str
-    help: str
+MAIN_AGENT = "main"
 
-
-DB = Setting(
-    name="db",
-    variable="THREADLINE_DB",
-    default="threadline.db in your data folder",
-    help="Where the sessions are: a path, sqlite:///PATH or postgresql://USER@HOST/DATABASE",
-)
-
-SETTINGS = (DB,)
+_CENTURY_MINUTES = 100 * 366 * 24 * 60
+_POLICY = SessionResetPolicy()
+_SCOPE = SessionScope()
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the environment says. `None` means that it says nothing, and the default holds."""
+def _says(text: str, *, unset: str = "", example: object = None, rest: bool = False) -> msgspec.Meta:
+    """One line of help. `unset` is what holds where nothing is set, `example` a value for those without a default."""
+    return msgspec.Meta(description=text, extra={"unset": unset, "example": example, "rest": rest})
 
-    db: str | None = None
+
+def _checked_day_zone(name: str) -> None:
+    if name not in (INSTALLATION_ZONE, PERSON_ZONE):
+        checked_zone(name)
+
+
+Port: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=3600)]
+Minutes: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=_CENTURY_MINUTES)]
+Zone: TypeAlias = Annotated[
+    str, msgspec.Meta(extra={"check": checked_zone, "allowed": 'an IANA name such as "Europe/Berlin"'})
+]
+DayZone: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(extra={"check": _checked_day_zone, "allowed": '"installation", "person" or an IANA name'}),
+]
+Slug: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(pattern=r"\A[a-z][a-z0-9_-]*\Z", extra={"allowed": "a name of lower-case letters, digits, - and _"}),
+]
+Id: TypeAlias = Annotated[str, msgspec.Meta(extra={"takes_numbers": True, "allowed": "the platform's id, as text"})]
+PersonName: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"\A[a-z][a-z0-9_-]*(@[^:\s]+)?:[^\s].*\Z",
+        extra={"allowed": 'a platform and the id of a person there, such as "telegram:7"'},
+    ),
+]
+GroupName: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"\A(\*|[a-z][a-z0-9_-]*(@[^:\s]+)?:[^\s].*)\Z",
+        extra={"allowed": 'a platform and the id of a chat there, such as "telegram:-100123", or "*" for all'},
+    ),
+]
+Callable: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"\A[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z",
+        extra={"allowed": 'a function by its module and name, such as "package.module:answer"'},
+    ),
+]
+WebAddress: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"\Ahttps?://[^\s@]+\Z",
+        extra={"allowed": "an address that begins with http:// or https:// and holds no password"},
+    ),
+]
+
+
+class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The web page."""
+
+    host: Annotated[str, _says("The address to listen at; other machines reach any but 127.0.0.1")] = "127.0.0.1"
+    port: Annotated[Port | None, _says("The port to listen at", unset="8765, or the next free one", example=8765)] = (
+        None
+    )
+
+
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How messages become turns."""
+
+    when_busy: Annotated[WhenBusy, _says("What becomes of messages that arrive while a turn of their session runs")] = (
+        "collect"
+    )
+    burst_seconds: Annotated[Seconds, _says("Messages that follow each other this closely become one turn")] = 1.2
+    turns_at_once: Annotated[Count, _says("How many turns run at the same time")] = 32
+    turns_per_person: Annotated[Count, _says("How many of them may be one person's")] = 2
+    turns_per_platform: Annotated[Count, _says("How many of them may come from one platform")] = 16
+    queue_per_session: Annotated[
+        Count, _says("How many messages may wait in one session; the sender of any more is told")
+    ] = 50
+    lease_seconds: Annotated[
+        Annotated[float, msgspec.Meta(ge=1, le=3600)],
+        _says("How long a turn stays with a process that no longer answers"),
+    ] = 15.0
+    turn_silence_minutes: Annotated[Minutes, _says("A turn that gives no sign of life for this long is ended")] = 30
+    drain_seconds: Annotated[Seconds, _says("How long running turns may go on after the gateway is told to stop")] = (
+        20.0
+    )
+    approval_hours: Annotated[
+        Annotated[int, msgspec.Meta(ge=1, le=24 * 366)], _says("How long a question for permission can be answered")
+    ] = 24
+    welcome: Annotated[bool, _says("Whether someone who writes for the first time is welcomed")] = True
+    default_agent: Annotated[Slug, _says("The agent that answers where no binding names another")] = MAIN_AGENT
+
+
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who shares a conversation."""
+
+    group_sessions_per_user: Annotated[
+        bool, _says("Whether each member of a group has a conversation of their own")
+    ] = _SCOPE.group_sessions_per_user
+    thread_sessions_per_user: Annotated[bool, _says("Whether each member has one of their own in a thread, too")] = (
+        _SCOPE.thread_sessions_per_user
+    )
+
+
+class ResetRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a conversation starts afresh. What is left out is as in [resets]."""
+
+    mode: Annotated[ResetMode, _says("After a pause, at an hour of the day, at either, or never by itself")] = (
+        _POLICY.mode
+    )
+    idle_minutes: Annotated[Minutes, _says("How long the pause is")] = _POLICY.idle_minutes
+    at_hour: Annotated[Annotated[int, msgspec.Meta(ge=0, le=23)], _says("The hour of the day")] = _POLICY.at_hour
+    timezone: Annotated[DayZone, _says("Whose clocks tell the hour")] = _POLICY.timezone
+    grace_minutes: Annotated[
+        Annotated[int, msgspec.Meta(ge=0, le=_CENTURY_MINUTES)],
+        _says("No conversation starts afresh this soon after it was used"),
+    ] = _POLICY.grace_minutes
+    notify: Annotated[bool, _says("Whether people are told that a conversation started afresh")] = _POLICY.notify
+
+
+class ResetSettings(ResetRule, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a conversation starts afresh by itself: by platform, else by chat type, else as here."""
+
+    platform: Annotated[dict[Slug, ResetRule], _says("For one platform", example="telegram")] = {}
+    type: Annotated[dict[ChatType, ResetRule], _says("For one type of chat", example="group")] = {}
+
+
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An agent that answers."""
+
+    kind: Annotated[AgentKind, _says("Whether it repeats what it hears, is a Python function or asks a model")] = "echo"
+    call: Annotated[Callable | None, _says("For a function: where it is", example="my_agents.main:answer")] = None
+    model: Annotated[str | None, _says("For a model: its provider and name", example="openai:gpt-5")] = None
+    system_prompt: Annotated[
+        str | None, _says("What a model is told before anything else", example="You are a helpful assistant.")
+    ] = None
+    base_url: Annotated[
+        WebAddress | None,
+        _says("Where the model's provider is", unset="the provider's own", example="http://127.0.0.1:11434/v1"),
+    ] = None
+    api_key: Annotated[
+        Secret | None,
+        _says("The key for the provider", unset="the provider's own variable", example=Secret("env:OPENAI_API_KEY")),
+    ] = None
+    temperature: Annotated[
+        Annotated[float, msgspec.Meta(ge=0, le=2)] | None,
+        _says("How freely a model chooses its words", unset="the model's own", example=0.7),
+    ] = None
+    max_tokens: Annotated[
+        Annotated[int, msgspec.Meta(ge=1)] | None,
+        _says("How long an answer may be", unset="the model's own", example=4096),
+    ] = None
+    history_limit: Annotated[
+        Annotated[int, msgspec.Meta(ge=1)] | None,
+        _says("How many messages of the conversation it is shown", unset="all of them", example=200),
+    ] = None
+
+
+class BindingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which agent answers where. The most exact one holds: a chat, else an account, else a platform."""
+
+    agent: Annotated[Slug, _says("The agent that answers", example=MAIN_AGENT)]
+    platform: Annotated[Slug | None, _says("On this platform alone", unset="on all", example="telegram")] = None
+    account: Annotated[str | None, _says("For this account of ours alone", unset="for all", example=MAIN_ACCOUNT)] = (
+        None
+    )
+    chat: Annotated[Id | None, _says("In this chat alone", unset="in all", example="-100123")] = None
+
+
+class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is different in one chat."""
+
+    platform: Annotated[Slug, _says("The chat's platform", example="telegram")]
+    chat: Annotated[Id, _says("The chat's id", example="-100123")]
+    account: Annotated[str | None, _says("For this account of ours alone", unset="for all", example=MAIN_ACCOUNT)] = (
+        None
+    )
+    role: Annotated[
+        Role | None,
+        _says("What everybody's words in it may do", unset="what the least trusted speaker may", example="guest"),
+    ] = None
+    system_prompt: Annotated[
+        str | None, _says("What the agent is told in it", unset="what it is told elsewhere", example="Answer briefly.")
+    ] = None
+    when_busy: Annotated[
+        WhenBusy | None,
+        _says("What becomes of messages that arrive while a turn runs", unset="as in [gateway]", example="queue"),
+    ] = None
+
+
+class AccessSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who is answered, and what they may do."""
+
+    owners: Annotated[tuple[PersonName, ...], _says('Who may do everything, such as "telegram:7"')] = ()
+    trusted: Annotated[tuple[PersonName, ...], _says("Who may also send to others and read files here")] = ()
+    guests: Annotated[tuple[PersonName, ...], _says("Who may talk and use their own sessions")] = ()
+    answer_groups: Annotated[
+        tuple[GroupName, ...], _says('The groups in which everybody is answered, such as "telegram:-100123"')
+    ] = ()
+    pairing: Annotated[bool, _says("Whether a stranger is given a code that the owner can approve")] = True
+
+
+class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A platform that messages come from; further settings are the platform's own."""
+
+    kind: Annotated[Slug, _says("Which platform it is", unset="NAME", example="telegram")]
+    enabled: Annotated[bool, _says("Whether the gateway connects to it")] = True
+    account: Annotated[str, _says("The name of our account there")] = MAIN_ACCOUNT
+    options: Annotated[dict[str, object], _says("The platform's own settings", rest=True)] = {}
+
+
+class HomeChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The chat of a platform where messages go that answer nobody."""
+
+    platform: Annotated[Slug, _says("The chat's platform", example="telegram")]
+    chat_id: Annotated[Id, _says("The chat's id", example="-100123")]
+    name: Annotated[str, _says("What agents call it", example="Family")]
+    thread_id: Annotated[Id | None, _says("The thread in it", unset="none", example="12")] = None
+    account: Annotated[str, _says("The account of ours that is in it")] = MAIN_ACCOUNT
+
+
+class PrivacySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What models are told about people."""
+
+    redact_pii: Annotated[
+        bool, _says("Whether ids and phone numbers are hidden from models where they never need them")
+    ] = False
+
+
+def _main_agent() -> dict[str, AgentSettings]:
+    return {MAIN_AGENT: AgentSettings()}
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole configuration. `None` means that nothing is set."""
+
+    db: Annotated[
+        str | None,
+        _says(
+            "Where the sessions are: a path, sqlite:///PATH or postgresql://USER@HOST/DATABASE",
+            unset="threadline.db in your data folder",
+            example="postgresql://threadline@localhost/threadline",
+        ),
+    ] = None
+    timezone: Annotated[
+        Zone | None, _says("The time zone of this installation", unset="this machine's", example="Europe/Berlin")
+    ] = None
+    log_level: Annotated[LogLevel, _says("How much is logged")] = "info"
+    web: WebSettings = WebSettings()
+    gateway: GatewaySettings = GatewaySettings()
+    sessions: SessionSettings = SessionSettings()
+    resets: ResetSettings = ResetSettings()
+    agents: Annotated[dict[Slug, AgentSettings], _says("By name", example=MAIN_AGENT)] = msgspec.field(
+        default_factory=_main_agent
+    )
+    bindings: tuple[BindingSettings, ...] = ()
+    chats: tuple[ChatSettings, ...] = ()
+    access: AccessSettings = AccessSettings()
+    platforms: Annotated[dict[Slug, PlatformSettings], _says("By name", example="telegram")] = {}
+    home_channels: tuple[HomeChannelSettings, ...] = ()
+    privacy: PrivacySettings = PrivacySettings()
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a value came from: a variable, else a line of the file, else the command line."""
+
+    variable: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        if self.variable is not None:
+            return f"from {self.variable}"
+        return "from the command line" if self.line is None else f"from the file, line {self.line}"
+
+
+class Config(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings that hold, and where each that is no default came from. `path` is the file that was read."""
+
+    path: Path | None = None
+    origins: dict[Place, Origin] = {}
+
+
+DB: Setting = next(all_settings(Settings))
+
+# What every command looks at, with or without a gateway. `all_settings(Settings)` gives all there are.
+SETTINGS: tuple[Setting, ...] = (DB,)

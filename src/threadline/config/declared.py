@@ -1,0 +1,215 @@
+"""What the declarations say. Reading, the environment, help and reference all ask here, and nowhere else."""
+
+from __future__ import annotations
+
+import inspect as python_inspect
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import inspect
+
+from threadline.config.leaf import Leaf
+from threadline.config.secret import Secret
+
+PREFIX = "THREADLINE_"
+
+# The way to a value: names of sections and settings, and the places in lists of tables.
+Place: TypeAlias = tuple[str | int, ...]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A section inside of another: `[web]`."""
+
+    kind: type[msgspec.Struct]
+
+
+class Named(msgspec.Struct, frozen=True):
+    """Sections that people name: `[agents.NAME]`."""
+
+    kind: type[msgspec.Struct]
+    key: Leaf
+
+
+class Many(msgspec.Struct, frozen=True):
+    """A list of sections: `[[bindings]]`."""
+
+    kind: type[msgspec.Struct]
+
+
+class Rest(msgspec.Struct, frozen=True):
+    """Whatever else stands in a section, as it is."""
+
+
+Shape: TypeAlias = Leaf | Part | Named | Many | Rest
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """One name in a section."""
+
+    name: str
+    shape: Shape
+    help: str
+    default: Any
+    is_required: bool
+    # What holds where nothing is set, and a value to show where there is no default.
+    unset: str
+    example: Any
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting as people see it. `default` is said in words, because it may depend on the machine."""
+
+    name: str
+    variable: str
+    default: str
+    help: str
+    allowed: str = ""
+
+
+@cache
+def fields_of(kind: type[msgspec.Struct]) -> tuple[Field, ...]:
+    """The names that a section knows, in the order of their declaration."""
+    described = inspect.type_info(kind)
+    if not isinstance(described, inspect.StructType):
+        raise TypeError(f"{kind.__name__} is no section")
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(_field(field, _choices(hints[field.name])) for field in described.fields)
+
+
+def find_field(kind: type[msgspec.Struct], name: str) -> Field | None:
+    """The field of that name; what a `Rest` collects has none."""
+    return next((field for field in fields_of(kind) if field.name == name and not isinstance(field.shape, Rest)), None)
+
+
+def has_rest(kind: type[msgspec.Struct]) -> bool:
+    """Whether the section takes names that are not declared."""
+    return any(isinstance(field.shape, Rest) for field in fields_of(kind))
+
+
+def section_help(kind: type[msgspec.Struct]) -> str:
+    """What a section is for: the first sentence of its docstring."""
+    return python_inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+
+
+def dotted(place: Place) -> str:
+    """A place as people write it: `web.port`, `bindings#2.agent` (counted from one)."""
+    text = ""
+    for part in place:
+        text += f"#{part + 1}" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def variable_of(place: Place) -> str:
+    """The variable that sets this place; a list of tables is set as a whole."""
+    names: list[str] = []
+    for part in place:
+        if isinstance(part, int):
+            break
+        names.append(part.upper().replace("-", "_"))
+    return PREFIX + "__".join(names)
+
+
+def all_settings(kind: type[msgspec.Struct], at: Place = ()) -> Iterator[Setting]:
+    """Every setting below a section. NAME stands for the names that people choose."""
+    for field in fields_of(kind):
+        place = (*at, field.name)
+        match field.shape:
+            case Part(inner):
+                yield from all_settings(inner, place)
+            case Named(inner):
+                yield from all_settings(inner, (*place, "NAME"))
+            case Many(inner):
+                yield from all_settings(inner, (*place, 0))
+            case Rest():
+                name, variable = f"{dotted(at)}.*", f"{variable_of(at)}__*"
+                yield Setting(name=name, variable=variable, default="", help=field.help, allowed="any value")
+            case Leaf() as leaf:
+                yield _setting(field, leaf, place)
+
+
+def _setting(field: Field, leaf: Leaf, place: Place) -> Setting:
+    name = dotted(place).replace("#1", "[]")
+    default = field.unset or ("required" if field.is_required else default_words(field.default))
+    return Setting(name=name, variable=variable_of(place), default=default, help=field.help, allowed=leaf.words)
+
+
+def default_words(value: Any) -> str:
+    """A default as people write it."""
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "empty" if value == () else str(value)
+
+
+def _choices(hint: Any) -> tuple[str, ...]:
+    """What a `Literal` in an annotation allows, in the order of its declaration; the inspection sorts it."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return next((found for inner in get_args(hint) if (found := _choices(inner))), ())
+
+
+def _field(field: inspect.Field, choices: tuple[str, ...]) -> Field:
+    type_, said = _unwrapped(field.type)
+    said |= {"choices": choices}
+    description = (field.type.extra_json_schema or {}) if isinstance(field.type, inspect.Metadata) else {}
+    return Field(
+        name=field.name,
+        shape=Rest() if said.get("rest") else _shape(type_, said),
+        help=str(description.get("description", "")),
+        default=_default(field),
+        is_required=field.required,
+        unset=said.get("unset", ""),
+        example=said.get("example"),
+    )
+
+
+def _default(field: inspect.Field) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return None if field.default is msgspec.NODEFAULT else field.default
+
+
+def _unwrapped(type_: inspect.Type) -> tuple[inspect.Type, dict[str, Any]]:
+    """The type itself, without `None` as another choice, and all that is said about it."""
+    said: dict[str, Any] = {}
+    while isinstance(type_, inspect.Metadata | inspect.UnionType):
+        if isinstance(type_, inspect.Metadata):
+            said |= type_.extra or {}
+            type_ = type_.type
+        else:
+            (type_,) = (member for member in type_.types if not isinstance(member, inspect.NoneType))
+    return type_, said
+
+
+def _shape(type_: inspect.Type, said: dict[str, Any]) -> Shape:
+    if isinstance(type_, inspect.StructType) and type_.cls is not Secret:
+        return Part(type_.cls)
+    if isinstance(type_, inspect.DictType) and isinstance(type_.value_type, inspect.StructType):
+        key, key_said = _unwrapped(type_.key_type)
+        return Named(type_.value_type.cls, _leaf(key, key_said | {"choices": said["choices"]}))
+    if isinstance(type_, inspect.VarTupleType) and isinstance(type_.item_type, inspect.StructType):
+        return Many(type_.item_type.cls)
+    return _leaf(type_, said)
+
+
+def _leaf(type_: inspect.Type, said: dict[str, Any]) -> Leaf:
+    rules = {name: said[name] for name in ("allowed", "check", "takes_numbers") if name in said}
+    match type_:
+        case inspect.BoolType():
+            return Leaf(kind="switch", **rules)
+        case inspect.IntType(ge=least, le=most):
+            return Leaf(kind="whole", least=least, most=most, **rules)
+        case inspect.FloatType(ge=least, le=most):
+            return Leaf(kind="number", least=least, most=most, **rules)
+        case inspect.StrType(pattern=pattern):
+            return Leaf(kind="text", pattern=pattern, **rules)
+        case inspect.LiteralType(values=values):
+            return Leaf(kind="choice", choices=said.get("choices") or tuple(map(str, values)), **rules)
+        case inspect.StructType():
+            return Leaf(kind="secret", **rules)
+        case inspect.VarTupleType(item_type=item):
+            return Leaf(kind="list", item=_leaf(*_unwrapped(item)), **rules)
+    raise TypeError(f"{type_} can't be a setting")

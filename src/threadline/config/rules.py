@@ -1,0 +1,66 @@
+"""What holds between settings: a value may be fine by itself and still lead nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from threadline.config.reading import Problem
+from threadline.config.settings import AccessSettings, AgentSettings, Settings
+
+
+def broken_rules(settings: Settings) -> Iterator[Problem]:
+    """Every pair of settings that contradict each other, and every name that nothing has."""
+    for name, agent in settings.agents.items():
+        yield from _agent(name, agent)
+    yield from _agent_names(settings)
+    yield from _bindings(settings)
+    yield from _chats(settings)
+    yield from _access(settings.access)
+
+
+def _agent(name: str, agent: AgentSettings) -> Iterator[Problem]:
+    for setting, kind, value in (("call", "function", agent.call), ("model", "model", agent.model)):
+        if agent.kind == kind and value is None:
+            yield Problem(("agents", name), f'{setting} is missing; kind = "{kind}" needs it')
+        if agent.kind != kind and value is not None:
+            yield Problem(
+                ("agents", name, setting), f'this is never used with kind = "{agent.kind}"; set kind = "{kind}"'
+            )
+
+
+def _agent_names(settings: Settings) -> Iterator[Problem]:
+    there = ", ".join(sorted(settings.agents))
+    if settings.gateway.default_agent not in settings.agents:
+        yield Problem(
+            ("gateway", "default_agent"), f'there is no agent "{settings.gateway.default_agent}", only {there}'
+        )
+    for number, binding in enumerate(settings.bindings):
+        if binding.agent not in settings.agents:
+            yield Problem(("bindings", number, "agent"), f'there is no agent "{binding.agent}", only {there}')
+
+
+def _bindings(settings: Settings) -> Iterator[Problem]:
+    seen: dict[tuple[str | None, ...], int] = {}
+    for number, binding in enumerate(settings.bindings):
+        for name, value in (("account", binding.account), ("chat", binding.chat)):
+            if value is not None and binding.platform is None:
+                yield Problem(("bindings", number, name), "this needs a platform beside it")
+        earlier = seen.setdefault((binding.platform, binding.account, binding.chat), number)
+        if earlier != number:
+            yield Problem(("bindings", number), f"bindings#{earlier + 1} is for the same place; keep one of them")
+
+
+def _chats(settings: Settings) -> Iterator[Problem]:
+    seen: dict[tuple[str | None, ...], int] = {}
+    for number, chat in enumerate(settings.chats):
+        earlier = seen.setdefault((chat.platform, chat.account, chat.chat), number)
+        if earlier != number:
+            yield Problem(("chats", number), f"chats#{earlier + 1} is the same chat; keep one of them")
+
+
+def _access(access: AccessSettings) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for role, people in (("owners", access.owners), ("trusted", access.trusted), ("guests", access.guests)):
+        for person in people:
+            if seen.setdefault(person, role) != role:
+                yield Problem(("access", role), f'"{person}" is in access.{seen[person]} as well; keep one of them')
