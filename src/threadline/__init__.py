@@ -9,12 +9,15 @@ with SessionStore.open("sqlite:///var/lib/me/threadline.db") as store:
 """
 
 from threadline.errors import (
+    AlreadyServed,
+    ConfigError,
     IdempotencyConflict,
     InvalidCursor,
     InvalidLocation,
     InvalidMessage,
     InvalidRequest,
     InvalidSource,
+    LeaseLost,
     NothingToRedo,
     NothingToUndo,
     NotYours,
@@ -28,6 +31,7 @@ from threadline.errors import (
     StoreReadOnly,
     StoreUnavailable,
     ThreadlineError,
+    UnknownDelivery,
     UnknownMessage,
     UnknownSession,
 )
@@ -61,6 +65,10 @@ __all__ = [
     "MessageRef",
     "TranscriptMessage",
     "ThreadlineError",
+    "AlreadyServed",
+    "ConfigError",
+    "LeaseLost",
+    "UnknownDelivery",
     "IdempotencyConflict",
     "InvalidCursor",
     "InvalidLocation",

@@ -11,6 +11,10 @@
     ├── NothingToUndo             no exchange is left to take back
     ├── NothingToRedo             nothing was undone, or something was said since
     ├── IdempotencyConflict       the key was used before with other content
+    ├── UnknownDelivery           no delivery has that number, or it is past what was asked
+    ├── LeaseLost                 the turn is another worker's now
+    ├── AlreadyServed             another gateway serves this database
+    ├── ConfigError               the configuration can't be used: a line for each problem
     └── StoreError                the store, not the call
         ├── InvalidLocation       the store's URL can't be understood, or its extra is not installed
         ├── StoreClosed           used after close()
@@ -73,6 +77,22 @@ class NothingToRedo(ThreadlineError):
 
 class IdempotencyConflict(ThreadlineError):
     """This idempotency key was used before with other content. Use a new key for a new message."""
+
+
+class ConfigError(ThreadlineError):
+    """The configuration can't be used as it is. `threadline config check` says what is wrong and where."""
+
+
+class UnknownDelivery(ThreadlineError):
+    """No delivery has this number. `threadline outbox list` shows those there are."""
+
+
+class LeaseLost(ThreadlineError):
+    """This turn is another worker's now. Nothing was written; stop working on it."""
+
+
+class AlreadyServed(ThreadlineError):
+    """Another gateway serves this database. Stop that one first, or use another database with --db."""
 
 
 class StoreError(ThreadlineError):

@@ -17,3 +17,13 @@ def new_session_id(now: datetime) -> str:
 def is_session_id(text: str) -> bool:
     """Whether `text` has the form of a session id (not whether such a session exists)."""
     return _SESSION_ID.fullmatch(text) is not None
+
+
+def new_turn_id(now: datetime) -> str:
+    """The name of a turn, in the order of their beginnings; the store's unique index has the last word."""
+    return f"t{now.astimezone(UTC):%Y%m%d%H%M%S}{secrets.token_hex(6)}"
+
+
+def new_owner(kind: str) -> str:
+    """The name under which a process holds leases: what it is, and 64 random bits."""
+    return f"{kind}:{secrets.token_hex(8)}"

@@ -26,6 +26,10 @@ class EventLog:
         """Something went wrong for good."""
         self._structured().error(event, **fields)
 
+    def exception(self, event: str, **fields: object) -> None:
+        """Something unforeseen went wrong: with where it happened."""
+        self._structured().error(event, exc_info=True, **fields)
+
     def _structured(self) -> Any:
         if self._bound is None:
             # Imported at the first event: most programs never log one, and would pay for it at every start.

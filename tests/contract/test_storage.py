@@ -76,6 +76,14 @@ class TestErasure(storage.ErasureContract): ...
 
 
 @both_clients
+class TestDisclosure(storage.DisclosureContract): ...
+
+
+@both_clients
+class TestDisclosurePages(storage.DisclosurePagesContract): ...
+
+
+@both_clients
 class TestCare(storage.CareContract): ...
 
 

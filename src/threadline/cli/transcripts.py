@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from threadline.cli import render
 from threadline.cli.formats import WRITERS
@@ -13,6 +14,8 @@ from threadline.errors import InvalidRequest
 from threadline.model.session import SessionEntry
 from threadline.model.transcript import TranscriptMessage
 from threadline.store.facade import SessionStore
+
+T = TypeVar("T")
 
 PAGE = 500
 
@@ -53,10 +56,10 @@ def export_session(
     A file that exists is `InvalidRequest`: nothing is overwritten. When writing fails no file is left.
     """
     entry = store.get_session(session_id)
-    counted = _Counted(_messages(store, entry, limit, every=every))
+    counted = Counted(_messages(store, entry, limit, every=every))
     chunks = WRITERS[style](entry, counted)
     if output is not None:
-        _write_new(output, chunks)
+        write_new(output, chunks)
     elif style == "jsonl":
         for line in chunks:
             render.say_stored(line)
@@ -77,7 +80,8 @@ def _messages(
     return read_whole_log(store, entry.session_id)
 
 
-def _write_new(output: Path, chunks: Iterator[str]) -> None:
+def write_new(output: Path, chunks: Iterator[str]) -> None:
+    """Writes a new file, for its owner alone. Where one exists `InvalidRequest`; when writing fails no file is left."""
     try:
         output.touch(mode=0o600, exist_ok=False)
     except FileExistsError as cause:
@@ -95,14 +99,14 @@ def _write_new(output: Path, chunks: Iterator[str]) -> None:
         raise
 
 
-class _Counted(Iterator[TranscriptMessage]):
+class Counted(Iterator[T]):
     """Counts what passes through."""
 
-    def __init__(self, messages: Iterator[TranscriptMessage]) -> None:
-        self._messages = messages
+    def __init__(self, items: Iterator[T]) -> None:
+        self._items = items
         self.count = 0
 
-    def __next__(self) -> TranscriptMessage:
-        message = next(self._messages)
+    def __next__(self) -> T:
+        item = next(self._items)
         self.count += 1
-        return message
+        return item

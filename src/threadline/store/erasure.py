@@ -59,6 +59,8 @@ def delete_session(tx: Tx, session_id: str) -> None:
     tx.run("drop_unindexed", session_pk=session.pk)
     tx.run("drop_state", session_pk=session.pk)
     tx.run("drop_session", session_pk=session.pk)
+    for left in ("drop_ready", "forget_waiting", "forget_deliveries", "drop_context"):
+        tx.run(left, session_pk=session.pk)
     tx.run("set_meta", name=sessions.HAD_SESSIONS, value="1")
     scope = indexing.scope_of(session.pk, session.entry.owner, session.entry.platform, session.chat)
     tx.run("mark_log_deleted", log=session.pk, session_id=session_id, scope=" ".join(scope))
@@ -123,6 +125,9 @@ def erase_some(tx: Tx, person: str, *, at: Instant, limit: int = STEP) -> int:
     numbers = [n for (n,) in tx.rows("numbers_by_author", author=person, limit=limit)]
     if numbers:
         return redact_numbers(tx, numbers, at=at)
+    numbers = _left_in_forks(tx, person, limit)
+    if numbers:
+        return redact_numbers(tx, numbers, at=at)
     gone = 0
     for session_id, pk, _ in tx.rows("sessions_of_owner", owner=person, limit=_SESSIONS_A_STEP):
         # Emptied before it is deleted: a fork that someone else holds keeps only tombstones.
@@ -133,6 +138,15 @@ def erase_some(tx: Tx, person: str, *, at: Instant, limit: int = STEP) -> int:
         delete_session(tx, session_id)
         gone += 1
     return gone
+
+
+def _left_in_forks(tx: Tx, person: str, limit: int) -> list[int]:
+    """Messages of sessions that were theirs and are deleted, which somebody's fork still shows."""
+    scope = f"% {indexing.filter_token('o', person)} %"
+    for (log,) in tx.rows("deleted_logs_owned", scope=scope, first=0, after=0, limit=1):
+        lo, hi = message_number(log, 0), message_number(log, MAX_SEQ)
+        return [n for (n,) in tx.rows("unredacted_in_log", lo=lo, hi=hi, limit=limit)]
+    return []
 
 
 def forget_traces(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
@@ -146,6 +160,8 @@ def forget_traces(tx: Tx, person: str, after: int, limit: int = STEP) -> int | N
     if len(rows) == limit:
         return int(rows[-1][0])
     tx.run("forget_usage", person=person)
+    for trace in ("forget_inbox_of_person", "drop_person", "drop_pairing_of"):
+        tx.run(trace, person=person)
     tx.run("forget_author", author=person)
     for pk, _ in tx.rows("addresses_of_owner", owner=person):
         tx.run("drop_unused_address", pk=pk)

@@ -137,7 +137,9 @@ def search(tx: Tx, wanted: Search) -> SearchPage:
 
 def _visible(tx: Tx, wanted: Search, matches: Sequence[_Match], only: _Place | None) -> Iterator[tuple[int, _Found]]:
     """The matches that this searcher may find, each with its index among the raw ones."""
-    timely = [(i, match) for i, match in enumerate(matches) if match.is_first and wanted.since <= match.at < wanted.until]
+    timely = [
+        (i, match) for i, match in enumerate(matches) if match.is_first and wanted.since <= match.at < wanted.until
+    ]
     if only is not None:
         yield from ((i, _Found(match, only)) for i, match in timely if shows(only.view, match.number))
         return

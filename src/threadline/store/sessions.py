@@ -95,7 +95,7 @@ def resolve(tx: Tx, wanted: Resolve) -> SessionEntry:
     reason = stale_reason(
         wanted.policy, active_at=current.entry.active_at, now=from_instant(wanted.at), zone=wanted.zone
     )
-    if reason is not None and not wanted.busy:
+    if reason is not None and not wanted.busy and tx.find("is_busy", session_pk=current.pk) is None:
         return _replace(tx, current, wanted, reason=reason)
     tx.run(
         "touch_listed" if is_due(current.listed_at, wanted.at) else "touch_session", at=wanted.at, session_pk=current.pk

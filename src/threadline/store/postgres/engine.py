@@ -33,7 +33,20 @@ _UNKNOWN_OUTCOME = (
 
 _CONNECTIONS = 8
 _ATTEMPTS = 12
-_SCRUBBED = ("messages", "documents", "sessions", "session_state", "addresses", "usage", "spans")
+_SCRUBBED = (
+    "messages",
+    "documents",
+    "sessions",
+    "session_state",
+    "addresses",
+    "usage",
+    "spans",
+    "inbox",
+    "deliveries",
+    "journal",
+    "people",
+    "pairings",
+)
 
 
 class PostgresDatabase:

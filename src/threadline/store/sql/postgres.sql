@@ -7,6 +7,11 @@ FOR NO KEY UPDATE OF t
 -- fragment: lock_row
 FOR UPDATE SKIP LOCKED
 
+-- Leases are judged by the one clock that all gateways share: the database's. The caller's counts for nothing, and is named only
+-- so that both engines take the same values.
+-- fragment: now
+(CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT) + 0 * CAST(:at AS BIGINT))
+
 -- Every move of listed_at leaves a dead row in each index until a vacuum: here it pays to wait longer.
 -- fragment: lag
 2000000

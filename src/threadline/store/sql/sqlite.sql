@@ -3,6 +3,10 @@
 -- fragment: lock_state
 -- fragment: lock_row
 
+-- One machine, one clock: the caller's.
+-- fragment: now
+:at
+
 -- How far, in microseconds, listings may lag behind updated_at. Longer would save little: an index row is changed in place.
 -- fragment: lag
 50000

@@ -9,6 +9,7 @@ CREATE TABLE addresses (
   chat        TEXT,
   session_pk  BIGINT UNIQUE                        -- the current session: a session has one address at a time
 );
+CREATE INDEX addresses_by_owner ON addresses(owner) WHERE owner IS NOT NULL;
 
 CREATE TABLE sessions (
   pk                BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,  -- never reused: message numbers are made from it
@@ -65,6 +66,7 @@ CREATE TABLE session_state (
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05);   -- room for the next version beside this one
 CREATE INDEX state_newest ON session_state(ended, listed_at, session_pk);
 CREATE INDEX state_of_owner ON session_state(owner, listed_at, session_pk);
+CREATE INDEX state_by_owner ON session_state(owner, session_pk) WHERE owner IS NOT NULL;
 CREATE INDEX state_borrowing ON session_state(owner) WHERE borrows = 1;
 CREATE INDEX state_of_platform ON session_state(platform, listed_at, session_pk);
 
@@ -80,7 +82,7 @@ CREATE TABLE messages (
   body        TEXT NOT NULL                         -- JSON, to the letter
 );
 CREATE UNIQUE INDEX messages_once ON messages((number >> 24), append_key) WHERE append_key IS NOT NULL;
-CREATE INDEX messages_by_author ON messages(author) WHERE author IS NOT NULL;
+CREATE INDEX messages_by_author ON messages(author, number) WHERE author IS NOT NULL;
 
 CREATE TABLE spans (
   session_pk BIGINT NOT NULL,

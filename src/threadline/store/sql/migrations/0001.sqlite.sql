@@ -9,6 +9,7 @@ CREATE TABLE addresses (
   chat        TEXT,
   session_pk  INTEGER UNIQUE                        -- the current session: a session has one address at a time
 ) STRICT;
+CREATE INDEX addresses_by_owner ON addresses(owner) WHERE owner IS NOT NULL;
 
 CREATE TABLE sessions (
   pk                INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: message numbers are made from it
@@ -65,6 +66,7 @@ CREATE TABLE session_state (
 ) STRICT;
 CREATE INDEX state_newest ON session_state(ended, listed_at);
 CREATE INDEX state_of_owner ON session_state(owner, listed_at);
+CREATE INDEX state_by_owner ON session_state(owner, session_pk) WHERE owner IS NOT NULL;
 CREATE INDEX state_borrowing ON session_state(owner) WHERE borrows = 1;
 CREATE INDEX state_of_platform ON session_state(platform, listed_at);
 

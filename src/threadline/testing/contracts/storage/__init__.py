@@ -22,6 +22,7 @@ An engine's author imports the fixtures, provides three more, and subclasses wha
 from threadline.testing.contracts.storage.bad_input import BadInputContract
 from threadline.testing.contracts.storage.care import CareContract, ForkedContract
 from threadline.testing.contracts.storage.concurrency import AwaitedContract, ConcurrencyContract
+from threadline.testing.contracts.storage.disclosure import DisclosureContract, DisclosurePagesContract
 from threadline.testing.contracts.storage.erasure import ErasePersonContract, ErasureContract, PruneContract
 from threadline.testing.contracts.storage.failures import FailureContract
 from threadline.testing.contracts.storage.finding import FilterContract, FindingContract, ViewerContract
@@ -41,6 +42,8 @@ __all__ = [
     "BusyContract",
     "CareContract",
     "ConcurrencyContract",
+    "DisclosureContract",
+    "DisclosurePagesContract",
     "ErasePersonContract",
     "ErasureContract",
     "FailureContract",

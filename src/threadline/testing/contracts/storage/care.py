@@ -51,6 +51,7 @@ VERBS: dict[str, Callable[[SessionStore], Any]] = {
     "prune": lambda store: store.prune(timedelta(days=1)),
     "collect": lambda store: store.collect(),
     "erase_person": lambda store: store.erase_person("telegram:7"),
+    "export": lambda store: store.export("telegram:7"),
     "facts": lambda store: store.facts(),
     "backup": lambda store: store.backup("unused.db"),
     "check": lambda store: store.check(),

@@ -1,0 +1,84 @@
+"""`threadline people`: what is known of someone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from threadline.cli import render
+from threadline.cli.options import Db, examples
+from threadline.cli.values import parse_path
+
+if TYPE_CHECKING:
+    from threadline.store.database import Progress
+    from threadline.store.disclosure import PersonRecord
+    from threadline.store.facade import SessionStore
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="People: hand out what is known of them.")
+
+
+@app.command(
+    epilog=examples(
+        "threadline people export telegram:7 > ada.jsonl",
+        "threadline people export telegram:7 --output ada.jsonl",
+        "threadline people export telegram@work:7 -o ada.jsonl",
+    )
+)
+def export(
+    who: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHO", help="The person, named by platform and sender id, such as telegram:7.", show_default=False
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", parser=parse_path, help="A new file instead of the screen."),
+    ] = None,
+    db: Db = None,
+) -> None:
+    """Write all that is known of a person as JSON lines.
+
+    One record a line, told apart by its `kind`: the person, then each session of theirs with all that was ever said in
+    it, what they wrote in shared sessions, and what their turns cost. What others wrote there is not in it.
+    """
+    from threadline.app import open_existing
+    from threadline.cli.transcripts import Counted, write_new
+
+    with open_existing(db) as store, _progress(output) as told:
+        lines = Counted(_lines(store, who, told))
+        if output is not None:
+            write_new(output, lines)
+        for line in lines:
+            render.say_stored(line)
+    wrote = f"Wrote {render.counted(lines.count, 'record')}{'' if output is None else f' to {output}'}."
+    render.note(wrote if lines.count > 1 else f"{wrote} Nothing is known of {who}; people are named like telegram:7.")
+
+
+def _progress(output: Path | None) -> AbstractContextManager[Progress]:
+    """A bar, unless the lines themselves are on the screen."""
+    return nullcontext(lambda _done, _total: None) if output is None else render.progress("Exporting")
+
+
+def _lines(store: SessionStore, who: str, told: Progress) -> Iterator[str]:
+    from threadline.store.rows import json_text
+
+    total = 0
+    for done, record in enumerate(_records(store, who), 1):
+        if record.summary is not None:
+            total = 1 + record.summary.sessions + record.summary.messages + record.summary.usage
+        yield json_text(record.to_dict()) + "\n"
+        # What is stored meanwhile comes on top of what was counted.
+        told(done, max(done, total))
+
+
+def _records(store: SessionStore, who: str) -> Iterator[PersonRecord]:
+    page = store.export(who)
+    yield from page
+    while page.cursor is not None:
+        page = store.export(who, cursor=page.cursor)
+        yield from page

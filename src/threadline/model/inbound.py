@@ -1,0 +1,52 @@
+"""What arrives from a platform: one event, read by the platform's codec and not yet accepted by anyone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from threadline.model.source import SessionSource
+
+InboundKind: TypeAlias = Literal["message", "edit", "delete", "button"]
+
+
+class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The message that another one answers."""
+
+    message_id: str
+    text: str = ""
+    is_ours: bool = False
+
+
+class Attachment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that came with a message. `handle` is what the platform fetches it by; `name` is a stranger's text, never a path."""
+
+    handle: str
+    name: str = ""
+    mime: str = "application/octet-stream"
+    size: int | None = None
+
+
+class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event of a platform.
+
+    `dedupe_key` is unique over all chats of the account, and another one for the message, each edit of it, its deletion and
+    a press on one of its buttons. The same key again is the same event, however often a platform repeats it.
+    """
+
+    dedupe_key: str
+    message_id: str
+    source: SessionSource
+    sent_at: datetime
+    kind: InboundKind = "message"
+    text: str = ""
+    reply_to: Quote | None = None
+    mentions_us: bool = False
+    is_forward: bool = False
+    from_bot: bool = False
+    attachments: tuple[Attachment, ...] = ()
+    album_id: str | None = None
+    # What a pressed button stands for.
+    button: str | None = None

@@ -1,0 +1,33 @@
+"""The catalogue of the gateway: what it says in chats."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAY_BE_REPEATED: Final = "{text}\n\n(You may have this message twice: the connection broke while I was sending it.)"
+WELCOME: Final = (
+    "Hello! I'm your agent, and I remember this conversation, also after a restart. "
+    "Write to me as to anyone; /help shows what else you can do."
+)
+QUEUE_FULL: Final = (
+    "I still have {count} messages of this conversation to answer, so I did not take this one. "
+    "Send it again later; /queue shows what waits."
+)
+AGENT_FAILED: Final = "I could not answer that: {reason}"
+AGENT_FAULT: Final = "I could not answer that: the agent failed. The log of the gateway says more; /retry tries again."
+AGENT_SILENT: Final = "I gave up on that after {minutes} minutes without a sign of life; /retry tries again."
+NOTHING_SAID: Final = "(The agent had nothing to say.)"
+STOPPED: Final = "(stopped)"
+INTERRUPTED: Final = "(interrupted by the next message)"
+BROKEN_OFF: Final = (
+    "My answer to your last message broke off because the gateway was stopped in the middle of it. "
+    "What I had said and done is kept; /retry lets me try again."
+)
+PARKED: Final = (
+    "I tried three times to answer your last message, and the gateway broke down each time, so I put it aside. "
+    "/retry tries again."
+)
+TOOL_CANCELLED: Final = "cancelled"
+TOOL_UNKNOWN: Final = "It is not known what came of this: the gateway was stopped before it ended."
+RESET_IDLE: Final = "(I started a new conversation, because nothing was said here for long. /resume takes that back.)"
+RESET_DAILY: Final = "(I started a new conversation for the new day. /resume takes that back.)"

@@ -1,0 +1,165 @@
+"""Agents: what answers.
+
+An agent is given a turn and yields events. It holds no store and sends nothing: what it says, does and costs reaches the
+transcript and the chat through its events alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+
+from threadline.errors import ThreadlineError
+from threadline.model.inbound import Attachment
+from threadline.model.message import Message
+from threadline.model.session import SessionEntry
+from threadline.model.source import SessionSource
+from threadline.model.turn import Replay
+
+
+class Text(msgspec.Struct, frozen=True, tag="text"):
+    """A piece of the answer, in order. Pieces are joined as they are."""
+
+    text: str
+
+
+class Thought(msgspec.Struct, frozen=True, tag="thought"):
+    """A piece of reasoning: kept with the turn, folded away where it is shown at all."""
+
+    text: str
+
+
+class ToolCall(msgspec.Struct, frozen=True, tag="tool_call"):
+    """A tool is about to run. `arguments` is JSON text."""
+
+    call_id: str
+    name: str
+    arguments: str = "{}"
+
+
+class ToolResult(msgspec.Struct, frozen=True, tag="tool_result"):
+    """What a tool gave back."""
+
+    call_id: str
+    content: str
+    is_error: bool = False
+
+
+class UsageOf(msgspec.Struct, frozen=True, tag="usage", kw_only=True, omit_defaults=True):
+    """What a request to a model cost. Several in one turn are added up; `prompt_tokens` is the last request's whole prompt."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    prompt_tokens: int | None = None
+    cost_micros: int = 0
+    cost_status: Literal["unknown", "estimated", "actual", "included"] = "unknown"
+    model: str | None = None
+
+
+class AskPermission(msgspec.Struct, frozen=True, tag="ask", kw_only=True):
+    """The agent may not go on without somebody's word; the run ends with this event.
+
+    Once it is answered the turn runs again, and finds the answer in `Turn.answers` under `ask_id`.
+    """
+
+    ask_id: str
+    tool: str
+    arguments: str = "{}"
+    reason: str = ""
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """The answer is complete. An agent that simply ends says the same."""
+
+
+Event: TypeAlias = Text | Thought | ToolCall | ToolResult | UsageOf | AskPermission | Done
+
+
+class AgentError(ThreadlineError):
+    """The agent could not answer. Its message is one plain sentence for the chat; the cause is for the log.
+
+    `is_owners` tells that only the owner can mend it (a wrong key, no credit): they are told, once.
+    """
+
+    def __init__(self, message: str | None = None, *, is_owners: bool = False) -> None:
+        super().__init__(message)
+        self.is_owners = is_owners
+
+
+class Spoken(msgspec.Struct, frozen=True, kw_only=True):
+    """One message that a turn answers. `text` carries `[NAME]` in a shared session."""
+
+    text: str
+    source: SessionSource
+    message_id: str | None = None
+    quoted: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent is given: what was said, what was said before, and where."""
+
+    turn_id: str
+    session: SessionEntry
+    # What the turn answers: one text, and the messages that it is made of.
+    text: str
+    messages: tuple[Spoken, ...]
+    # What the model saw before, in chat-completions form, oldest first.
+    history: Sequence[Message]
+    # The stored block that tells the agent where it is.
+    context_prompt: str
+    # Set when nobody waits for the answer any more; an agent ends soon after, and keeps what it has said.
+    cancelled: asyncio.Event
+    source: SessionSource
+    role: str = "guest"
+    attempt: int = 1
+    answers: Mapping[str, bool] = {}
+    # What the chat's own settings add to the agent's instructions.
+    system_prompt: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for agents outside of this process."""
+        return {
+            "turn_id": self.turn_id,
+            "session_id": self.session.session_id,
+            "text": self.text,
+            "history": list(self.history),
+            "context_prompt": self.context_prompt,
+            "source": self.source.to_dict(),
+        }
+
+
+class Agent(Protocol):
+    """Answers turns, any number at once.
+
+    `run` yields events until the answer is complete. It never blocks the event loop. What it raises ends the turn: an
+    `AgentError` with its sentence, anything else as a fault. Closing the iterator stops it.
+
+    `replay` tells whether a turn that broke off may run again: `safe` (it does no harm), `until_tool` (not once a tool was
+    called) or `never`.
+    """
+
+    @property
+    def replay(self) -> Replay: ...
+
+    def run(self, turn: Turn) -> AsyncIterator[Event]: ...
+
+
+@runtime_checkable
+class Flushes(Protocol):
+    """An agent that wants to see a conversation once more after it has ended, to keep what it wants to remember."""
+
+    async def flush(self, session: SessionEntry, history: Sequence[Message]) -> None: ...
+
+
+@runtime_checkable
+class Steers(Protocol):
+    """An agent that takes a message in while it works. False: it can't any more; the message waits for the next turn."""
+
+    async def steer(self, turn_id: str, message: Spoken) -> bool: ...

@@ -1,0 +1,237 @@
+"""All that a store knows of a person, a page at a time: what they are given when they ask for it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from threadline.clock import from_instant
+from threadline.errors import InvalidCursor
+from threadline.model.session import SessionEntry
+from threadline.model.transcript import TranscriptMessage
+from threadline.model.usage import CostStatus
+from threadline.model.view import MAX_SEQ, log_of, message_number
+from threadline.store.database import Row, Tx
+from threadline.store.indexing import filter_token
+from threadline.store.listing import END, Page, check_limit
+from threadline.store.rows import entry_of
+from threadline.store.transcript import named
+
+# A person record stays a line that can be read; whoever has more conversations finds the others by their sessions.
+MAX_ADDRESSES = 1_000
+
+
+class PersonSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Who it is about, the names of their own conversations (at most 1,000), and how many records of each kind follow."""
+
+    person: str
+    addresses: list[str]
+    sessions: int
+    messages: int
+    usage: int
+
+
+class TurnUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What one turn cost."""
+
+    session_id: str
+    turn_id: str
+    at: datetime
+    platform: str
+    model: str | None
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    reasoning_tokens: int
+    cost_micros: int
+    cost_status: CostStatus
+
+
+class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a store knows of a person. `kind` says which of the fields is set.
+
+    `platform_ids` go with a message: the platform's own ids of it, several where it was sent in parts.
+    """
+
+    kind: Literal["person", "session", "message", "usage"]
+    summary: PersonSummary | None = None
+    session: SessionEntry | None = None
+    message: TranscriptMessage | None = None
+    platform_ids: tuple[str, ...] = ()
+    usage: TurnUsage | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values, `kind` first. A message stands under `message` as it was stored."""
+        return {"kind": self.kind, **self._fields()}
+
+    def _fields(self) -> dict[str, Any]:
+        if self.session is not None:
+            return self.session.to_dict()
+        if self.message is None:
+            plain: dict[str, Any] = msgspec.to_builtins(self.usage or self.summary)
+            return plain
+        return {
+            "id": str(self.message.ref),
+            "session_id": self.message.ref.session_id,
+            "role": self.message.role,
+            "at": msgspec.to_builtins(self.message.at),
+            "author": self.message.author,
+            "redacted": self.message.redacted,
+            "platform_ids": list(self.platform_ids),
+            "message": self.message.message,
+        }
+
+
+_Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-END, le=END)]
+
+
+class _Place(msgspec.Struct, frozen=True, array_like=True, tag="person"):
+    """After which record of which section a page ended. A message is told by its number, a session by that of its message 0."""
+
+    section: Annotated[int, msgspec.Meta(ge=0, le=4)]
+    after: _Number = -END
+    session_pk: _Number = 0
+    turn_id: str = ""
+
+
+_Found: TypeAlias = tuple[_Place, PersonRecord]
+_Section: TypeAlias = Callable[[Tx, str, _Place, int], list[_Found]]
+
+
+def export(tx: Tx, person: str, *, limit: int, cursor: str | None) -> Page[PersonRecord]:
+    """A page of what is known of a person, in an order that stays: later pages repeat nothing and leave no gap.
+
+    It holds nothing of anyone else: of sessions that others share, only what this person wrote there.
+    """
+    check_limit(limit)
+    start = _Place(0) if cursor is None else _decode(cursor)
+    found: list[_Found] = []
+    for number, section in enumerate(_SECTIONS):
+        if number < start.section:
+            continue
+        # One more than the page holds: then it is known whether something follows.
+        found += section(tx, person, start if number == start.section else _Place(number), limit + 1 - len(found))
+        if len(found) > limit:
+            return Page([record for _, record in found[:limit]], _encode(found[limit - 1][0]))
+    return Page([record for _, record in found])
+
+
+def _summary(tx: Tx, person: str, start: _Place, _room: int) -> list[_Found]:
+    if start.after >= 0:
+        return []
+    counted = tx.find("count_known", person=person, scope=_scope_pattern(person))
+    assert counted is not None, "an aggregate has a row"  # noqa: S101
+    keys = [key for (key,) in tx.rows("addresses_known", owner=person, limit=MAX_ADDRESSES)]
+    sessions, messages, usage = (int(count) for count in counted)
+    known = PersonSummary(person=person, addresses=keys, sessions=sessions, messages=messages, usage=usage)
+    return [(_after(start, 0), PersonRecord(kind="person", summary=known))]
+
+
+def _own_sessions(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+    """Each session and then its log, undone and folded messages included."""
+    found: list[_Found] = []
+    # One more than there is room for: the first may have nothing left to tell.
+    for pk, *entry in tx.rows("sessions_owned", owner=person, first=log_of(start.after), limit=room + 1):
+        head = message_number(pk, 0)
+        if start.after < head:
+            found.append((_after(start, head), PersonRecord(kind="session", session=entry_of(tuple(entry)))))
+        lo, hi = max(head, start.after) + 1, message_number(pk, MAX_SEQ)
+        if len(found) < room and lo <= hi:
+            found += _messages(tx, start, tx.rows("load_log", lo=lo, hi=hi, limit=room - len(found)))
+        if len(found) >= room:
+            break
+    return found
+
+
+def _left_of_deleted(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+    """What forks still show of sessions that were this person's own."""
+    found: list[_Found] = []
+    place = {"first": log_of(start.after), "after": start.after}
+    for (log,) in tx.rows("deleted_logs_owned", scope=_scope_pattern(person), limit=room, **place):
+        lo, hi = max(message_number(log, 0), start.after + 1), message_number(log, MAX_SEQ)
+        found += _messages(tx, start, tx.rows("load_left", lo=lo, hi=hi, limit=room - len(found)))
+        if len(found) >= room:
+            break
+    return found
+
+
+def _written_elsewhere(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+    """What they wrote in sessions that are not theirs alone."""
+    return _messages(tx, start, tx.rows("load_written", author=person, after=start.after, limit=room), author=person)
+
+
+def _usage(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+    place = {"at": start.after, "session_pk": start.session_pk, "turn_id": start.turn_id}
+    found: list[_Found] = []
+    for at, pk, turn_id, session_id, platform, model, *amounts in tx.rows(
+        "usage_of_person", person=person, limit=room, **place
+    ):
+        spent = TurnUsage(
+            session_id=session_id,
+            turn_id=turn_id,
+            at=from_instant(at),
+            platform=platform,
+            model=model,
+            input_tokens=amounts[0],
+            output_tokens=amounts[1],
+            cache_read_tokens=amounts[2],
+            cache_write_tokens=amounts[3],
+            reasoning_tokens=amounts[4],
+            cost_micros=amounts[5],
+            cost_status=amounts[6],
+        )
+        found.append((_Place(start.section, at, pk, turn_id), PersonRecord(kind="usage", usage=spent)))
+    return found
+
+
+# The order of an export. Cursors name a section by its place here.
+_SECTIONS: tuple[_Section, ...] = (_summary, _own_sessions, _left_of_deleted, _written_elsewhere, _usage)
+
+
+def _messages(tx: Tx, start: _Place, rows: Sequence[Row], *, author: str | None = None) -> list[_Found]:
+    ids = _platform_ids(tx, [row[0] for row in rows], author)
+    return [
+        (
+            _after(start, row[0]),
+            PersonRecord(kind="message", message=message, platform_ids=tuple(ids.get(row[0], ()))),
+        )
+        for row, message in zip(rows, named(tx, rows), strict=True)
+    ]
+
+
+def _platform_ids(tx: Tx, numbers: Sequence[int], author: str | None) -> dict[int, list[str]]:
+    """The platform's ids of messages, which come in the order of their numbers."""
+    ids: dict[int, list[str]] = {}
+    for log, group in groupby(numbers, key=log_of):
+        within = list(group)
+        for number, external_id in tx.rows("platform_ids", log=log, lo=within[0], hi=within[-1], author=author):
+            ids.setdefault(number, []).append(external_id)
+    return ids
+
+
+def _scope_pattern(person: str) -> str:
+    """Finds the token of an owner among those of a deleted log."""
+    return f"% {filter_token('o', person)} %"
+
+
+def _after(start: _Place, number: int) -> _Place:
+    return _Place(start.section, number)
+
+
+def _encode(place: _Place) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def _decode(cursor: str) -> _Place:
+    """The place that `_encode` named, or `InvalidCursor`. Whoever makes one up gets no further than their own records."""
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        return msgspec.json.decode(text, type=_Place)
+    except (ValueError, msgspec.DecodeError) as cause:
+        raise InvalidCursor from cause

@@ -1,0 +1,96 @@
+"""The store as a running gateway sees it: all verbs of a session store, and those of admission, turns and deliveries."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from threadline.store.database import Database, Plan, drive, drive_async
+from threadline.store.facade import AsyncSessionStore
+from threadline.store.outbox import Delivery
+from threadline.store.turns import Held, StillHeld
+from threadline.store.verbs import StoreSettings
+from threadline.store.verbs.gateway import GatewayVerbs
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _awaited(
+    verb: Callable[Concatenate[GatewayVerbs, P], Plan[T]],
+) -> Callable[Concatenate[GatewayStore, P], Coroutine[Any, Any, T]]:
+    def carried_out(self: GatewayStore, /, *args: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
+        return drive_async(self._database, verb(self.verbs, *args, **options))
+
+    functools.update_wrapper(carried_out, verb)
+    return carried_out
+
+
+class GatewayStore(AsyncSessionStore):
+    """An awaited store with the verbs of a gateway."""
+
+    def __init__(self, database: Database, settings: StoreSettings) -> None:
+        super().__init__(database, settings)
+        self.verbs = GatewayVerbs(settings, grown=self._upkeep.nudge)
+        self.clock = settings.clock
+        self.resolve_of = self.verbs.resolve_of
+
+    def renew_leases_blocking(
+        self, owner: str, held: Sequence[Held], flying: Sequence[Delivery], *, lease: int
+    ) -> list[StillHeld]:
+        """Like `renew_leases`, for a thread of its own: an event loop that is stuck must not cost the leases."""
+        return drive(self._database, self.verbs.renew_leases(owner, held, flying, lease=lease))
+
+    accept = _awaited(GatewayVerbs.accept)
+    refuse = _awaited(GatewayVerbs.refuse)
+    claim_turn = _awaited(GatewayVerbs.claim_turn)
+    declare_replay = _awaited(GatewayVerbs.declare_replay)
+    keep_context = _awaited(GatewayVerbs.keep_context)
+    journal = _awaited(GatewayVerbs.journal)
+    forget_journal = _awaited(GatewayVerbs.forget_journal)
+    finish_turn = _awaited(GatewayVerbs.finish_turn)
+    release_turn = _awaited(GatewayVerbs.release_turn)
+    take_over_turns = _awaited(GatewayVerbs.take_over_turns)
+    void_leases = _awaited(GatewayVerbs.void_leases)
+    ask_to_stop = _awaited(GatewayVerbs.ask_to_stop)
+    enqueue = _awaited(GatewayVerbs.enqueue)
+    claim_deliveries = _awaited(GatewayVerbs.claim_deliveries)
+    delivery_sent = _awaited(GatewayVerbs.delivery_sent)
+    forget_message = _awaited(GatewayVerbs.forget_message)
+    delivery_failed = _awaited(GatewayVerbs.delivery_failed)
+    open_stream = _awaited(GatewayVerbs.open_stream)
+    stream_not_begun = _awaited(GatewayVerbs.stream_not_begun)
+    keep_stream_id = _awaited(GatewayVerbs.keep_stream_id)
+    recover_deliveries = _awaited(GatewayVerbs.recover_deliveries)
+    list_deliveries = _awaited(GatewayVerbs.list_deliveries)
+    is_pending_on = _awaited(GatewayVerbs.is_pending_on)
+    list_messages = _awaited(GatewayVerbs.list_messages)
+    load = _awaited(GatewayVerbs.load)
+    message_story = _awaited(GatewayVerbs.message_story)
+    retry_delivery = _awaited(GatewayVerbs.retry_delivery)
+    drop_delivery = _awaited(GatewayVerbs.drop_delivery)
+    waiting_messages = _awaited(GatewayVerbs.waiting_messages)
+    drop_waiting = _awaited(GatewayVerbs.drop_waiting)
+    settle_control = _awaited(GatewayVerbs.settle_control)
+    unhandled_controls = _awaited(GatewayVerbs.unhandled_controls)
+    role_of = _awaited(GatewayVerbs.role_of)
+    set_role = _awaited(GatewayVerbs.set_role)
+    forget_role = _awaited(GatewayVerbs.forget_role)
+    list_people = _awaited(GatewayVerbs.list_people)
+    request_pairing = _awaited(GatewayVerbs.request_pairing)
+    list_pairings = _awaited(GatewayVerbs.list_pairings)
+    pairing_locked_until = _awaited(GatewayVerbs.pairing_locked_until)
+    approve_pairing = _awaited(GatewayVerbs.approve_pairing)
+    revoke = _awaited(GatewayVerbs.revoke)
+    installation_secret = _awaited(GatewayVerbs.installation_secret)
+    receive = _awaited(GatewayVerbs.receive)
+    change_message = _awaited(GatewayVerbs.change_message)
+    withdraw_again = _awaited(GatewayVerbs.withdraw_again)
+    answer_control = _awaited(GatewayVerbs.answer_control)
+    start_afresh = _awaited(GatewayVerbs.start_afresh)
+    resume_session = _awaited(GatewayVerbs.resume_session)
+    go_on_in_copy = _awaited(GatewayVerbs.go_on_in_copy)
+    session_before = _awaited(GatewayVerbs.session_before)
+    people_of_turn = _awaited(GatewayVerbs.people_of_turn)
+    roles_of_question = _awaited(GatewayVerbs.roles_of_question)

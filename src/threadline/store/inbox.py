@@ -1,0 +1,230 @@
+"""Operations on what came in: accepted once, kept until it has a fate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from threadline.clock import Instant
+from threadline.model.access import Role
+from threadline.model.inbound import Inbound
+from threadline.model.session import SessionEntry
+from threadline.model.turn import Fate, Lane, Stop, Waiting
+from threadline.store import outbox, sessions
+from threadline.store.database import Row, Tx
+from threadline.store.rows import StoredSession, json_text, session_of
+
+# A burst of messages starts a turn this long after its first at the latest.
+BURST_AT_MOST = 6_000_000
+
+
+class Admission(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that may come in, and all that is decided about it beforehand."""
+
+    event: Inbound
+    resolve: sessions.Resolve
+    lane: Lane
+    person: str | None
+    role: Role
+    at: Instant
+    # Microseconds to wait for more before a turn starts.
+    burst: int = 0
+    # How many messages may wait in a session.
+    most: int = 50
+    # What to tell the sender of one too many.
+    when_full: outbox.NewDelivery | None = None
+    # What to ask of a turn that runs.
+    stop: Stop | None = None
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that does not come in: kept as a fate alone, so that it is refused once."""
+
+    event: Inbound
+    person: str | None
+    role: Role
+    at: Instant
+    fate: Fate = "refused"
+    note: str = ""
+    tell: outbox.NewDelivery | None = None
+
+
+class Admitted(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an event. `pk` is `None` for one that was here before."""
+
+    pk: int | None
+    refused: bool = False
+    session: SessionEntry | None = None
+    session_pk: int | None = None
+    # The turn that runs in its session.
+    running: str | None = None
+
+
+class Control(msgspec.Struct, frozen=True):
+    """A control command that waits to be carried out."""
+
+    waiting: Waiting
+    session: SessionEntry
+    session_pk: int
+
+
+def accept(tx: Tx, wanted: Admission) -> Admitted:
+    """Takes an event in, once: the same event again changes nothing.
+
+    When this is durable the platform may be told. The session is the address's current one, reset where it is stale; a
+    session in which too much waits refuses, and says so.
+    """
+    source = wanted.event.source
+    key = {"platform": source.platform, "account": source.account, "dedupe_key": wanted.event.dedupe_key}
+    if tx.find("find_inbound", **key) is not None:
+        return Admitted(pk=None)
+    session = resolve_for(tx, wanted.resolve)
+    if wanted.lane != "control" and _count(tx, session.pk) >= wanted.most:
+        return _refuse_full(tx, wanted, session)
+    row = _add(tx, wanted, session.pk)
+    if row is None:
+        return Admitted(pk=None)
+    live = tx.find("live_turn", session_pk=session.pk)
+    if wanted.lane != "control":
+        if live is None:
+            mark_ready(tx, session.pk, at=wanted.at, wait=wanted.burst)
+        elif wanted.stop is not None:
+            tx.run("ask_to_stop", stop=wanted.stop, session_pk=session.pk)
+    return Admitted(
+        pk=int(row[0]), session=session.entry, session_pk=session.pk, running=None if live is None else str(live[1])
+    )
+
+
+def refuse(tx: Tx, wanted: Refusal) -> Admitted:
+    """Notes that an event was turned away, once, and what its sender is told."""
+    row = tx.find("add_inbound", **_columns(wanted.event, wanted.person, wanted.role, wanted.at), **_fate_of(wanted))
+    if row is None:
+        return Admitted(pk=None)
+    if wanted.tell is not None:
+        outbox.enqueue(tx, wanted.tell, at=wanted.at)
+    return Admitted(pk=int(row[0]), refused=True)
+
+
+def resolve_for(tx: Tx, wanted: sessions.Resolve) -> StoredSession:
+    """The current session of an address, locked; one that is busy is never reset."""
+    entry = sessions.resolve(tx, wanted)
+    return sessions.get_session(tx, entry.session_id, lock=True)
+
+
+def mark_ready(tx: Tx, session_pk: int, *, at: Instant, wait: int = 0) -> None:
+    """The session has something to do, after `wait` microseconds."""
+    tx.run("mark_ready", session_pk=session_pk, due_at=at + wait, at=at, at_most=BURST_AT_MOST)
+
+
+def settle(tx: Tx, waiting: Waiting, fate: Fate, *, at: Instant, note: str | None = None) -> bool:
+    """Gives a message its fate; False if it had one."""
+    return tx.run("settle_inbound", pk=waiting.pk, fate=fate, at=at, note=note, event=spent(waiting.event)) == 1
+
+
+def waiting_of(tx: Tx, session_pk: int, limit: int = 200) -> list[Waiting]:
+    """What waits in a session, oldest first."""
+    return [waiting_from(row) for row in tx.rows("waiting_of_session", session_pk=session_pk, limit=limit)]
+
+
+def drop_waiting(tx: Tx, session_id: str, place: int, *, at: Instant) -> Waiting | None:
+    """Drops the message at that place of the queue, counted from 1; `None` if none is there."""
+    session = sessions.get_session(tx, session_id, lock=True)
+    queue = waiting_of(tx, session.pk)
+    if not 1 <= place <= len(queue):
+        return None
+    settle(tx, queue[place - 1], "dropped", at=at, note="dropped by its sender")
+    if len(queue) == 1 and tx.find("waiting_turn", session_pk=session.pk) is None:
+        tx.run("drop_ready", session_pk=session.pk)
+    return queue[place - 1]
+
+
+def waiting_in(tx: Tx, session_id: str) -> list[Waiting]:
+    """What waits in the session of that id, oldest first."""
+    return waiting_of(tx, sessions.get_session(tx, session_id).pk)
+
+
+def settle_control(tx: Tx, waiting: Waiting, reply: outbox.NewDelivery | None, *, at: Instant) -> bool:
+    """Gives a control command its fate and its answer, once; False if another gateway did."""
+    if not settle(tx, waiting, "answered", at=at):
+        return False
+    if reply is not None:
+        outbox.enqueue(tx, reply, at=at)
+    return True
+
+
+def unhandled_controls(tx: Tx, *, before: Instant) -> list[Control]:
+    """Control commands accepted before an instant that nobody carried out."""
+    found = []
+    for row in tx.rows("waiting_controls", before=before, limit=50):
+        session = tx.find("session_of_pk", session_pk=row[6])
+        if session is not None:
+            found.append(Control(waiting_from(row), session_of(session).entry, row[6]))
+    return found
+
+
+def waiting_from(row: Row) -> Waiting:
+    """A waiting message of a row."""
+    pk, lane, event, person, role, at = row[:6]
+    return Waiting(pk, lane, decode_event(event), person, role, at)
+
+
+def spent(event: Inbound) -> str:
+    """What is kept of an event once it has its fate: where it came from, not what it said."""
+    return json_text(msgspec.structs.replace(event, text="", reply_to=None, attachments=(), button=None))
+
+
+decode_event = msgspec.json.Decoder(Inbound).decode
+
+
+def _count(tx: Tx, session_pk: int) -> int:
+    row = tx.find("count_waiting", session_pk=session_pk)
+    return 0 if row is None else int(row[0])
+
+
+def _refuse_full(tx: Tx, wanted: Admission, session: StoredSession) -> Admitted:
+    refusal = Refusal(
+        event=wanted.event,
+        person=wanted.person,
+        role=wanted.role,
+        at=wanted.at,
+        note="the queue is full",
+        tell=wanted.when_full,
+    )
+    admitted = refuse(tx, refusal)
+    return msgspec.structs.replace(admitted, session=session.entry, session_pk=session.pk)
+
+
+def _add(tx: Tx, wanted: Admission, session_pk: int) -> Row | None:
+    return tx.find(
+        "add_inbound",
+        **_columns(wanted.event, wanted.person, wanted.role, wanted.at),
+        session_pk=session_pk,
+        lane=wanted.lane,
+        event=json_text(wanted.event),
+        fate=None,
+        fate_at=None,
+        note=None,
+    )
+
+
+def _columns(event: Inbound, person: str | None, role: Role, at: Instant) -> dict[str, Any]:
+    return {
+        "platform": event.source.platform,
+        "account": event.source.account,
+        "dedupe_key": event.dedupe_key,
+        "person": person,
+        "role": role,
+        "at": at,
+    }
+
+
+def _fate_of(wanted: Refusal) -> dict[str, Any]:
+    return {
+        "session_pk": None,
+        "lane": "talk",
+        "event": spent(wanted.event) if wanted.fate != "parked" else json_text(wanted.event),
+        "fate": wanted.fate,
+        "fate_at": wanted.at,
+        "note": wanted.note,
+    }

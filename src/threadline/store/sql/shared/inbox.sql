@@ -1,0 +1,57 @@
+-- name: find_inbound
+SELECT pk, fate, session_pk FROM inbox WHERE platform = :platform AND account = :account AND dedupe_key = :dedupe_key
+
+-- name: add_inbound
+-- Two gateways with the same event at once: one row, and the other is told nothing.
+INSERT INTO inbox (platform, account, dedupe_key, session_pk, lane, event, person, role, accepted_at, fate, fate_at, note)
+VALUES (:platform, :account, :dedupe_key, :session_pk, :lane, :event, :person, :role, :at, :fate, :fate_at, :note)
+ON CONFLICT (platform, account, dedupe_key) DO NOTHING RETURNING pk
+
+-- name: count_waiting
+SELECT COUNT(*) FROM inbox WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control'
+
+-- name: waiting_of_session
+SELECT pk, lane, event, person, role, accepted_at FROM inbox
+WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control' ORDER BY pk LIMIT :limit
+
+-- name: taken_by_turn
+SELECT pk, lane, event, person, role, accepted_at FROM inbox WHERE turn_pk = :turn_pk AND fate IS NULL ORDER BY pk
+
+-- name: take_inbound
+UPDATE inbox SET turn_pk = :turn_pk WHERE pk = :pk AND fate IS NULL
+
+-- name: settle_inbound
+-- A fate is given once. The text goes with it: the transcript has it, or nobody wants it.
+UPDATE inbox SET fate = :fate, fate_at = :at, note = :note, event = :event WHERE pk = :pk AND fate IS NULL
+
+-- name: waiting_controls
+SELECT pk, lane, event, person, role, accepted_at, session_pk FROM inbox
+WHERE fate IS NULL AND lane = 'control' AND accepted_at <= :before ORDER BY pk LIMIT :limit
+
+-- name: forget_inbox_of_person
+-- That something came is kept, or the platform could send it again; who sent it and what it said is not.
+UPDATE inbox SET event = '{}', person = NULL, fate = COALESCE(fate, 'dropped') WHERE person = :person
+
+-- name: forget_waiting
+-- What a turn has taken gets its fate from that turn; one that waits to run again never will.
+UPDATE inbox SET event = '{}', fate = 'dropped' WHERE session_pk = :session_pk AND fate IS NULL
+  AND (turn_pk IS NULL OR turn_pk IN (SELECT pk FROM turns WHERE turns.session_pk = :session_pk AND turns.state = 'waiting'))
+
+-- name: move_waiting
+-- What was said after "start afresh" belongs to the fresh session.
+UPDATE inbox SET session_pk = :new_pk WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control'
+
+-- name: mark_ready
+-- A burst pushes the start back, never beyond its limit.
+INSERT INTO ready (session_pk, platform, due_at, first_at)
+SELECT t.session_pk, t.platform, :due_at, :at FROM session_state t WHERE t.session_pk = :session_pk
+ON CONFLICT (session_pk) DO UPDATE SET due_at = CASE
+  WHEN excluded.due_at < ready.first_at + :at_most THEN excluded.due_at ELSE ready.first_at + :at_most END
+
+-- name: drop_ready
+DELETE FROM ready WHERE session_pk = :session_pk
+
+-- name: is_busy
+-- Busy: something waits, runs or waits for an answer.
+SELECT 1 WHERE EXISTS (SELECT 1 FROM ready WHERE session_pk = :session_pk)
+  OR EXISTS (SELECT 1 FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking'))

@@ -1,0 +1,104 @@
+-- name: add_delivery
+INSERT INTO deliveries (delivery_id, lane, platform, account, target, session_pk, turn_pk, kind, text, reply_to, state, due_at, created_at)
+VALUES (:delivery_id, :lane, :platform, :account, :target, :session_pk, :turn_pk, :kind, :text, :reply_to, :state, :at, :at)
+ON CONFLICT (delivery_id) DO NOTHING
+
+-- name: due_deliveries
+-- The first of each chat that is due; what stands behind it waits, also while it is tried again.
+SELECT d.pk, d.delivery_id, d.target, d.text, d.reply_to, d.external_id, d.doubtful, d.attempts, d.created_at, d.session_pk, d.turn_pk, d.kind
+FROM deliveries d WHERE d.state = 'pending' AND d.platform = :platform AND d.account = :account AND d.due_at <= :at
+  AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.lane = d.lane AND e.state IN ('pending', 'sending') AND e.pk < d.pk)
+ORDER BY d.due_at, d.pk LIMIT :limit {lock_row}
+
+-- name: mark_sending
+-- The attempt is the fence: whoever was taken over finds no row of their own any more.
+UPDATE deliveries SET state = 'sending', owner = :owner, lease_until = {now} + :lease, attempts = attempts + 1
+WHERE pk = :pk AND state = 'pending'
+
+-- name: renew_delivery
+-- A send may take longer than a lease; as long as its sender lives nobody else sends it.
+UPDATE deliveries SET lease_until = {now} + :lease WHERE pk = :pk AND owner = :owner AND attempts = :attempts AND state = 'sending'
+
+-- name: mark_sent
+-- A receipt: the platform's own id. One that may be a repetition stays marked.
+UPDATE deliveries SET state = :state, external_id = :external_id, sent_at = :at, text = '', owner = NULL, lease_until = NULL, error = NULL
+WHERE pk = :pk AND owner = :owner AND attempts = :attempts AND state = 'sending'
+
+-- name: forget_message
+-- The message is gone: what is sent now is a new one, and as much in doubt as any until there is a receipt.
+UPDATE deliveries SET external_id = NULL WHERE pk = :pk AND owner = :owner AND attempts = :attempts AND state = 'sending'
+
+-- name: reschedule
+UPDATE deliveries SET state = 'pending', due_at = :due_at, owner = NULL, lease_until = NULL, error = :error, doubtful = :doubtful
+WHERE pk = :pk AND owner = :owner AND attempts = :attempts AND state = 'sending'
+
+-- name: park_delivery
+UPDATE deliveries SET state = 'parked', owner = NULL, lease_until = NULL, error = :error, doubtful = :doubtful
+WHERE pk = :pk AND owner = :owner AND attempts = :attempts AND state = 'sending'
+
+-- name: next_delivery_due
+SELECT MIN(due_at) FROM deliveries WHERE state = 'pending' AND platform = :platform AND account = :account
+
+-- name: open_stream
+-- Opened before its first send; a turn that runs again finds it and goes on with the same message.
+INSERT INTO deliveries (delivery_id, lane, platform, account, target, session_pk, turn_pk, kind, text, reply_to, state, due_at, created_at)
+VALUES (:delivery_id, :lane, :platform, :account, :target, :session_pk, :turn_pk, 'reply', '', :reply_to, 'open', :at, :at)
+ON CONFLICT (delivery_id) DO NOTHING
+
+-- name: find_stream
+-- Not while something older is still to be sent there: a chat reads in order.
+SELECT d.pk, d.external_id, d.attempts, EXISTS (
+  SELECT 1 FROM deliveries e WHERE e.lane = d.lane AND e.state IN ('pending', 'sending') AND e.pk < d.pk)
+FROM deliveries d WHERE d.turn_pk = :turn_pk AND d.state = 'open'
+
+-- name: begin_stream
+-- From here until its id is kept, a crash leaves it open whether the message arrived.
+UPDATE deliveries SET attempts = attempts + :step WHERE pk = :pk AND state = 'open'
+
+-- name: keep_stream_id
+UPDATE deliveries SET external_id = :external_id WHERE pk = :pk AND state = 'open'
+
+-- name: finish_stream
+-- The time that it may be held begins with the final text, however long the turn took.
+UPDATE deliveries SET state = 'pending', text = :text, due_at = :at, created_at = :at, attempts = 0,
+  doubtful = CASE WHEN external_id IS NULL AND attempts > 0 THEN 1 ELSE doubtful END WHERE turn_pk = :turn_pk AND state = 'open'
+
+-- name: drop_stream
+UPDATE deliveries SET state = 'dropped' WHERE turn_pk = :turn_pk AND state = 'open'
+
+-- name: expired_deliveries
+SELECT pk, platform, account, attempts, created_at FROM deliveries WHERE state = 'sending' AND lease_until < {now}
+ORDER BY pk LIMIT :limit {lock_row}
+
+-- name: doubt_delivery
+-- Whoever sent it is gone, and so is the knowledge whether it arrived. An edit can be made again without harm.
+UPDATE deliveries SET state = :state, owner = NULL, lease_until = NULL, due_at = :at, error = :error,
+  doubtful = CASE WHEN external_id IS NULL AND :is_safe = 0 THEN 1 ELSE doubtful END WHERE pk = :pk AND state = 'sending'
+
+-- name: void_deliveries
+UPDATE deliveries SET lease_until = 0 WHERE state = 'sending' AND owner LIKE :owners
+
+-- name: list_deliveries
+SELECT pk, delivery_id, target, kind, state, doubtful, attempts, created_at, due_at, sent_at, external_id, error, text FROM deliveries
+WHERE pk < :before AND (CAST(:state AS TEXT) IS NULL OR state = :state) ORDER BY pk DESC LIMIT :limit
+
+-- name: retry_delivery
+UPDATE deliveries SET state = 'pending', due_at = :at, created_at = :at, attempts = 0 WHERE pk = :pk AND state = 'parked'
+
+-- name: drop_delivery
+UPDATE deliveries SET state = 'dropped', text = '' WHERE pk = :pk AND state IN ('parked', 'pending')
+
+-- name: pending_on
+-- Something waits, runs or is to be sent.
+SELECT 1 WHERE EXISTS (SELECT 1 FROM ready WHERE platform = :platform)
+  OR EXISTS (SELECT 1 FROM turns WHERE state = 'running' AND platform = :platform)
+  OR EXISTS (SELECT 1 FROM inbox WHERE fate IS NULL AND lane = 'control' AND platform = :platform)
+  OR EXISTS (SELECT 1 FROM deliveries WHERE state IN ('pending', 'sending') AND platform = :platform)
+
+-- name: forget_deliveries
+UPDATE deliveries SET text = '', state = CASE WHEN state IN ('sent', 'unknown', 'sending') THEN state ELSE 'dropped' END
+WHERE session_pk = :session_pk
+
+-- name: deliveries_of
+SELECT pk, delivery_id, target, kind, state, doubtful, attempts, created_at, due_at, sent_at, external_id, error, text FROM deliveries
+WHERE turn_pk = :turn_pk ORDER BY pk

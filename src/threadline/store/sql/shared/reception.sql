@@ -1,0 +1,54 @@
+-- name: hold_state
+-- A turn that ends waits until we are done, so nothing that waits is claimed meanwhile for want of this lock.
+SELECT t.session_pk FROM session_state t WHERE t.session_pk = :session_pk {lock_state}
+
+-- name: hold_ready
+-- Whoever claims a turn holds this row: what it takes is either taken before we look, or changed before it looks.
+SELECT t.session_pk FROM ready t WHERE t.session_pk = :session_pk {lock_state}
+
+-- name: waiting_under
+-- All that waits is looked at, however much that is: the index holds nothing else.
+SELECT pk, lane, event, person, role, accepted_at, session_pk FROM inbox
+WHERE fate IS NULL AND turn_pk IS NULL AND lane <> 'control' AND event LIKE :pattern ESCAPE '!' ORDER BY session_pk, pk
+
+-- name: taken_under
+SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM turns t {then} inbox i ON i.turn_pk = t.pk
+WHERE t.state IN ('running', 'asking') AND i.fate IS NULL AND i.event LIKE :pattern ESCAPE '!'
+UNION ALL
+SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM turns t {then} inbox i ON i.turn_pk = t.pk
+WHERE t.state = 'waiting' AND i.fate IS NULL AND i.event LIKE :pattern ESCAPE '!'
+
+-- name: said_under
+-- Where a message with that id of the platform's may be kept: in sessions of its address, its chat and its sender. Ids repeat
+-- from chat to chat, so each that is found must be looked at.
+SELECT p.number, m.append_key FROM (
+  SELECT s.pk FROM addresses a {then} sessions s ON s.address_pk = a.pk WHERE a.digest = :digest
+  UNION SELECT s.pk FROM sessions s WHERE s.chat = :chat
+  UNION SELECT t.session_pk FROM session_state t WHERE t.owner = :owner
+) o {then} platform_messages p ON p.session_pk = o.pk AND p.external_id = :external_id {then} messages m ON m.number = p.number
+
+-- name: find_append_key
+SELECT m.append_key FROM messages m WHERE m.number = :number
+
+-- name: find_heard
+SELECT event, role FROM inbox WHERE pk = :pk
+
+-- name: find_inbox_session
+SELECT session_pk FROM inbox WHERE pk = :pk
+
+-- name: amend_inbound
+-- Too late once a turn has taken it: zero rows.
+UPDATE inbox SET event = :event WHERE pk = :pk AND fate IS NULL AND turn_pk IS NULL
+
+-- name: drop_inbound
+-- Too late once a turn has taken it: zero rows.
+UPDATE inbox SET fate = 'dropped', fate_at = :at, note = :note, event = :event WHERE pk = :pk AND fate IS NULL AND turn_pk IS NULL
+
+-- name: session_before
+-- The last that ended at the same address with something in it.
+SELECT s.session_id FROM sessions s {then} session_state t ON t.session_pk = s.pk
+WHERE s.address_pk = :address_pk AND s.pk <> :session_pk AND s.ended_at IS NOT NULL AND (t.had_activity = 1 OR t.borrows = 1)
+ORDER BY s.ended_at DESC, s.pk DESC LIMIT 1
+
+-- name: people_of_turn
+SELECT i.person FROM turns t {then} inbox i ON i.turn_pk = t.pk WHERE t.session_pk = :session_pk AND t.state IN ('running', 'asking')

@@ -1,0 +1,83 @@
+-- name: ready_sessions
+-- Lock, then look: whoever holds a session's row here is the only one who starts a turn for it.
+SELECT r.session_pk FROM ready r WHERE r.platform = :platform AND r.due_at <= :at ORDER BY r.due_at LIMIT :limit {lock_row}
+
+-- name: live_turn
+SELECT pk, turn_id, fence, state FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking')
+
+-- name: waiting_turn
+SELECT pk, turn_id, fence, attempts, lane, role, origin, stop FROM turns WHERE session_pk = :session_pk AND state = 'waiting'
+ORDER BY pk LIMIT 1
+
+-- name: live_counts
+SELECT person, platform, COUNT(*) FROM turns WHERE state = 'running' GROUP BY person, platform
+
+-- name: session_of_pk
+SELECT {entry} FROM {entry_tables} WHERE s.pk = :session_pk
+
+-- name: add_turn
+INSERT INTO turns (turn_id, session_pk, lane, state, attempts, owner, lease_until, person, platform, role, origin, created_at)
+VALUES (:turn_id, :session_pk, :lane, 'running', 1, :owner, {now} + :lease, :person, :platform, :role, :origin, :at) RETURNING pk
+
+-- name: take_turn
+-- Counted at the claim, not at the end: a crash must cost an attempt, or a poisonous turn restarts the gateway for ever.
+UPDATE turns SET state = 'running', attempts = attempts + 1, fence = fence + 1, owner = :owner, lease_until = {now} + :lease
+WHERE pk = :turn_pk AND state = 'waiting'
+
+-- name: set_replay
+UPDATE turns SET replay = :replay WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+
+-- name: renew_turn
+-- Only the holder of this fence may renew. Zero rows: the lease is gone, stop working.
+UPDATE turns SET lease_until = {now} + :lease WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+
+-- name: stop_of_turn
+SELECT stop FROM turns WHERE pk = :turn_pk
+
+-- name: touch_turn
+-- Only the holder of this fence may write. Zero rows: the lease is gone, stop working.
+UPDATE turns SET tools = CASE WHEN :tools > tools THEN :tools ELSE tools END WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+
+-- name: add_journal
+-- A piece that was kept unheard is kept again, with what was said since.
+INSERT INTO journal (turn_pk, place, event) VALUES (:turn_pk, :place, :event)
+ON CONFLICT (turn_pk, place) DO UPDATE SET event = excluded.event
+
+-- name: journal_of
+SELECT event FROM journal WHERE turn_pk = :turn_pk ORDER BY place
+
+-- name: drop_journal
+DELETE FROM journal WHERE turn_pk = :turn_pk
+
+-- name: end_turn
+UPDATE turns SET state = 'done', outcome = :outcome, ended_at = :at, owner = NULL, lease_until = NULL, error = :error
+WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+
+-- name: release_turn
+-- It runs again later, by whoever takes it.
+UPDATE turns SET state = 'waiting', owner = NULL, lease_until = NULL WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+
+-- name: ask_to_stop
+-- Also of one that broke off and waits to run again: it is not begun any more.
+UPDATE turns SET stop = :stop WHERE session_pk = :session_pk AND state IN ('running', 'waiting')
+
+-- name: expired_turns
+SELECT pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop FROM turns
+WHERE state = 'running' AND platform = :platform AND lease_until < {now} ORDER BY pk LIMIT :limit {lock_row}
+
+-- name: take_over
+-- A new fence: whatever the former holder still writes finds no row.
+UPDATE turns SET fence = fence + 1, owner = :owner, lease_until = {now} + :lease WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+
+-- name: void_turns
+-- Their holder is dead for certain: nobody waits for a lease to run out.
+UPDATE turns SET lease_until = 0 WHERE state = 'running' AND owner LIKE :owners
+
+-- name: find_context
+SELECT block FROM contexts WHERE session_pk = :session_pk
+
+-- name: keep_context
+INSERT INTO contexts (session_pk, block) VALUES (:session_pk, :block) ON CONFLICT (session_pk) DO NOTHING
+
+-- name: drop_context
+DELETE FROM contexts WHERE session_pk = :session_pk

@@ -1,0 +1,392 @@
+"""Operations on turns: one at a time per session, over all processes, held by a lease and guarded by a fence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from threadline.clock import Instant
+from threadline.errors import LeaseLost, UnknownSession
+from threadline.model.access import Role, lowest
+from threadline.model.message import EncodedMessage, digest_of
+from threadline.model.session import SessionEntry
+from threadline.model.source import SessionSource
+from threadline.model.turn import Fate, Lane, Outcome, Replay, Stop, Waiting, WhenBusy, next_batch
+from threadline.model.usage import Usage
+from threadline.store import inbox, outbox, sessions, transcript, usage
+from threadline.store.database import Row, Tx
+from threadline.store.rows import StoredSession, json_text, session_of, source_of
+
+_LOOKED_AT = 16
+_RECOVERED = 20
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """Who wants a turn, and under which limits."""
+
+    owner: str
+    turn_id: str
+    at: Instant
+    lease: int
+    when_busy: WhenBusy = "collect"
+    burst: int = 0
+    per_person: int = 2
+    per_platform: int = 16
+    # A gateway answers on the platforms that it serves: nobody else could deliver.
+    platforms: tuple[str, ...]
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A turn that its holder may write for, as long as the fence is the turn's."""
+
+    turn_pk: int
+    turn_id: str
+    fence: int
+
+
+class StillHeld(msgspec.Struct, frozen=True):
+    """A turn whose lease was renewed, and whether somebody wants it to end."""
+
+    held: Held
+    stop: Stop | None
+
+
+class Claimed(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn to run."""
+
+    held: Held
+    attempts: int
+    session: SessionEntry
+    session_pk: int
+    lane: Lane
+    taken: tuple[Waiting, ...]
+    role: Role
+    origin: SessionSource
+    # What an earlier attempt had journalled, as JSON.
+    journal: tuple[str, ...] = ()
+    context: str | None = None
+    replay: Replay = "safe"
+    called_tool: bool = False
+    stop: Stop | None = None
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """A user's message as the transcript is to keep it."""
+
+    inbox_pk: int
+    message: EncodedMessage
+    author: str | None
+    external_id: str | None
+    fate: Fate
+
+
+class Finish(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the end of a turn writes, together or not at all."""
+
+    held: Held
+    session_id: str
+    outcome: Outcome
+    at: Instant
+    said: tuple[Said, ...] = ()
+    answer: tuple[EncodedMessage, ...] = ()
+    usage: Usage | None = None
+    replies: tuple[outbox.NewDelivery, ...] = ()
+    # The final text of the message that was streamed; `None`: nothing was.
+    streamed: str | None = None
+    # Fates of messages that leave no trace in the transcript.
+    settled: tuple[tuple[Waiting, Fate, str | None], ...] = ()
+    taken: tuple[Waiting, ...] = ()
+    error: str | None = None
+    # The session that goes on with what waits in this one.
+    move_to: str | None = None
+
+
+def claim(tx: Tx, wanted: Claim) -> Claimed | None:
+    """A turn for a session that has something to do, or `None`. Its messages are taken by it from then on."""
+    ready = [
+        pk
+        for platform in wanted.platforms
+        for (pk,) in tx.rows("ready_sessions", platform=platform, at=wanted.at, limit=_LOOKED_AT)
+    ]
+    if not ready:
+        return None
+    people, platforms = _running(tx)
+    for session_pk in ready:
+        row = tx.find("session_of_pk", session_pk=session_pk)
+        if row is None or tx.find("live_turn", session_pk=session_pk) is not None:
+            tx.run("drop_ready", session_pk=session_pk)
+            continue
+        session = session_of(row)
+        if platforms[session.entry.platform] >= wanted.per_platform:
+            continue
+        if session.entry.owner is not None and people[session.entry.owner] >= wanted.per_person:
+            continue
+        claimed = _again(tx, wanted, session) or _fresh(tx, wanted, session)
+        tx.run("drop_ready", session_pk=session_pk)
+        if claimed is not None:
+            return claimed
+    return None
+
+
+def declare(tx: Tx, held: Held, replay: Replay) -> None:
+    """Notes whether the turn may run again, before it does anything."""
+    _require(tx.run("set_replay", turn_pk=held.turn_pk, fence=held.fence, replay=replay))
+
+
+def keep_context(tx: Tx, session_pk: int, block: str) -> str:
+    """The session's context block: the one that is stored, else this one, from now on."""
+    tx.run("keep_context", session_pk=session_pk, block=block)
+    row = tx.find("find_context", session_pk=session_pk)
+    return block if row is None else str(row[0])
+
+
+def renew(tx: Tx, held: Sequence[Held], *, lease: int, at: Instant) -> list[StillHeld]:
+    """Renews what is still held of these, and tells what that is."""
+    still = [own for own in held if tx.run("renew_turn", turn_pk=own.turn_pk, fence=own.fence, lease=lease, at=at)]
+    return [StillHeld(own, _stop_of(tx, own.turn_pk)) for own in still]
+
+
+def journal(tx: Tx, held: Held, place: int, events: Sequence[str], *, called_tool: bool) -> None:
+    """Keeps what the turn said and did, from `place` on. `LeaseLost` where the turn is another's now."""
+    _require(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=int(called_tool)))
+    for offset, event in enumerate(events):
+        tx.run("add_journal", turn_pk=held.turn_pk, place=place + offset, event=event)
+
+
+def forget_journal(tx: Tx, held: Held) -> None:
+    """A turn that runs again starts with an empty journal."""
+    _require(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0))
+    tx.run("drop_journal", turn_pk=held.turn_pk)
+
+
+def finish(tx: Tx, wanted: Finish) -> None:
+    """Ends a turn: transcript, usage, replies and fates in one. `LeaseLost`, and nothing is written, where it is another's."""
+    held = wanted.held
+    _require(
+        tx.run(
+            "end_turn",
+            turn_pk=held.turn_pk,
+            fence=held.fence,
+            outcome=wanted.outcome,
+            at=wanted.at,
+            error=None if wanted.error is None else outbox.showable(wanted.error),
+        )
+    )
+    by_pk = {waiting.pk: waiting for waiting in wanted.taken}
+    session = _locked(tx, wanted.session_id)
+    if session is None:
+        _drop_all(tx, wanted)
+    else:
+        _write(tx, wanted, by_pk)
+        following = session if wanted.move_to is None else _locked(tx, wanted.move_to)
+        if following is not None and following.pk != session.pk:
+            tx.run("move_waiting", session_pk=session.pk, new_pk=following.pk)
+        rest(tx, session.pk if following is None else following.pk, at=wanted.at)
+    tx.run("drop_journal", turn_pk=held.turn_pk)
+
+
+def release(tx: Tx, held: Held, session_pk: int, *, at: Instant, wait: int = 0) -> None:
+    """The turn runs again later, and goes on with the stream it had; one whose session was deleted ends instead."""
+    if tx.find("session_of_pk", session_pk=session_pk) is None:
+        _end_deleted(tx, held, at=at)
+        return
+    _require(tx.run("release_turn", turn_pk=held.turn_pk, fence=held.fence))
+    inbox.mark_ready(tx, session_pk, at=at, wait=wait)
+
+
+def take_over(tx: Tx, owner: str, platforms: Sequence[str], *, lease: int, at: Instant) -> list[Claimed]:
+    """Turns on these platforms whose holder is gone, now held by `owner`, who decides what becomes of them."""
+    taken: list[Claimed] = []
+    expired = [
+        row for platform in platforms for row in tx.rows("expired_turns", platform=platform, at=at, limit=_RECOVERED)
+    ]
+    for row in expired:
+        pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop = row
+        if not tx.run("take_over", turn_pk=pk, fence=fence, owner=owner, lease=lease, at=at):
+            continue
+        found = tx.find("session_of_pk", session_pk=session_pk)
+        if found is None:
+            _end_deleted(tx, Held(pk, turn_id, fence + 1), at=at)
+            continue
+        taken.append(
+            Claimed(
+                held=Held(pk, turn_id, fence + 1),
+                attempts=attempts,
+                session=session_of(found).entry,
+                session_pk=session_pk,
+                lane=lane,
+                taken=_taken(tx, pk),
+                role=role,
+                origin=source_of(origin),
+                journal=_journal(tx, pk),
+                replay=replay,
+                called_tool=bool(tools),
+                stop=stop,
+            )
+        )
+    return taken
+
+
+def void(tx: Tx, owners: str) -> int:
+    """Leases of holders that are dead for certain end now; how many."""
+    return tx.run("void_turns", owners=owners) + tx.run("void_deliveries", owners=owners)
+
+
+def ask_to_stop(tx: Tx, session_id: str, stop: Stop) -> bool:
+    """Asks the turn that runs in a session to end; False if none does."""
+    return tx.run("ask_to_stop", stop=stop, session_pk=sessions.get_session(tx, session_id).pk) > 0
+
+
+def rest(tx: Tx, session_pk: int, *, at: Instant) -> None:
+    """A session whose turn has ended goes on with what waits. Its row is locked, so nothing slips in unseen."""
+    row = tx.find("count_waiting", session_pk=session_pk)
+    if (row is not None and row[0]) or tx.find("waiting_turn", session_pk=session_pk) is not None:
+        inbox.mark_ready(tx, session_pk, at=at)
+
+
+def _again(tx: Tx, wanted: Claim, session: StoredSession) -> Claimed | None:
+    row = tx.find("waiting_turn", session_pk=session.pk)
+    if row is None:
+        return None
+    pk, turn_id, fence, attempts, lane, role, origin, stop = row
+    if not tx.run("take_turn", turn_pk=pk, owner=wanted.owner, lease=wanted.lease, at=wanted.at):
+        return None
+    return Claimed(
+        held=Held(pk, turn_id, fence + 1),
+        attempts=attempts + 1,
+        session=session.entry,
+        session_pk=session.pk,
+        lane=lane,
+        taken=_taken(tx, pk),
+        role=role,
+        origin=source_of(origin),
+        journal=_journal(tx, pk),
+        context=_context(tx, session.pk),
+        stop=stop,
+    )
+
+
+def _fresh(tx: Tx, wanted: Claim, session: StoredSession) -> Claimed | None:
+    waiting = inbox.waiting_of(tx, session.pk)
+    batch = next_batch(waiting, wanted.when_busy, wanted.burst)
+    if not batch:
+        return None
+    role = lowest(item.role for item in batch)
+    origin = batch[-1].event.source
+    row = tx.find(
+        "add_turn",
+        turn_id=wanted.turn_id,
+        session_pk=session.pk,
+        lane=batch[0].lane,
+        owner=wanted.owner,
+        lease=wanted.lease,
+        person=session.entry.owner,
+        platform=session.entry.platform,
+        role=role,
+        origin=json_text(origin),
+        at=wanted.at,
+    )
+    if row is None:
+        return None
+    for item in batch:
+        tx.run("take_inbound", turn_pk=row[0], pk=item.pk)
+    return Claimed(
+        held=Held(row[0], wanted.turn_id, 1),
+        attempts=1,
+        session=session.entry,
+        session_pk=session.pk,
+        lane=batch[0].lane,
+        taken=tuple(batch),
+        role=role,
+        origin=origin,
+        context=_context(tx, session.pk),
+    )
+
+
+def _write(tx: Tx, wanted: Finish, by_pk: dict[int, Waiting]) -> None:
+    for said in wanted.said:
+        transcript.append(
+            tx,
+            transcript.AppendRequest(
+                wanted.session_id,
+                [said.message],
+                wanted.at,
+                f"in:{said.inbox_pk}",
+                digest_of([said.message]),
+                said.author,
+                said.external_id,
+            ),
+        )
+        inbox.settle(tx, by_pk[said.inbox_pk], said.fate, at=wanted.at)
+    if wanted.answer:
+        key, answer = f"turn:{wanted.held.turn_id}", list(wanted.answer)
+        transcript.append(tx, transcript.AppendRequest(wanted.session_id, answer, wanted.at, key, digest_of(answer)))
+    if wanted.usage is not None:
+        usage.record(tx, wanted.session_id, wanted.held.turn_id, wanted.usage, at=wanted.at)
+    for waiting, fate, note in wanted.settled:
+        inbox.settle(tx, waiting, fate, at=wanted.at, note=note)
+    if wanted.streamed:
+        text = outbox.showable(wanted.streamed)
+        tx.run("finish_stream", turn_pk=wanted.held.turn_pk, text=text, at=wanted.at)
+    else:
+        tx.run("drop_stream", turn_pk=wanted.held.turn_pk)
+    for reply in wanted.replies:
+        outbox.enqueue(tx, reply, at=wanted.at)
+
+
+def _drop_all(tx: Tx, wanted: Finish) -> None:
+    """The session was deleted while its turn ran: nobody is left to hear the answer."""
+    for waiting in wanted.taken:
+        inbox.settle(tx, waiting, "dropped", at=wanted.at, note="its session was deleted")
+    tx.run("drop_stream", turn_pk=wanted.held.turn_pk)
+
+
+def _end_deleted(tx: Tx, held: Held, *, at: Instant) -> None:
+    """Ends a turn whose worker and session are both gone; its messages still get their fate."""
+    error = "its session is gone"
+    _require(tx.run("end_turn", turn_pk=held.turn_pk, fence=held.fence, outcome="dropped", at=at, error=error))
+    for waiting in _taken(tx, held.turn_pk):
+        inbox.settle(tx, waiting, "dropped", at=at, note="its session was deleted")
+    tx.run("drop_stream", turn_pk=held.turn_pk)
+    tx.run("drop_journal", turn_pk=held.turn_pk)
+
+
+def _locked(tx: Tx, session_id: str) -> StoredSession | None:
+    try:
+        return sessions.get_session(tx, session_id, lock=True)
+    except UnknownSession:
+        return None
+
+
+def _running(tx: Tx) -> tuple[Counter[str], Counter[str]]:
+    people: Counter[str] = Counter()
+    platforms: Counter[str] = Counter()
+    for person, platform, count in tx.rows("live_counts"):
+        people[person] += count
+        platforms[platform] += count
+    return people, platforms
+
+
+def _taken(tx: Tx, turn_pk: int) -> tuple[Waiting, ...]:
+    return tuple(inbox.waiting_from(row) for row in tx.rows("taken_by_turn", turn_pk=turn_pk))
+
+
+def _journal(tx: Tx, turn_pk: int) -> tuple[str, ...]:
+    return tuple(str(event) for (event,) in tx.rows("journal_of", turn_pk=turn_pk))
+
+
+def _stop_of(tx: Tx, turn_pk: int) -> Stop | None:
+    row = tx.find("stop_of_turn", turn_pk=turn_pk)
+    return None if row is None else row[0]
+
+
+def _context(tx: Tx, session_pk: int) -> str | None:
+    row: Row | None = tx.find("find_context", session_pk=session_pk)
+    return None if row is None else str(row[0])
+
+
+def _require(changed: int) -> None:
+    if not changed:
+        raise LeaseLost

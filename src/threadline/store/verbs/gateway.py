@@ -1,0 +1,190 @@
+"""Verbs of the gateway: admission, turns, deliveries. Embedders of a session store do not need them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from threadline.clock import Instant, to_instant
+from threadline.ids import new_session_id
+from threadline.model.address import address_of
+from threadline.model.delivery import Park, RetryAt
+from threadline.model.policy import resolve_zone
+from threadline.model.source import SessionSource
+from threadline.model.turn import Replay, Stop, Waiting
+from threadline.store import inbox, outbox, sessions, stories, turns
+from threadline.store.database import Plan, read, write
+from threadline.store.verbs import Verbs
+from threadline.store.verbs.people import PeopleVerbs
+from threadline.store.verbs.reception import ReceptionVerbs
+
+_ALL = 1 << 62
+
+
+class GatewayVerbs(Verbs, PeopleVerbs, ReceptionVerbs):
+    """What a running gateway asks of its store, as plans."""
+
+    def resolve_of(self, source: SessionSource, *, agent: str | None = None) -> sessions.Resolve:
+        """The question for the session that a message from `source` belongs to, as of now."""
+        settings = self._settings
+        now = settings.clock.now()
+        policy = settings.policies.policy_for(source.platform, source.chat_type)
+        return sessions.Resolve(
+            source=source,
+            address=address_of(source, settings.scope, agent or settings.agent),
+            policy=policy,
+            zone=resolve_zone(policy, installation=settings.zone),
+            at=to_instant(now),
+            new_id=new_session_id(now),
+        )
+
+    def accept(self, wanted: inbox.Admission) -> Plan[inbox.Admitted]:
+        """Takes an event in, once."""
+        return (yield from write(inbox.accept, wanted))
+
+    def refuse(self, wanted: inbox.Refusal) -> Plan[inbox.Admitted]:
+        """Turns an event away, once."""
+        return (yield from write(inbox.refuse, wanted))
+
+    def claim_turn(self, wanted: turns.Claim) -> Plan[turns.Claimed | None]:
+        """A turn to run, or `None`."""
+        return (yield from write(turns.claim, wanted))
+
+    def declare_replay(self, held: turns.Held, replay: Replay) -> Plan[None]:
+        """Notes whether the turn may run again."""
+        yield from write(turns.declare, held, replay)
+
+    def keep_context(self, session_pk: int, block: str) -> Plan[str]:
+        """The context block that the session keeps."""
+        return (yield from write(turns.keep_context, session_pk, block))
+
+    def renew_leases(
+        self, owner: str, held: Sequence[turns.Held], flying: Sequence[outbox.Delivery], *, lease: int
+    ) -> Plan[list[turns.StillHeld]]:
+        """Renews the leases of what an owner is at, and tells which turns it still holds. What it has let go of ends."""
+        yield from write(outbox.renew, flying, owner=owner, lease=lease, at=self._now())
+        return (yield from write(turns.renew, held, lease=lease, at=self._now()))
+
+    def journal(self, held: turns.Held, place: int, events: Sequence[str], *, called_tool: bool = False) -> Plan[None]:
+        """Keeps what a turn said and did."""
+        yield from write(turns.journal, held, place, events, called_tool=called_tool)
+
+    def forget_journal(self, held: turns.Held) -> Plan[None]:
+        """Empties the journal of a turn that starts again."""
+        yield from write(turns.forget_journal, held)
+
+    def finish_turn(self, wanted: turns.Finish) -> Plan[None]:
+        """Ends a turn."""
+        yield from write(turns.finish, wanted)
+        self._grown()
+
+    def release_turn(self, held: turns.Held, session_pk: int, *, wait: int = 0) -> Plan[None]:
+        """Gives a turn back, to be run again."""
+        yield from write(turns.release, held, session_pk, at=self._now(), wait=wait)
+
+    def take_over_turns(self, owner: str, platforms: Sequence[str], lease: int) -> Plan[list[turns.Claimed]]:
+        """Turns on these platforms whose holder is gone."""
+        return (yield from write(turns.take_over, owner, platforms, lease=lease, at=self._now()))
+
+    def void_leases(self, owners: str) -> Plan[int]:
+        """Ends the leases of holders that are dead for certain."""
+        return (yield from write(turns.void, owners))
+
+    def ask_to_stop(self, session_id: str, stop: Stop) -> Plan[bool]:
+        """Asks the turn that runs in a session to end."""
+        return (yield from write(turns.ask_to_stop, session_id, stop))
+
+    def enqueue(self, new: outbox.NewDelivery) -> Plan[None]:
+        """Stores something to send."""
+        yield from write(outbox.enqueue, new, at=self._now())
+
+    def claim_deliveries(
+        self, accounts: Sequence[tuple[str, str]], *, owner: str, lease: int, limit: int
+    ) -> Plan[list[outbox.Delivery]]:
+        """Takes what is due."""
+        return (yield from write(outbox.claim, accounts, owner=owner, lease=lease, at=self._now(), limit=limit))
+
+    def delivery_sent(
+        self, delivery: outbox.Delivery, external_id: str, *, owner: str, may_be_repeated: bool = False
+    ) -> Plan[bool]:
+        """Keeps a receipt."""
+        return (
+            yield from write(
+                outbox.sent, delivery, external_id, owner=owner, at=self._now(), may_be_repeated=may_be_repeated
+            )
+        )
+
+    def forget_message(self, delivery: outbox.Delivery, *, owner: str) -> Plan[bool]:
+        """The message that a delivery was to edit is gone."""
+        return (yield from write(outbox.forget_message, delivery, owner=owner))
+
+    def delivery_failed(
+        self, delivery: outbox.Delivery, step: RetryAt | Park, *, owner: str, error: str, is_doubtful: bool = False
+    ) -> Plan[bool]:
+        """Tries again later, or parks."""
+        return (yield from write(outbox.failed, delivery, step, owner=owner, error=error, is_doubtful=is_doubtful))
+
+    def open_stream(self, new: outbox.NewDelivery) -> Plan[outbox.Stream | None]:
+        """The message that a turn streams into; `None` as long as something older is to be sent there."""
+        return (yield from write(outbox.open_stream, new, at=self._now()))
+
+    def stream_not_begun(self, stream: outbox.Stream) -> Plan[None]:
+        """Takes the beginning of a stream back: it did not arrive."""
+        yield from write(outbox.stream_not_begun, stream)
+
+    def keep_stream_id(self, stream: outbox.Stream, external_id: str) -> Plan[None]:
+        """Keeps the id of a streamed message."""
+        yield from write(outbox.keep_stream_id, stream, external_id)
+
+    def recover_deliveries(self, safe: Sequence[tuple[str, str]]) -> Plan[int]:
+        """Lets deliveries whose holder is gone go on."""
+        return (yield from write(outbox.recover, safe, at=self._now()))
+
+    def list_deliveries(
+        self, state: str | None = None, *, before: int = _ALL, limit: int = 50
+    ) -> Plan[list[outbox.DeliveryLine]]:
+        """What is known of deliveries, newest first."""
+        return (yield from read(outbox.lines, state, before=before, limit=limit))
+
+    def is_pending_on(self, platform: str) -> Plan[bool]:
+        """Whether anything on a platform is not finished."""
+        return (yield from read(outbox.is_pending_on, platform))
+
+    def list_messages(
+        self, fate: str | None = None, *, before: int = _ALL, limit: int = 50
+    ) -> Plan[list[stories.MessageLine]]:
+        """What came in, newest first."""
+        return (yield from read(stories.lines, fate, before=before, limit=limit))
+
+    def load(self) -> Plan[stories.Load]:
+        """How much there is to do."""
+        return (yield from read(stories.load))
+
+    def message_story(self, pk: int) -> Plan[stories.Story]:
+        """The whole story of one message."""
+        return (yield from read(stories.story, pk))
+
+    def retry_delivery(self, pk: int) -> Plan[None]:
+        """Tries a parked delivery again."""
+        yield from write(outbox.retry, pk, at=self._now())
+
+    def drop_delivery(self, pk: int) -> Plan[None]:
+        """Gives a delivery up for good."""
+        yield from write(outbox.drop, pk)
+
+    def waiting_messages(self, session_id: str) -> Plan[list[Waiting]]:
+        """What waits in a session."""
+        return (yield from read(inbox.waiting_in, session_id))
+
+    def drop_waiting(self, session_id: str, place: int) -> Plan[Waiting | None]:
+        """Drops one message of a session's queue."""
+        return (yield from write(inbox.drop_waiting, session_id, place, at=self._now()))
+
+    def settle_control(self, waiting: Waiting, reply: outbox.NewDelivery | None) -> Plan[bool]:
+        """A control command was carried out: its fate and its answer, together."""
+        return (yield from write(inbox.settle_control, waiting, reply, at=self._now()))
+
+    def unhandled_controls(self, before_seconds: float) -> Plan[list[inbox.Control]]:
+        """Control commands that were accepted and never carried out: their gateway died in between."""
+        return (
+            yield from write(inbox.unhandled_controls, before=Instant(self._now() - int(before_seconds * 1_000_000)))
+        )

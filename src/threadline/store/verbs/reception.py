@@ -1,0 +1,76 @@
+"""Verbs at the gateway's door: taking in with a greeting, edits, deletions, and what commands ask and do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from threadline.clock import Instant, to_instant
+from threadline.ids import new_session_id
+from threadline.model.access import Role
+from threadline.model.session import SessionEntry
+from threadline.model.turn import Waiting
+from threadline.store import inbox, outbox, reception
+from threadline.store.database import Plan, read, write
+from threadline.store.verbs.base import VerbsBase
+
+
+class _Made(TypedDict):
+    """A new session's id, and when it was made."""
+
+    new_id: str
+    at: Instant
+
+
+class ReceptionVerbs(VerbsBase):
+    """What a gateway does with what people send besides answering it."""
+
+    def receive(self, wanted: inbox.Admission, greeting: reception.Greeting) -> Plan[reception.Received]:
+        """Takes an event in, once, and greets its sender where that is due."""
+        return (yield from write(reception.receive, wanted, greeting))
+
+    def change_message(self, wanted: reception.Changing) -> Plan[reception.Change]:
+        """Carries an edit or a deletion out, once."""
+        return (yield from write(reception.change, wanted))
+
+    def withdraw_again(self, asked: Waiting, session_pk: int) -> Plan[bool]:
+        """Carries out a deletion that was postponed; False: it must wait longer."""
+        return (yield from write(reception.withdraw_again, asked, session_pk, at=self._now()))
+
+    def answer_control(
+        self,
+        waiting: Waiting,
+        replies: Sequence[outbox.NewDelivery],
+        *,
+        dropping: reception.Dropping | None = None,
+    ) -> Plan[bool]:
+        """A control command was carried out: its fate, its answer, and the message that it drops, together."""
+        return (yield from write(reception.answer_control, waiting, replies, dropping=dropping, at=self._now()))
+
+    def start_afresh(self, session_id: str) -> Plan[SessionEntry]:
+        """A fresh session for the conversation, which takes along what waits."""
+        return (yield from write(reception.start_afresh, session_id, **self._made()))
+
+    def resume_session(self, session_id: str, wanted: str) -> Plan[SessionEntry]:
+        """An earlier session goes on with what waits in this one; `UnknownSession` or `NotYours`: nothing was changed."""
+        return (yield from write(reception.resume, session_id, wanted, **self._made()))
+
+    def go_on_in_copy(self, session_id: str) -> Plan[SessionEntry]:
+        """A copy of the session goes on with what waits in it."""
+        return (yield from write(reception.go_on_in_copy, session_id, **self._made()))
+
+    def session_before(self, session_id: str) -> Plan[str | None]:
+        """The session that was current at the same address before this one."""
+        return (yield from read(reception.session_before, session_id))
+
+    def people_of_turn(self, session_id: str) -> Plan[list[str | None]]:
+        """Whose messages the turn that runs in a session answers."""
+        return (yield from read(reception.people_of_turn, session_id))
+
+    def roles_of_question(self, session_id: str) -> Plan[list[Role]]:
+        """The roles of those whose messages a session ends with."""
+        return (yield from read(reception.roles_of_question, session_id))
+
+    def _made(self) -> _Made:
+        now = self._settings.clock.now()
+        return {"new_id": new_session_id(now), "at": to_instant(now)}
