@@ -3,4 +3,4 @@
 import pytest
 
 # Before the suites are imported, so that their failures show values and not only lines.
-pytest.register_assert_rewrite("threadline.testing.contracts.storage")
+pytest.register_assert_rewrite("threadline.testing.contracts.storage", "threadline.testing.contracts.agents")

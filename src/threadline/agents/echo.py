@@ -1,0 +1,54 @@
+"""The agent that says back what was said: the first thing to try, and the last to blame."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+
+from threadline.agents.registry import AgentSettings
+from threadline.model.turn import Replay
+from threadline.ports.agent import Event, Text, Turn
+
+_WORDS = re.compile(r"\s*\S+\s*|\s+")
+_PIECES = 4
+
+
+class EchoAgent:
+    """Answers with the turn's text, letter for letter, in at most four pieces."""
+
+    def __init__(self, *, pause: float = 0.05) -> None:
+        """`pause` is the time between two pieces, in seconds: long enough to see that the answer is streamed."""
+        self._pause = pause
+
+    @property
+    def replay(self) -> Replay:
+        return "safe"
+
+    async def run(self, turn: Turn) -> AsyncIterator[Event]:
+        """Pieces that join to `turn.text`. Ends early once the turn is cancelled."""
+        for place, piece in enumerate(pieces_of(turn.text)):
+            if turn.cancelled.is_set() or (place and await _is_cancelled_within(self._pause, turn.cancelled)):
+                return
+            yield Text(piece)
+
+
+def pieces_of(text: str, count: int = _PIECES) -> list[str]:
+    """`text` cut between words into at most `count` pieces, none of them empty."""
+    words = _WORDS.findall(text)
+    size = max(1, -(-len(words) // count))
+    return ["".join(words[start : start + size]) for start in range(0, len(words), size)]
+
+
+def make(_: AgentSettings) -> EchoAgent:
+    """The echo agent needs no settings."""
+    return EchoAgent()
+
+
+async def _is_cancelled_within(seconds: float, cancelled: asyncio.Event) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await cancelled.wait()
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,243 @@
+"""A Python function as an agent."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import inspect
+import sys
+import threading
+import traceback
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from threadline.agents.registry import AgentSettings
+from threadline.agents.stopping import until_cancelled
+from threadline.agents.threads import stepped
+from threadline.errors import InvalidRequest
+from threadline.model.inbound import Attachment
+from threadline.model.message import Message
+from threadline.model.session import SessionEntry
+from threadline.model.source import SessionSource
+from threadline.model.turn import Replay
+from threadline.ports.agent import AgentError, AskPermission, Done, Event, Spoken, Text, Turn
+
+GRACE = 5.0
+THREADS = 64
+
+
+class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """What a function is given. `cancelled` may be looked at, or waited for, in any thread."""
+
+    text: str
+    messages: tuple[Spoken, ...]
+    history: Sequence[Message]
+    context_prompt: str
+    session: SessionEntry
+    attachments: tuple[Attachment, ...]
+    cancelled: threading.Event
+    turn_id: str
+    source: SessionSource
+    role: str
+    attempt: int
+    answers: Mapping[str, bool]
+    system_prompt: str | None
+
+
+AgentFunction: TypeAlias = Callable[[FunctionTurn], object]
+
+
+class FunctionAgent:
+    """Answers with what a function returns or yields: text, events, or nothing.
+
+    The function takes a `FunctionTurn`. It is a plain or an `async` function, or a generator of either sort. Plain ones run
+    in a thread of their own, at most `threads` turns at once; a turn that has ended no longer counts, even if its thread
+    hangs. `async` ones run on the event loop and must not block it. A generator goes on only when its last event was taken.
+
+    After a cancellation the function has `grace` seconds to say its last words. Then, and whenever the run is closed, an
+    `async` function is cancelled, a generator is closed, and a plain function is left alone in its thread.
+
+    What it raises becomes an `AgentError` that names the type of the fault and none of its text; an `AgentError` stays as it is.
+    """
+
+    def __init__(
+        self, function: AgentFunction, replay: Replay = "until_tool", *, grace: float = GRACE, threads: int = THREADS
+    ) -> None:
+        self._function = function
+        self._replay: Replay = replay
+        self._grace = grace
+        self._slots = asyncio.Semaphore(threads)
+
+    @property
+    def replay(self) -> Replay:
+        return self._replay
+
+    async def run(self, turn: Turn) -> AsyncIterator[Event]:
+        """The function's events. `Done` and `AskPermission` are the last, whatever the function would say after them."""
+        view = _view_of(turn)
+        answer = until_cancelled(self._events(view), turn.cancelled, grace=self._grace, on_cancelled=view.cancelled.set)
+        async with _ending(answer, view.cancelled):
+            async for event in answer:
+                yield event
+                if isinstance(event, Done | AskPermission):
+                    return
+
+    async def _events(self, view: FunctionTurn) -> AsyncGenerator[Event, None]:
+        async with _faults_told(), aclosing(self._given(view)) as items:
+            async for item in items:
+                if (event := _event_of(item)) is not None:
+                    yield event
+
+    async def _given(self, view: FunctionTurn) -> AsyncGenerator[object, None]:
+        """What comes of the call, whichever shape it has."""
+        stream: AsyncIterator[object] | None = None
+        async with aclosing(self._called(view)) as steps:
+            async for step in steps:
+                if isinstance(step, AsyncIterator):
+                    stream = step
+                    break
+                yield await step if isinstance(step, Awaitable) else step
+        if stream is None:
+            return
+        async with aclosing(stream) if isinstance(stream, AsyncGenerator) else nullcontext():
+            async for item in stream:
+                yield item
+
+    async def _called(self, view: FunctionTurn) -> AsyncGenerator[object, None]:
+        """What the call returns, or each step of it. Decorators hide what a function is: a thread may return an `async` one too."""
+        if _is_async(self._function):
+            yield self._function(view)
+            return
+        async with self._slots, aclosing(stepped(functools.partial(self._function, view))) as steps:
+            async for step in steps:
+                yield step
+
+
+def load_callable(name: str) -> AgentFunction:
+    """The function that "package.module:name" stands for. The current folder is looked in first, and stays importable.
+
+    `InvalidRequest` says what is wrong with the name, or where the module failed while it was imported.
+    """
+    module_name, colon, attribute = name.partition(":")
+    if not colon or not attribute or not all(part.isidentifier() for part in module_name.split(".")):
+        raise InvalidRequest(
+            f"{name!r} names no function; write it as 'package.module:name', such as 'my_agent:answer'"
+        )
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    found: Any = _import(module_name)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise InvalidRequest(f"{module_name} has no {attribute!r}; check its spelling in {name!r}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise InvalidRequest(f"{name} is of type {type(found).__name__} and can't be called; name a function")
+    function: AgentFunction = found
+    return function
+
+
+def make(settings: AgentSettings) -> FunctionAgent:
+    """The agent that `call` names."""
+    if not settings.call:
+        raise InvalidRequest("a function agent needs `call`: the function that answers, such as 'my_agent:answer'")
+    return FunctionAgent(load_callable(settings.call))
+
+
+def _import(name: str) -> object:
+    # A file that was written a moment ago is not seen by what Python remembers of the folder.
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as cause:
+        if cause.name is not None and (name == cause.name or name.startswith(f"{cause.name}.")):
+            raise InvalidRequest(
+                f"there is no module {cause.name!r} in {Path.cwd()} or among the installed packages;"
+                " check its spelling, or start where it is"
+            ) from cause
+        raise InvalidRequest(f"{name} needs the module {cause.name!r}, which is not installed; install it") from cause
+    except (Exception, SystemExit) as cause:  # the module is somebody else's: any fault means that it can't be had
+        raise InvalidRequest(
+            f"importing {name} failed with {type(cause).__name__}{_place_of(cause)}; mend it and start again"
+        ) from cause
+
+
+def _place_of(error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" in {Path(error.filename).name}, line {error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+
+
+def _view_of(turn: Turn) -> FunctionTurn:
+    return FunctionTurn(
+        text=turn.text,
+        messages=turn.messages,
+        history=turn.history,
+        context_prompt=turn.context_prompt,
+        session=turn.session,
+        attachments=tuple(attachment for spoken in turn.messages for attachment in spoken.attachments),
+        cancelled=threading.Event(),
+        turn_id=turn.turn_id,
+        source=turn.source,
+        role=turn.role,
+        attempt=turn.attempt,
+        answers=turn.answers,
+        system_prompt=turn.system_prompt,
+    )
+
+
+def _is_async(function: object) -> bool:
+    """Whether calling it runs nothing yet, so that it may be called on the event loop."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    candidates = (function, getattr(type(function), "__call__", None))  # noqa: B004  # its code is asked for, not whether it has any
+    return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates)
+
+
+def _event_of(item: object) -> Event | None:
+    if item is None:
+        return None
+    if isinstance(item, str):
+        return Text(str(item)) if item else None
+    if isinstance(item, Event):
+        return item
+    raise AgentError(
+        f"The agent gave a value of type {type(item).__name__}; a function gives text, events or nothing.",
+        is_owners=True,
+    )
+
+
+@asynccontextmanager
+async def _ending(answer: AsyncGenerator[Event, None], cancelled: threading.Event) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        # Before the function is closed, so that its clean-up can tell why.
+        cancelled.set()
+        await answer.aclose()
+
+
+@asynccontextmanager
+async def _faults_told() -> AsyncIterator[None]:
+    """Turns what a function raises into a sentence. It is somebody else's: any fault ends its turn, and its turn alone."""
+    try:
+        yield
+    except AgentError:
+        raise
+    except asyncio.CancelledError as cause:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise _failure(cause) from cause
+    except (Exception, SystemExit) as cause:
+        raise _failure(cause) from cause
+
+
+def _failure(cause: BaseException) -> AgentError:
+    name = type(cause).__name__
+    return AgentError(f"The agent failed: {name}. Try again; if it stays so, its owner finds more in the log.")

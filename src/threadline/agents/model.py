@@ -1,0 +1,215 @@
+"""A language model as an agent, at any provider that pydantic-ai knows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from threadline.agents.model_provider import open_model
+from threadline.agents.registry import AgentSettings
+from threadline.agents.stopping import until_cancelled
+from threadline.errors import InvalidRequest
+from threadline.model.turn import Replay
+from threadline.model.usage import micros_of
+from threadline.ports.agent import AgentError, Event, Text, Thought, Turn, UsageOf
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models import StreamedResponse
+    from pydantic_ai.settings import ModelSettings
+
+_RETRIES = 2
+
+
+class ModelAgent:
+    """Answers with what a model says: its text, its thoughts, and what they cost.
+
+    `AgentSettings.model` is "provider:name". With a `base_url`, "openai:name" is any server that speaks chat-completions,
+    and a key from the environment stays at home: only a key that is set is sent there. The model is told the agent's system
+    prompt, the chat's, and the context block, in this order; then the history, at most `history_limit` messages of it.
+
+    Requests that fail at the start are repeated `retries` times. What still fails is an `AgentError` of one sentence; the
+    usage known by then is told before it. A cancelled turn drops its request at once.
+    """
+
+    def __init__(self, settings: AgentSettings, *, retries: int = _RETRIES) -> None:
+        """`AgentError` where the extra or a key is missing, `InvalidRequest` where the settings can't be used."""
+        self._provider_name, self._name = _model_name(settings)
+        self._settings = settings
+        self._request_settings = _request_settings(settings, retries)
+        # Loaded and connected here, not at the first turn: it takes seconds, and would hold up the event loop.
+        self._model = open_model(settings, self._provider_name, self._name)
+        self._asks = self._model.system
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def replay(self) -> Replay:
+        return "safe"
+
+    async def run(self, turn: Turn) -> AsyncIterator[Event]:
+        """The model's words and thoughts as they come; at the end, or where it broke off, one `UsageOf`."""
+        asked = _Asked()
+        failure: AgentError | None = None
+        try:
+            async with aclosing(until_cancelled(self._answer(turn, asked), turn.cancelled)) as events:
+                async for event in events:
+                    yield event
+        except AgentError as error:
+            failure = error
+        if (usage := asked.usage()) is not None:
+            yield usage
+        if failure is not None:
+            raise failure
+
+    async def aclose(self) -> None:
+        """Closes the connections that are kept for the next turn. The agent can be used again."""
+        if self._loop is asyncio.get_running_loop():
+            self._loop = None
+            await self._model.__aexit__(None, None, None)
+
+    async def _answer(self, turn: Turn, asked: _Asked) -> AsyncGenerator[Event, None]:
+        from pydantic_ai.direct import model_request_stream
+
+        messages = self._messages(turn)
+        await self._enter()
+        async with (
+            self._failures_told(asked),
+            model_request_stream(self._model, messages, model_settings=self._request_settings) as stream,
+        ):
+            asked.stream = stream
+            async for event in stream:
+                if (said := _event_of(event)) is not None:
+                    asked.has_text |= isinstance(said, Text)
+                    yield said
+            asked.require_end(self._asks)
+
+    @asynccontextmanager
+    async def _failures_told(self, asked: _Asked) -> AsyncIterator[None]:
+        from threadline.agents.model_failures import FAILURES, failure_of
+
+        try:
+            yield
+        except FAILURES as cause:
+            raise failure_of(cause, self._asks, self._name, has_begun=asked.stream is not None) from cause
+
+    def _messages(self, turn: Turn) -> list[ModelMessage]:
+        from threadline.agents.model_history import clean, recent, to_model
+
+        messages = to_model(recent(turn.history, self._settings.history_limit), turn.text)
+        told = (self._settings.system_prompt, turn.system_prompt, turn.context_prompt)
+        instructions = "\n\n".join(clean(text.strip()) for text in told if text and text.strip())
+        if instructions and messages[-1].kind == "request":
+            messages[-1].instructions = instructions
+        return messages
+
+    async def _enter(self) -> None:
+        """Keeps connections open from turn to turn, until `aclose`. They belong to the event loop that opened them."""
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
+            return
+        if self._loop is not None:
+            self._model = open_model(self._settings, self._provider_name, self._name)
+        self._loop = loop
+        await self._model.__aenter__()
+
+
+class _Asked:
+    """What is known of one request."""
+
+    def __init__(self) -> None:
+        self.stream: StreamedResponse | None = None
+        self.has_text = False
+
+    def usage(self) -> UsageOf | None:
+        """What it cost so far; none where nothing was told of it."""
+        if self.stream is None:
+            return None
+        response = self.stream.get()
+        return usage_of(response) if response.usage.has_values() else None
+
+    def require_end(self, provider: str) -> None:
+        """Raises an `AgentError` where the stream is over and the answer is not."""
+        from threadline.agents.model_failures import broken_off, declined, used_up
+
+        if self.stream is None:
+            return
+        response = self.stream.get()
+        if response.finish_reason == "content_filter":
+            raise declined()
+        if response.state == "incomplete" or response.finish_reason == "error":
+            raise broken_off(provider)
+        if response.finish_reason == "length" and not self.has_text:
+            raise used_up()
+
+
+def make(settings: AgentSettings) -> ModelAgent:
+    """The agent that asks `model`."""
+    return ModelAgent(settings)
+
+
+def usage_of(response: ModelResponse) -> UsageOf:
+    """What a request used, with the price that is listed for the model; without one the cost is unknown."""
+    used = response.usage
+    dollars = _price(response)
+    return UsageOf(
+        input_tokens=max(0, used.input_tokens - used.cache_read_tokens - used.cache_write_tokens),
+        output_tokens=used.output_tokens,
+        cache_read_tokens=used.cache_read_tokens,
+        cache_write_tokens=used.cache_write_tokens,
+        reasoning_tokens=used.output_reasoning_tokens or used.details.get("reasoning_tokens", 0),
+        prompt_tokens=used.input_tokens,
+        cost_micros=micros_of(dollars),
+        cost_status="unknown" if dollars is None else "estimated",
+        model=response.model_name,
+    )
+
+
+def _price(response: ModelResponse) -> Decimal | None:
+    try:
+        return response.cost().total_price
+    except (LookupError, ValueError, AssertionError):
+        return None
+
+
+def _event_of(event: object) -> Event | None:
+    from pydantic_ai.messages import (
+        PartDeltaEvent,
+        PartStartEvent,
+        TextPart,
+        TextPartDelta,
+        ThinkingPart,
+        ThinkingPartDelta,
+    )
+
+    match event:
+        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+            return Text(text) if text else None
+        case (
+            PartStartEvent(part=ThinkingPart(content=thought))
+            | PartDeltaEvent(delta=ThinkingPartDelta(content_delta=thought))
+        ):
+            return Thought(thought) if thought else None
+        case _:
+            return None
+
+
+def _model_name(settings: AgentSettings) -> tuple[str, str]:
+    provider, colon, name = (settings.model or "").partition(":")
+    if not colon or not provider or not name:
+        raise InvalidRequest(
+            f"a model agent needs `model` as 'provider:name', such as 'openai:gpt-5', not {settings.model!r}"
+        )
+    return provider, name
+
+
+def _request_settings(settings: AgentSettings, retries: int) -> ModelSettings:
+    # Prompts are the same bytes from turn to turn; a provider that keeps them charges a tenth for them.
+    chosen: ModelSettings = {"max_retries": retries, "cache": True}
+    if settings.temperature is not None:
+        chosen["temperature"] = settings.temperature
+    if settings.max_tokens is not None:
+        chosen["max_tokens"] = settings.max_tokens
+    return chosen

@@ -1,0 +1,109 @@
+"""What went wrong at a model's provider, in one sentence that says what to do. Providers' errors are read here alone."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ContentFilterError,
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelNotFoundError,
+    ModelOverloadedError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelRequestRejectedError,
+    ModelRequestTimeout,
+    ModelServerError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    UserError,
+)
+
+from threadline.ports.agent import AgentError
+
+# What asking a provider may raise; anything else is a fault of ours.
+FAILURES = (AgentRunError, UserError)
+
+# For those who are asked to wait without being told how long.
+_A_WHILE = "in a minute"
+
+
+def failure_of(error: Exception, provider: str, name: str, *, has_begun: bool) -> AgentError:
+    """The sentence for `error`. `has_begun`: some of the answer is there already, so that it broke off.
+
+    Nothing of the error's own text is in it: that may repeat the conversation, or parts of the key.
+    """
+    match error:
+        case ModelRateLimitError() | ModelUnavailableError() if error.retry_after is not None:
+            return AgentError(f"{_busy(error, provider)} Try again in {_seconds(error.retry_after)}.")
+        case ModelRateLimitError() | ModelUnavailableError():
+            return AgentError(f"{_busy(error, provider)} Try again {_A_WHILE}.")
+        case ModelRequestRejectedError() | ModelQuotaExceededError():
+            return _refusal(error, provider, name)
+        case ContentFilterError():
+            return declined()
+        case _ if has_begun:
+            return broken_off(provider)
+        case ModelTimeoutError() | ModelRequestTimeout():
+            return AgentError(f"{provider} did not answer in time. Try again {_A_WHILE}.")
+        case ModelConnectionError():
+            return AgentError(f"{provider} can't be reached. Check the network and try again.")
+        case ModelServerError():
+            return AgentError(f"{provider} has a fault just now. Try again {_A_WHILE}.")
+        case ModelAPIError():
+            return AgentError(f"{provider} could not answer. Try again; its owner finds the reason in the log.")
+        case _:
+            return AgentError(f"{provider} gave an answer that can't be read. Try again, or use another model.")
+
+
+def broken_off(provider: str) -> AgentError:
+    """The stream ended in the middle."""
+    return AgentError(f"The answer broke off: the connection to {provider} was lost. /retry asks again.")
+
+
+def declined() -> AgentError:
+    """The provider's filter, or the model itself, refused."""
+    return AgentError("The model declined to answer this. Put it in other words.")
+
+
+def used_up() -> AgentError:
+    """Nothing was said before the limit of the answer's length was reached."""
+    return AgentError(
+        "The model thought for so long that no room was left for its answer. Ask for less, or have `max_tokens` raised."
+    )
+
+
+def _refusal(error: ModelAPIError, provider: str, name: str) -> AgentError:
+    match error:
+        case ModelAuthenticationError():
+            sentence = f"{provider} does not accept the key for {name}. Its owner has to set another one."
+        case ModelQuotaExceededError():
+            sentence = f"The account at {provider} has no credit left. Its owner has to add some."
+        case ModelNotFoundError():
+            sentence = f"{provider} has no model {name}. Its owner has to name another one."
+        case ModelContextWindowExceededError():
+            return AgentError(
+                "This conversation is too long for the model. /compress shortens it, /new starts another one."
+            )
+        case _:
+            return AgentError(
+                f"{provider} refused the request. Put it in other words; its owner finds more in the log."
+            )
+    return AgentError(sentence, is_owners=True)
+
+
+def _busy(error: Exception, provider: str) -> str:
+    if isinstance(error, ModelRateLimitError):
+        return f"{provider} gets more requests than it allows."
+    return f"{provider} is {'overloaded' if isinstance(error, ModelOverloadedError) else 'not available just now'}."
+
+
+def _seconds(wait: float) -> str:
+    seconds = max(1, math.ceil(wait))
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{math.ceil(seconds / 60)} min"

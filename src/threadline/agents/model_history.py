@@ -1,0 +1,177 @@
+"""Histories in chat-completions form as a model library's messages, and back.
+
+A stored history may hold anything. What comes out here is always something that a provider takes: roles that nobody knows are
+passed over, every tool result follows its call, every call has a result, and a model never speaks first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from threadline.model.message import Message
+
+NO_RESULT = "(There is no result of this call.)"
+NO_TEXT = "(This message has no text.)"
+MODEL_FIRST = "(The conversation begins with a message of yours.)"
+
+
+def to_model(history: Sequence[Message], text: str) -> list[ModelMessage]:
+    """The messages of a request that answers `text`."""
+    asked = _Messages()
+    for message in history:
+        asked.add(message)
+    asked.add_request(UserPromptPart(clean(text) if text.strip() else NO_TEXT))
+    return asked.messages
+
+
+def from_model(messages: Sequence[ModelMessage]) -> list[Message]:
+    """The same in chat-completions form. Thoughts and files are left out."""
+    return [plain for message in messages for plain in _plain_messages(message)]
+
+
+def recent(history: Sequence[Message], limit: int | None) -> Sequence[Message]:
+    """The last `limit` messages at most, from the first of a user's on: a tool result without its call is of no use."""
+    if limit is None or len(history) <= limit:
+        return history
+    starts = range(len(history) - limit, len(history))
+    return history[next((place for place in starts if history[place].get("role") == "user"), len(history)) :]
+
+
+def clean(text: str) -> str:
+    """`text` without halves of surrogate pairs, which no request can carry."""
+    return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+
+
+def text_of(content: object) -> str:
+    """The text of a message's content: as it is, or that of its blocks, a line each."""
+    if isinstance(content, str):
+        return clean(content)
+    if not isinstance(content, list):
+        return ""
+    texts = (block.get("text") if isinstance(block, dict) else block for block in content)
+    return clean("\n".join(text for text in texts if isinstance(text, str)))
+
+
+class _Messages:
+    """Requests and responses in turns, as they are put together."""
+
+    def __init__(self) -> None:
+        self.messages: list[ModelMessage] = []
+        self._open_calls: dict[str, str] = {}
+
+    def add(self, message: Message) -> None:
+        role, text = message.get("role"), text_of(message.get("content"))
+        if role == "tool":
+            self._add_result(message.get("tool_call_id"), text)
+        elif role == "assistant":
+            self._add_response(text, list(_calls_of(message)))
+        elif role == "user" and text.strip():
+            self.add_request(UserPromptPart(text))
+        elif role in ("system", "developer") and text.strip():
+            self.add_request(SystemPromptPart(text))
+
+    def add_request(self, part: ModelRequestPart) -> None:
+        self._close_calls()
+        self._put_request(part)
+
+    def _add_result(self, call_id: object, text: str) -> None:
+        known = clean(call_id) if isinstance(call_id, str) else ""
+        if (name := self._open_calls.pop(known, None)) is not None:
+            self._put_request(ToolReturnPart(name, text, tool_call_id=known))
+
+    def _add_response(self, text: str, calls: list[ToolCallPart]) -> None:
+        parts: list[ModelResponsePart] = [TextPart(text)] if text.strip() else []
+        if not parts and not calls:
+            return
+        self._close_calls()
+        if not self.messages:
+            self._put_request(UserPromptPart(MODEL_FIRST))
+        last = self.messages[-1]
+        before = list(last.parts) if isinstance(last, ModelResponse) else []
+        response = ModelResponse([*before, *parts, *calls])
+        self.messages[-1 if isinstance(last, ModelResponse) else len(self.messages) :] = [response]
+        self._open_calls = {call.tool_call_id: call.tool_name for call in calls}
+
+    def _close_calls(self) -> None:
+        for call_id, name in self._open_calls.items():
+            self._put_request(ToolReturnPart(name, NO_RESULT, tool_call_id=call_id, outcome="interrupted"))
+        self._open_calls = {}
+
+    def _put_request(self, part: ModelRequestPart) -> None:
+        if self.messages and isinstance(last := self.messages[-1], ModelRequest):
+            self.messages[-1] = ModelRequest([*last.parts, part])
+        else:
+            self.messages.append(ModelRequest([part]))
+
+
+def _calls_of(message: Message) -> Iterator[ToolCallPart]:
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict):
+            continue
+        call_id, name = call.get("id"), function.get("name")
+        if isinstance(call_id, str) and isinstance(name, str) and call_id and name:
+            yield ToolCallPart(clean(name), _arguments(function.get("arguments")), clean(call_id))
+
+
+def _arguments(written: object) -> str:
+    """What a tool was called with, as JSON; what is no object that a request can carry counts as an empty one."""
+    try:
+        value = json.loads(written) if isinstance(written, str) else written
+        plain = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        plain.encode()
+    except (ValueError, TypeError, RecursionError):
+        return "{}"
+    if not isinstance(value, dict):
+        return "{}"
+    return written if isinstance(written, str) else plain
+
+
+def _plain_messages(message: ModelMessage) -> Iterator[Message]:
+    if isinstance(message, ModelResponse):
+        if (spoken := _plain_response(message)) is not None:
+            yield spoken
+        return
+    for part in message.parts:
+        if isinstance(part, ToolReturnPart):
+            content = part.model_response_str()
+            yield {"role": "tool", "tool_call_id": part.tool_call_id, "tool_name": part.tool_name, "content": content}
+        elif isinstance(part, UserPromptPart):
+            blocks = [part.content] if isinstance(part.content, str) else part.content
+            yield {"role": "user", "content": "\n".join(block for block in blocks if isinstance(block, str))}
+        elif isinstance(part, SystemPromptPart):
+            yield {"role": "system", "content": part.content}
+
+
+def _plain_response(message: ModelResponse) -> Message | None:
+    text = "".join(part.content for part in message.parts if isinstance(part, TextPart))
+    calls = [
+        {
+            "id": part.tool_call_id,
+            "type": "function",
+            "function": {
+                "name": part.tool_name,
+                "arguments": part.args if isinstance(part.args, str) else part.args_as_json_str(),
+            },
+        }
+        for part in message.parts
+        if isinstance(part, ToolCallPart)
+    ]
+    if not text and not calls:
+        return None
+    return {"role": "assistant", "content": text or None} | ({"tool_calls": calls} if calls else {})

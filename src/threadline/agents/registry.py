@@ -1,0 +1,98 @@
+"""Agents by their kind. Built-in ones and those of other packages come through the same door.
+
+A package adds a kind with an entry point in the group `threadline.agents`, whose name is the kind and whose object takes an
+`AgentSettings` and returns an `Agent`. The kinds that come with Threadline can't be replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from threadline.errors import InvalidRequest, ThreadlineError
+from threadline.ports.agent import Agent
+
+GROUP = "threadline.agents"
+
+# Named, not imported: a kind's code is loaded when it is made.
+BUILT_IN = (
+    EntryPoint("echo", "threadline.agents.echo:make", GROUP),
+    EntryPoint("function", "threadline.agents.function:make", GROUP),
+    EntryPoint("model", "threadline.agents.model:make", GROUP),
+)
+
+
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes an agent. A kind reads what it needs; `api_key` is the key itself, and is never shown."""
+
+    kind: str
+    # What answers, for a function agent, such as "my_agent:answer".
+    call: str | None = None
+    # Who answers, for a model agent, such as "openai:gpt-5".
+    model: str | None = None
+    system_prompt: str | None = None
+    base_url: str | None = None
+    api_key: str | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    # How many earlier messages the model sees at most; all, where there is none.
+    history_limit: int | None = None
+
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in self.__struct_fields__ if name != "api_key"}
+        fields = [f"{name}={value!r}" for name, value in shown.items() if value is not None]
+        return f"AgentSettings({', '.join([*fields, *(['api_key=…'] if self.api_key else [])])})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [(name, getattr(self, name)) for name in self.__struct_fields__ if name != "api_key"]
+
+
+Factory: TypeAlias = Callable[[AgentSettings], Agent]
+
+
+def make_agent(settings: AgentSettings) -> Agent:
+    """The agent of that kind, ready to run.
+
+    `InvalidRequest` for a kind that nobody has, or settings that it can't work with; an `AgentError` where it can't be made
+    here and now (an extra or a key is missing).
+    """
+    agent = _factory(settings.kind)(settings)
+    if not callable(getattr(agent, "run", None)) or not hasattr(agent, "replay"):
+        raise InvalidRequest(
+            f"the agent kind {settings.kind!r} made a {type(agent).__name__}, which is no agent:"
+            " it needs `run` and `replay`"
+        )
+    return agent
+
+
+def agent_kinds() -> tuple[str, ...]:
+    """The kinds there are, sorted."""
+    return tuple(sorted({point.name for point in _doors()}))
+
+
+def _doors() -> list[EntryPoint]:
+    taken = {point.name for point in BUILT_IN}
+    return [*BUILT_IN, *(point for point in entry_points(group=GROUP) if point.name not in taken)]
+
+
+def _factory(kind: str) -> Factory:
+    found = {point.value: point for point in _doors() if point.name == kind}
+    if not found:
+        raise InvalidRequest(f"there is no agent of kind {kind!r}; use one of {', '.join(agent_kinds())}")
+    if len(found) > 1:
+        raise InvalidRequest(
+            f"several packages bring an agent of kind {kind!r} ({', '.join(sorted(found))}); remove all but one"
+        )
+    (point,) = found.values()
+    try:
+        return cast(Factory, point.load())
+    except ThreadlineError:
+        raise
+    except Exception as cause:  # a plug-in's code: whatever it raises, the kind can't be had
+        raise InvalidRequest(
+            f"the agent kind {kind!r} can't be loaded from {point.value}: {type(cause).__name__};"
+            " install its package anew, or remove it"
+        ) from cause

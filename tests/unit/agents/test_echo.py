@@ -1,0 +1,47 @@
+"""The agent that repeats what it hears."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threadline.agents.echo import EchoAgent, pieces_of
+from threadline.ports.agent import Text
+from threadline.testing.contracts.agents import a_turn, events_of
+
+
+@given(st.text())
+def test_the_pieces_are_few_and_join_to_the_text(text: str) -> None:
+    pieces = pieces_of(text)
+    assert "".join(pieces) == text
+    assert len(pieces) <= 4
+    assert all(pieces)
+
+
+@pytest.mark.parametrize("text", ["[Ada] is it dry?", "  two\n lines\n", "一二三"])
+def test_it_says_back_what_was_said_and_nothing_else(text: str) -> None:
+    events = asyncio.run(events_of(EchoAgent(pause=0.0), a_turn(text)))
+    assert "".join(event.text for event in events if isinstance(event, Text)) == text
+    assert all(isinstance(event, Text) for event in events)
+
+
+def test_a_sentence_comes_in_several_pieces() -> None:
+    assert len(asyncio.run(events_of(EchoAgent(pause=0.0), a_turn("one two three four five six")))) > 1
+
+
+def test_it_may_be_run_again() -> None:
+    assert EchoAgent().replay == "safe"
+
+
+def test_a_cancellation_cuts_a_pause_short() -> None:
+    async def cancelled() -> int:
+        turn = a_turn("one two three four")
+        answer = EchoAgent(pause=3_600.0).run(turn)
+        await anext(answer)
+        asyncio.get_running_loop().call_soon(turn.cancelled.set)
+        return len([event async for event in answer])
+
+    assert asyncio.run(cancelled()) == 0

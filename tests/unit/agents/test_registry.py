@@ -1,0 +1,115 @@
+"""Agents by their kind: those that come with Threadline, those of other packages, and those that nobody has."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from rich.pretty import pretty_repr
+
+from threadline.agents.echo import EchoAgent
+from threadline.agents.function import FunctionAgent
+from threadline.agents.model import ModelAgent
+from threadline.agents.registry import AgentSettings, agent_kinds, make_agent
+from threadline.errors import InvalidRequest
+
+Install: TypeAlias = Callable[..., None]
+
+PLUG_IN = """
+class Parrot:
+    replay = "safe"
+
+    def __init__(self, settings):
+        self.settings = settings
+
+    async def run(self, turn):
+        yield None
+
+def not_an_agent(settings):
+    return "squawk"
+"""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Installs a package that offers agents, as pip would leave it."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "parrots.py").write_text(PLUG_IN)
+    monkeypatch.delitem(sys.modules, "parrots", raising=False)
+
+    def installed(package: str, **kinds: str) -> None:
+        folder = tmp_path / f"{package}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        lines = [f"{kind} = {value}" for kind, value in kinds.items()]
+        (folder / "entry_points.txt").write_text("\n".join(["[threadline.agents]", *lines]))
+
+    return installed
+
+
+def test_the_built_in_kinds_are_made() -> None:
+    assert set(agent_kinds()) >= {"echo", "function", "model"}
+    assert isinstance(make_agent(AgentSettings(kind="echo")), EchoAgent)
+    assert isinstance(make_agent(AgentSettings(kind="function", call="builtins:repr")), FunctionAgent)
+    model = AgentSettings(kind="model", model="openai:gpt-5", api_key="k")
+    assert isinstance(make_agent(model), ModelAgent)
+
+
+def test_an_unknown_kind_is_told_with_those_there_are() -> None:
+    with pytest.raises(InvalidRequest, match=r"'ehco'.*echo, function, model"):
+        make_agent(AgentSettings(kind="ehco"))
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("function", "`call`"), ("model", "`model`")])
+def test_what_a_kind_needs_is_asked_for(kind: str, wanted: str) -> None:
+    with pytest.raises(InvalidRequest, match=wanted):
+        make_agent(AgentSettings(kind=kind))
+
+
+def test_another_package_brings_a_kind(install: Install) -> None:
+    install("parrots", parrot="parrots:Parrot")
+    assert "parrot" in agent_kinds()
+    agent = make_agent(AgentSettings(kind="parrot", system_prompt="squawk"))
+    assert agent.replay == "safe"
+    assert getattr(agent, "settings").system_prompt == "squawk"  # noqa: B009
+
+
+def test_another_package_takes_no_built_in_kind_over(install: Install) -> None:
+    install("parrots", echo="parrots:Parrot")
+    assert isinstance(make_agent(AgentSettings(kind="echo")), EchoAgent)
+    assert agent_kinds().count("echo") == 1
+
+
+def test_a_kind_that_two_packages_bring_is_refused(install: Install) -> None:
+    install("parrots", parrot="parrots:Parrot")
+    install("cockatoos", parrot="parrots:not_an_agent")
+    with pytest.raises(InvalidRequest, match="several packages"):
+        make_agent(AgentSettings(kind="parrot"))
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [("parrots:Budgie", "AttributeError"), ("no_such_parrots:Parrot", "ModuleNotFoundError")],
+)
+def test_a_package_that_can_not_be_loaded_is_named(install: Install, value: str, told: str) -> None:
+    install("parrots", parrot=value)
+    with pytest.raises(InvalidRequest, match=told) as error:
+        make_agent(AgentSettings(kind="parrot"))
+    assert value in str(error.value)
+    assert error.value.__cause__ is not None
+
+
+def test_what_is_no_agent_is_refused(install: Install) -> None:
+    install("parrots", parrot="parrots:not_an_agent")
+    with pytest.raises(InvalidRequest, match="made a str"):
+        make_agent(AgentSettings(kind="parrot"))
+
+
+def test_settings_never_show_the_key() -> None:
+    settings = AgentSettings(kind="model", model="openai:gpt-5", api_key="sk-very-secret")
+    for shown in (repr(settings), str(settings), f"{settings}", pretty_repr(settings)):
+        assert "sk-very-secret" not in shown
+        assert "gpt-5" in shown
