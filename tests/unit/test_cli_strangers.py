@@ -15,8 +15,8 @@ from tests.unit.conftest import Cli
 
 from threadline import SessionEntry, SessionStore, TranscriptMessage
 from threadline.cli.formats import html, markdown
-from threadline.cli.inert import inert, inert_json, inert_line
 from threadline.clock import SystemClock
+from threadline.model.inert import inert, inert_json, inert_line
 from threadline.model.transcript import MessageRef
 from threadline.testing import dm, user
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import TypeAlias
 
-from threadline.cli.inert import inert, inert_line
 from threadline.cli.options import Format
 from threadline.cli.parts import parts_of
+from threadline.model.inert import inert, inert_line
 from threadline.model.message import encode_message
 from threadline.model.session import SessionEntry
 from threadline.model.transcript import TranscriptMessage

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from threadline.cli import db, render, serve, sessions
+from threadline.cli import config, db, messages, outbox, pair, people, render, serve, sessions, status
 from threadline.cli.options import examples
-from threadline.errors import ThreadlineError
+from threadline.errors import ConfigError, ThreadlineError
 
 app = typer.Typer(
     name="threadline",
@@ -28,8 +28,16 @@ app = typer.Typer(
     ),
 )
 app.add_typer(sessions.app, name="sessions")
+app.add_typer(people.app, name="people")
 app.add_typer(db.app, name="db")
-app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
+app.add_typer(pair.app, name="pair")
+app.add_typer(messages.app, name="messages")
+app.add_typer(outbox.app, name="outbox")
+app.add_typer(config.app, name="config")
+app.command("serve", epilog=serve.SERVE_EXAMPLES)(serve.serve)
+app.command("status", epilog=status.STATUS_EXAMPLES)(status.status)
+app.command("doctor", epilog=status.DOCTOR_EXAMPLES)(status.doctor)
+app.command("chat", epilog=serve.CHAT_EXAMPLES)(serve.chat)
 
 
 def _show_version(asked: bool) -> None:
@@ -58,6 +66,11 @@ def run(argv: Sequence[str]) -> int:
     try:
         code = _carry_out(argv)
         sys.stdout.flush()
+    except ConfigError as error:
+        # One line a problem: together they would be cut.
+        for line in str(error).splitlines():
+            render.fail(line)
+        return 1
     except ThreadlineError as error:
         render.fail(str(error))
         return 1

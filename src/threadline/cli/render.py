@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
-from threadline.cli.inert import inert, inert_json, inert_line
+import msgspec
+
 from threadline.errors import InvalidRequest
+from threadline.model.inert import inert, inert_json, inert_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -174,4 +176,6 @@ def _write(file: TextIO, text: str) -> None:
 def _plain(value: object) -> Any:
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")

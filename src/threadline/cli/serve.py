@@ -1,23 +1,45 @@
-"""`threadline serve`: the web page."""
+"""`threadline serve`: the gateway and its web page. `threadline chat`: the same agent at this terminal."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import typer
 
 from threadline.cli import render
 from threadline.cli.options import Db, examples
 
-EXAMPLES = examples(
+SERVE_EXAMPLES = examples(
     "threadline serve",
-    "threadline serve --port 9000",
-    "threadline serve --db ./threadline.db",
+    "threadline serve --agent my_agents:answer",
+    "threadline serve --port 9000 --db ./threadline.db",
 )
+CHAT_EXAMPLES = examples(
+    "threadline chat",
+    "threadline chat --agent my_agents:answer",
+    'echo "What is the time in Lima?" | threadline chat',
+)
+
+Agent: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--agent",
+        metavar="NAME",
+        help="Who answers: the name of a configured agent, `echo`, or a Python function as package.module:callable.",
+        show_default="the configured one, else echo",
+    ),
+]
+ConfigFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="The configuration.", show_default="`threadline config path`"),
+]
 
 
 def serve(
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen at.")] = "127.0.0.1",
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="The address to listen at.", show_default="127.0.0.1")
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option(
@@ -28,18 +50,36 @@ def serve(
             show_default="8765, or the next free one",
         ),
     ] = None,
+    agent: Agent = None,
+    config: ConfigFile = None,
     db: Db = None,
 ) -> None:
-    """Open the store and serve a status page until Ctrl-C.
+    """Run the gateway with its web page until Ctrl-C.
 
-    A store that is missing is made. The page shows counts, never names or messages: it has no login yet.
+    Messages from the configured platforms are answered by the configured agent; without any, the echo agent answers. A store
+    that is missing is made. On SIGTERM or Ctrl-C what runs is finished first. The page shows counts, never names or
+    messages: it has no login yet.
     """
     from threadline import app
 
     app.serve(
-        db,
-        host=host,
-        port=port,
+        app.Serving(db=db, host=host, port=port, agent=agent, config=config),
         ready=lambda address: render.say(f"Threadline is at {address}"),
         note=render.note,
     )
+
+
+def chat(
+    agent: Agent = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Through a pipe: the whole input is one message.")] = False,
+    config: ConfigFile = None,
+    db: Db = None,
+) -> None:
+    """Talk to the agent at this terminal, in a conversation that lasts.
+
+    /help shows the commands; Ctrl-C stops an answer, Ctrl-D ends. Through a pipe each line is a message, and only the answers
+    are written.
+    """
+    from threadline import app
+
+    app.chat(app.Serving(db=db, agent=agent, config=config), whole_input=whole)

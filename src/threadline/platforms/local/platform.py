@@ -1,0 +1,164 @@
+"""The terminal of this machine: one person, one chat."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import pwd
+import sys
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from threadline.clock import Clock, SystemClock
+from threadline.errors import InvalidRequest, ThreadlineError
+from threadline.model.delivery import Target
+from threadline.model.source import MAIN_ACCOUNT
+from threadline.platforms.local.codec import typed
+from threadline.platforms.local.lines import Lines
+from threadline.platforms.local.screen import Screen
+from threadline.platforms.registry import PlatformSettings
+from threadline.ports.platform import Accept, Capabilities, Outgoing, Transient
+
+# Returns when nothing waits for an answer: no turn is to run or running, no message is to be sent.
+Idle: TypeAlias = Callable[[], Awaitable[None]]
+
+_UNKNOWN_USER = "local"
+
+
+class TerminalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The options of the kind `local`: where typed lines are remembered, and whether a pipe's whole input is one message."""
+
+    history: str | None = None
+    whole_input: bool = False
+
+
+def make_terminal(settings: PlatformSettings) -> Terminal:
+    """The terminal that these settings describe; `InvalidRequest` where they describe none."""
+    try:
+        options = msgspec.convert(dict(settings.options), TerminalOptions)
+    except msgspec.ValidationError as cause:
+        raise InvalidRequest(f"the options of the terminal are wrong: {cause}") from cause
+    history = None if options.history is None else Path(options.history)
+    return Terminal(account=settings.account, history=history, whole_input=options.whole_input)
+
+
+class Terminal:
+    """A conversation at a terminal, or through a pipe where standard input or output is none."""
+
+    name = "local"
+    capabilities = Capabilities(max_length=1_000_000, edit=True, edit_interval=0.05)
+
+    def __init__(
+        self,
+        screen: Screen | None = None,
+        *,
+        account: str = MAIN_ACCOUNT,
+        user: str | None = None,
+        commands: Mapping[str, str] | Iterable[str] = (),
+        history: Path | None = None,
+        whole_input: bool = False,
+        idle: Idle | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`commands` are those to complete, with a line of help each where it is a mapping. `user` is who logged in, unless said.
+
+        `idle` tells when an answer is complete. Without it Ctrl-C is always `/stop`, and in a pipe answers are written at `close`.
+        """
+        self.account = account
+        self._user = user or _login_name()
+        self._idle = idle
+        self._clock = clock or SystemClock()
+        self._screen = screen or _screen(commands, history, whole_input=whole_input, waits=idle is not None)
+        # Another terminal's messages may still be edited here; they must not be taken for ours.
+        self._run_id = uuid.uuid4().hex[:12]
+        self._numbers = itertools.count(1)
+        self._untaken = 0
+        self._stirred = asyncio.Event()
+
+    async def run(self, accept: Accept, ready: asyncio.Event) -> None:
+        """Hands every line to `accept`; returns at the end of input, through a pipe after the last answer."""
+        lines: asyncio.Queue[str | None] = asyncio.Queue()
+        async with asyncio.TaskGroup() as group:
+            # Apart from reading: the keyboard never waits for the store.
+            accepting = group.create_task(self._accept_lines(lines, accept))
+            watching = group.create_task(self._watch())
+            ready.set()
+            await self._screen.run(lambda line: self._take(line, lines))
+            lines.put_nowait(None)
+            await accepting
+            watching.cancel()
+
+    async def send(self, to: Target, message: Outgoing, *, key: str) -> str:  # noqa: ARG002 - nothing here can repeat
+        """Shows the message."""
+        message_id = f"{self._run_id}-{next(self._numbers)}"
+        await self.edit(to, message_id, message)
+        return message_id
+
+    async def edit(self, to: Target, message_id: str, message: Outgoing) -> None:  # noqa: ARG002 - there is one chat
+        """Draws the message anew. One that an earlier terminal has shown is shown again."""
+        try:
+            self._screen.show(message_id, message.text)
+        except OSError as cause:
+            raise Transient(f"the terminal is gone: {cause.strerror}") from cause
+        self._stirred.set()
+
+    async def typing(self, to: Target) -> None:
+        """Nothing: whoever sits there sees that the answer is not complete."""
+
+    async def close(self) -> None:
+        """What was shown stays on the screen."""
+        self._screen.settle()
+
+    def _take(self, line: str, lines: asyncio.Queue[str | None]) -> None:
+        if self._idle is None:
+            # Nobody tells when an answer is complete; that its reader goes on must do.
+            self._screen.settle()
+        self._screen.echo(line)
+        self._untaken += 1
+        lines.put_nowait(line)
+
+    async def _accept_lines(self, lines: asyncio.Queue[str | None], accept: Accept) -> None:
+        while (line := await lines.get()) is not None:
+            message_id = f"{self._run_id}-{next(self._numbers)}"
+            event = typed(line, user=self._user, account=self.account, message_id=message_id, at=self._clock.now())
+            self._screen.is_busy = True
+            try:
+                await accept(event)
+            except ThreadlineError as cause:
+                self._screen.note(f"Not taken: {cause}")
+            self._untaken -= 1
+            self._stirred.set()
+
+    async def _watch(self) -> None:
+        """Settles the screen whenever everything is answered."""
+        while self._idle is not None:
+            await self._stirred.wait()
+            self._stirred.clear()
+            await self._idle()
+            if not self._untaken and not self._stirred.is_set():
+                self._screen.is_busy = False
+                self._screen.settle()
+
+
+def _screen(
+    commands: Mapping[str, str] | Iterable[str], history: Path | None, *, whole_input: bool, waits: bool
+) -> Screen:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return Lines(sys.stdin.fileno(), sys.stdout, sys.stderr, whole_input=whole_input, waits=waits)
+    from threadline.platforms.local.client import Prompt
+
+    helped = commands if isinstance(commands, Mapping) else dict.fromkeys(commands, "")
+    return Prompt(commands=helped, history=history)
+
+
+def _login_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        # Containers run under numbers that have no name.
+        return _UNKNOWN_USER

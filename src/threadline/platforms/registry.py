@@ -1,0 +1,108 @@
+"""Platforms by name. Those that come with Threadline enter by the same door as anyone's: the entry points of a package.
+
+A package adds one with
+
+    [project.entry-points."threadline.platforms"]
+    pigeon = "pigeon_post.platform:make_pigeon"
+
+where `make_pigeon` is a `PlatformFactory`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeAlias, cast
+
+import msgspec
+
+from threadline.errors import InvalidRequest, ThreadlineError
+from threadline.model.source import MAIN_ACCOUNT
+from threadline.ports.platform import Platform
+
+GROUP = "threadline.platforms"
+
+
+class PlatformSettings(msgspec.Struct, frozen=True):
+    """What a platform is made of. `name` is the platform in every source; `options` are its kind's own and still unchecked."""
+
+    name: str
+    account: str = MAIN_ACCOUNT
+    options: Mapping[str, object] = {}
+
+
+PlatformFactory: TypeAlias = Callable[[PlatformSettings], Platform]
+
+
+class UnknownPlatform(InvalidRequest):
+    """No platform of this kind is installed."""
+
+
+class BrokenPlatform(ThreadlineError):
+    """This kind of platform is installed but can't be used."""
+
+
+def known_platforms() -> list[str]:
+    """The kinds that are installed, sorted. Being listed is no promise that one can be loaded."""
+    return sorted(_doors())
+
+
+def make_platform(kind: str, settings: PlatformSettings) -> Platform:
+    """A platform of that kind, not yet connected.
+
+    `UnknownPlatform` for a kind that nobody offers, `BrokenPlatform` for one that can't be loaded, `InvalidRequest` for
+    settings that it can't be made from. Only the kind that is asked for is imported.
+    """
+    doors = _doors()
+    if kind not in doors:
+        raise UnknownPlatform(_not_there(kind, sorted(doors)))
+    values = {door.value for door in doors[kind]}
+    if len(values) > 1:
+        packages = " and ".join(sorted({_package(door) for door in doors[kind]}))
+        raise BrokenPlatform(f"the platform {kind!r} is offered by {packages}; uninstall all but one of them")
+    return _load(doors[kind][0])(settings)
+
+
+def _doors() -> dict[str, list[EntryPoint]]:
+    doors: dict[str, list[EntryPoint]] = {}
+    for door in entry_points(group=GROUP):
+        doors.setdefault(door.name, []).append(door)
+    return doors
+
+
+def _load(door: EntryPoint) -> PlatformFactory:
+    try:
+        factory = door.load()
+    except Exception as cause:
+        # Importing someone's package runs their code, which may raise anything.
+        raise BrokenPlatform(_not_loaded(door, cause)) from cause
+    if not callable(factory):
+        raise BrokenPlatform(
+            f"the platform {door.name!r} of {_package(door)} is no function: {door.value}; report it there"
+        )
+    return cast(PlatformFactory, factory)
+
+
+def _not_there(kind: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(kind, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known) or 'none at all'}"
+    return f"no platform of the kind {kind!r} is installed; {hint}"
+
+
+def _not_loaded(door: EntryPoint, cause: Exception) -> str:
+    package, extra = _package(door), _extra(door)
+    reason = f"the platform {door.name!r} of {package} can't be loaded: {type(cause).__name__}: {cause}"
+    if isinstance(cause, ImportError) and extra:
+        return f"{reason}; install what it needs with: pip install '{package}[{extra}]'"
+    return f"{reason}; install {package} again, or report it to its authors"
+
+
+def _extra(door: EntryPoint) -> str | None:
+    """The extra that the entry point names, else one of the package's that is called like the platform."""
+    offered = door.dist.metadata.get_all("Provides-Extra") if door.dist else None
+    return ",".join(door.extras) or (door.name if door.name in (offered or []) else None)
+
+
+def _package(door: EntryPoint) -> str:
+    return door.dist.name if door.dist else "an unknown package"

@@ -1,0 +1,157 @@
+"""What the scripted chat says is read into what the gateway knows, and errors cross the wire as themselves."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from threadline.errors import InvalidRequest
+from threadline.model.inbound import Attachment, Inbound, Quote
+from threadline.model.source import SessionSource
+from threadline.ports.platform import (
+    Ambiguous,
+    BadMarkup,
+    Gone,
+    NotModified,
+    Outgoing,
+    PlatformError,
+    RateLimited,
+    TooLong,
+    Transient,
+    Unauthorized,
+)
+from threadline.testing.scripted_codec import (
+    Failed,
+    Ignored,
+    Unreadable,
+    parse_address,
+    read_error,
+    read_event,
+    read_from_chat,
+    sendable,
+    write,
+    write_error,
+)
+
+_LEAST: dict[str, Any] = {
+    "kind": "message",
+    "key": "c/1",
+    "message": "1",
+    "chat": "c",
+    "user": "7",
+    "at": "2026-01-05T12:00:00Z",
+}
+
+
+def read(**fields: Any) -> Inbound | Ignored:
+    return read_event(json.dumps(_LEAST | fields).encode(), platform="scripted", account="work")
+
+
+def test_the_least_that_an_event_says() -> None:
+    assert read() == Inbound(
+        dedupe_key="c/1",
+        message_id="1",
+        source=SessionSource(platform="scripted", account="work", chat_id="c", user_id="7"),
+        sent_at=datetime(2026, 1, 5, 12, tzinfo=UTC),
+    )
+
+
+def test_everything_that_an_event_can_say() -> None:
+    event = read(
+        kind="button",
+        chat_type="group",
+        thread="t",
+        name="Ada",
+        text="hello",
+        mention=True,
+        reply_to={"message_id": "m1", "text": "hi", "is_ours": True},
+        forward=True,
+        bot=True,
+        files=[{"handle": "f1", "name": "../x", "mime": "image/png", "size": 3}],
+        album="a",
+        value="yes",
+    )
+    assert event == Inbound(
+        dedupe_key="c/1",
+        message_id="1",
+        source=SessionSource(
+            platform="scripted",
+            account="work",
+            chat_id="c",
+            chat_type="group",
+            thread_id="t",
+            user_id="7",
+            user_name="Ada",
+        ),
+        sent_at=datetime(2026, 1, 5, 12, tzinfo=UTC),
+        kind="button",
+        text="hello",
+        reply_to=Quote(message_id="m1", text="hi", is_ours=True),
+        mentions_us=True,
+        is_forward=True,
+        from_bot=True,
+        attachments=(Attachment(handle="f1", name="../x", mime="image/png", size=3),),
+        album_id="a",
+        button="yes",
+    )
+
+
+def test_what_is_none_of_ours_is_ignored() -> None:
+    assert read(kind="joined") == Ignored("joined")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"key": None}, {"chat": 7}, {"at": "yesterday"}, {"at": "2026-01-05T12:00:00"}, {"chat_type": "cave"}],
+)
+def test_what_makes_no_sense_is_unreadable(fields: dict[str, Any]) -> None:
+    with pytest.raises(Unreadable):
+        read(**fields)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff"])
+def test_what_is_no_event_at_all_is_unreadable(body: bytes) -> None:
+    with pytest.raises(Unreadable):
+        read_event(body, platform="scripted", account="main")
+
+
+@pytest.mark.parametrize(
+    "kind", [Transient, Ambiguous, TooLong, BadMarkup, NotModified, Gone, Unauthorized, PlatformError]
+)
+def test_an_error_crosses_the_wire_as_itself(kind: type[PlatformError]) -> None:
+    failed = read_from_chat(write(write_error(3, kind("so it is"))))
+    assert isinstance(failed, Failed)
+    error = read_error(failed)
+    assert (failed.call, type(error), str(error)) == (3, kind, "so it is")
+
+
+def test_how_long_to_wait_crosses_the_wire() -> None:
+    error = read_error(write_error(1, RateLimited(2.5)))
+    assert isinstance(error, RateLimited)
+    assert error.retry_after == 2.5
+
+
+def test_an_error_nobody_has_heard_of_is_still_one() -> None:
+    assert type(read_error(Failed(1, "OutOfInk", "no ink"))) is PlatformError
+
+
+def test_halves_of_surrogate_pairs_are_mended_before_they_leave() -> None:
+    assert sendable(Outgoing(text="\ud83d\ude00 \ud83d!")).text == "😀 \ufffd!"
+    whole = Outgoing(text="as it is 😀")
+    assert sendable(whole) is whole
+
+
+def test_addresses_of_chats() -> None:
+    assert parse_address("unix:/tmp/chat") == Path("/tmp/chat")
+    assert parse_address("127.0.0.1:80") == ("127.0.0.1", 80)
+    assert parse_address("[::1]:80") == ("::1", 80)
+
+
+@pytest.mark.parametrize("address", ["", "unix:", "localhost", ":80", "host:port"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(InvalidRequest, match="HOST:PORT"):
+        parse_address(address)
