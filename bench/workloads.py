@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from bench import appends, forks, opening, processes, reads, searches, sizes, turns
+from bench import appends, forks, gateways, opening, processes, reads, searches, sizes, turns
 from bench.measure import Sample
 from bench.stage import Stage
 
@@ -36,5 +36,6 @@ WORKLOADS = (
     Workload("size", sizes.size),
     Workload("open_scale", opening.open_scale),
     Workload("four_processes", processes.four_processes, ("sqlite",)),
+    Workload("gateway_scale", gateways.gateway_scale),
     Workload("postgres_append_32", appends.postgres_append_32, ("postgres",)),
 )

@@ -5,6 +5,7 @@ A test that asks for `location` runs on each of them, on a fresh database.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,9 @@ from threadline import SessionStore
 from threadline.testing.contracts.storage.fixtures import RawExecute, StoredBytes, client, clock, open_store, store
 
 __all__ = ["client", "clock", "open_store", "store"]
+
+# Neither tests nor the programs that they start read the configuration of whoever runs them.
+os.environ["THREADLINE_CONFIG"] = os.devnull
 
 
 # A killed test run closes nothing. But its end of this pipe closes, and then the server goes too.

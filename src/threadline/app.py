@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from threadline.config.load import load_settings
+import msgspec
+
+from threadline.config.load import load_config
 from threadline.config.paths import default_database, ensure_user_folder
-from threadline.errors import InvalidLocation
-from threadline.store.facade import AsyncSessionStore, SessionStore
+from threadline.config.settings import Config
+from threadline.errors import InvalidLocation, ThreadlineError
+from threadline.store.facade import SessionStore
 from threadline.store.location import Location, SqliteLocation, parse_location
+from threadline.store.servelock import ServeLock
 
+if TYPE_CHECKING:
+    # Loaded where they are used: most commands need no gateway, and would pay for it at every start.
+    from threadline.gateway.gateway import Gateway
+    from threadline.ports.platform import Platform
+    from threadline.store.gateway import GatewayStore
+
+T = TypeVar("T")
 Tell: TypeAlias = Callable[[str], None]
 
 
 def locate(db: str | None = None) -> Location:
     """The place that `db` names, else the one that the environment names, else the user's data folder."""
-    wanted: str | Path = db or load_settings().db or default_database()
+    wanted: str | Path = db or load_config().db or default_database()
     try:
         return parse_location(wanted)
     except RuntimeError as cause:
@@ -52,29 +67,177 @@ def open_existing(db: str | None = None) -> SessionStore:
     return SessionStore.open(_reopenable(place), migrate=False)
 
 
+def with_gateway_store(db: str | None, work: Callable[[GatewayStore], Awaitable[T]]) -> T:
+    """Opens the gateway's side of a store that was there before, does the work and closes it."""
+    return asyncio.run(_with_gateway_store(db, work))
+
+
+async def _with_gateway_store(db: str | None, work: Callable[[GatewayStore], Awaitable[T]]) -> T:
+    from threadline.store.gateway import GatewayStore
+
+    place = locate(db)
+    if not is_there(place):
+        raise InvalidLocation(f"there is no database at {place.text}; `threadline serve` makes one, --db names another")
+    async with await GatewayStore.open(_reopenable(place), migrate=False) as store:
+        return await work(store)
+
+
 def open_or_make(db: str | None = None) -> SessionStore:
     """An open store, made where it was missing and brought up to date where it was older."""
     return SessionStore.open(_prepared(db))
 
 
-def serve(db: str | None, *, host: str, port: int | None, ready: Tell, note: Tell) -> None:
-    """Serves the status page until SIGTERM or SIGINT, then closes the store and returns.
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """What `serve` was asked on the command line; what it does not say, the configuration does."""
 
-    `ready` is told the address once it answers; `note` is told what a person should know. Without a `port`
-    the first free one from the usual one on is used; one that was asked for and is taken is `InvalidRequest`.
+    db: str | None = None
+    host: str | None = None
+    port: int | None = None
+    agent: str | None = None
+    config: Path | None = None
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that `doctor` looked at. `fault` says what is wrong and what to do; empty where all is well."""
+
+    what: str
+    fault: str = ""
+
+
+def served_by(db: str | None) -> str | None:
+    """Who serves the database now, as far as this machine can tell; `None`: nobody, or it is on a server."""
+    place = locate(db)
+    return ServeLock.holder_of(place.path) if isinstance(place, SqliteLocation) else None
+
+
+def diagnose(wanted: Serving) -> Iterator[Finding]:
+    """Looks at everything that a gateway needs, one finding each: nothing is changed, nothing is sent."""
+    from threadline.assembly import Agents, platforms_of
+
+    try:
+        config = _configured(wanted.config, wanted.db, wanted.agent)
+    except ThreadlineError as cause:
+        yield Finding("configuration", str(cause))
+        return
+    yield Finding("configuration" if config.path is None else f"configuration {config.path}")
+    yield _looked_at("database", lambda: _open_and_close(config.db))
+    agents = Agents(config)
+    for name in config.agents:
+        yield _looked_at(f"agent {name}", lambda name=name: agents.named(name))  # type: ignore[misc]
+    yield _looked_at("platforms", lambda: platforms_of(config))
+
+
+def _looked_at(what: str, look: Callable[[], object]) -> Finding:
+    try:
+        look()
+    except ThreadlineError as cause:
+        return Finding(what, str(cause))
+    return Finding(what)
+
+
+def _open_and_close(db: str | None) -> None:
+    if is_there(locate(db)):
+        open_existing(db).close()
+
+
+def serve(wanted: Serving, *, ready: Tell, note: Tell) -> None:
+    """Runs the gateway with its web page until SIGTERM or SIGINT, then lets what runs finish and returns.
+
+    `ready` is told the address once it answers; `note` is told what a person should know. Without a port the first free one
+    from the usual one on is used; one that was asked for and is taken is `InvalidRequest`. A file that another gateway
+    serves is `AlreadyServed`.
     """
-    asyncio.run(_serve(db, host, port, ready, note))
+    asyncio.run(_serve(wanted, ready, note))
 
 
-async def _serve(db: str | None, host: str, port: int | None, ready: Tell, note: Tell) -> None:
+async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
+    from threadline.assembly import platforms_of
     from threadline.web.app import make_app
     from threadline.web.server import bind, run_server
 
+    config = _configured(wanted.config, wanted.db, wanted.agent)
+    _log_to_stderr(config.log_level)
+    host, port = wanted.host or config.web.host, wanted.port if wanted.port is not None else config.web.port
+    place = locate(config.db)
     with bind(host, port, note) as listening:
-        async with await AsyncSessionStore.open(_prepared(db)) as store:
-            is_default = locate(db) == parse_location(default_database())
+        async with _gateway(config, "serve", platforms_of(config)) as (gateway, store):
+            is_default = place == parse_location(default_database())
             app = make_app(store, host=host, port=listening.getsockname()[1], is_default=is_default)
+            _advise(config, note)
             await run_server(app, listening, ready)
+            note("Stopping: what runs is finished first.")
+            await gateway.stop()
+
+
+def chat(wanted: Serving, *, whole_input: bool = False) -> None:
+    """A conversation at this terminal, or through a pipe, until the end of input."""
+    asyncio.run(_chat(wanted, whole_input=whole_input))
+
+
+async def _chat(wanted: Serving, *, whole_input: bool) -> None:
+    from threadline.gateway.commands import TABLE
+    from threadline.platforms.local.platform import Terminal
+
+    config = _configured(wanted.config, wanted.db, wanted.agent)
+    settled: list[Gateway] = []
+
+    async def idle() -> None:
+        await settled[0].settled("local")
+
+    terminal = Terminal(
+        commands={f"/{command.name}": command.help for command in TABLE.values()},
+        history=ensure_user_folder() / "chat_history",
+        whole_input=whole_input,
+        idle=idle,
+    )
+    async with _gateway(config, "chat", [terminal], burst_seconds=0.0, poll_seconds=0.2) as (gateway, _):
+        settled.append(gateway)
+        await gateway.wait_for_platforms()
+        await gateway.stop()
+
+
+@asynccontextmanager
+async def _gateway(
+    config: Config, kind: str, platforms: Sequence[Platform], **changes: object
+) -> AsyncIterator[tuple[Gateway, GatewayStore]]:
+    """A gateway that works, on the configured store."""
+    from threadline.assembly import Agents, access_rules, gateway_settings, open_gateway_store
+    from threadline.gateway.gateway import Gateway
+
+    place = locate(config.db)
+    is_file = isinstance(place, SqliteLocation)
+    with ExitStack() as held:
+        if isinstance(place, SqliteLocation) and kind == "serve":
+            place.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            held.enter_context(ServeLock(place.path, f"process {os.getpid()}"))
+        async with await open_gateway_store(config, str(_prepared(config.db))) as store:
+            agents = Agents(config)
+            await asyncio.to_thread(agents.make_all)
+            settings = gateway_settings(config, kind, agents, await store.installation_secret(), **changes)
+            gateway = Gateway(store, settings, access_rules(config), platforms)
+            # Only of another `serve` can the lock tell that it is dead.
+            await gateway.start(alone=is_file and kind == "serve")
+            yield gateway, store
+
+
+def _configured(path: Path | None, db: str | None, agent: str | None) -> Config:
+    from threadline.assembly import with_agent
+
+    return with_agent(load_config(path, overrides={} if db is None else {"db": db}), agent)
+
+
+def _advise(config: Config, note: Tell) -> None:
+    """What to configure next, for someone who has configured nothing."""
+    if all(agent.kind == "echo" for agent in config.agents.values()):
+        note("No agent is configured: the echo agent answers. `threadline config init` writes a file to start from.")
+    if not config.platforms:
+        note("No chat platform is configured: `threadline chat` talks to the agent from this machine.")
+
+
+def _log_to_stderr(level: str) -> None:
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    for name in ("uvicorn", "uvicorn.error"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _prepared(db: str | None) -> str | Path:

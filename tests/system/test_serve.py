@@ -81,7 +81,13 @@ def test_it_stops_when_told_and_starts_again_at_the_same_port(db: Path) -> None:
         # A connection that is still open must not keep it from stopping, nor the next from starting.
         with socket.create_connection(("127.0.0.1", port)):
             assert first.stop(signal.SIGTERM) == 0
-        assert first.process.communicate()[1] == ""
+        told = first.process.communicate()[1].splitlines()
+        # What to configure next, and that it stops: no fault.
+        assert [line.split(":")[0] for line in told] == [
+            "No agent is configured",
+            "No chat platform is configured",
+            "Stopping",
+        ]
     with SessionStore.open(db) as store:
         assert store.check().ok
         store.append_to_transcript(store.get_or_create_session(dm()).session_id, user("hi"))

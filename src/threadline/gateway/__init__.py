@@ -1,0 +1,1 @@
+"""The gateway: every message to one turn, every turn to one reply."""

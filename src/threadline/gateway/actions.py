@@ -1,0 +1,267 @@
+"""What each command does, once it is known that it may."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from threadline.errors import NothingToRedo, NothingToUndo, NotYours, UnknownSession
+from threadline.gateway.answering import Retried
+from threadline.gateway.command_table import TABLE, Call
+from threadline.model import words_commands as words
+from threadline.model.access import Role, allows, lowest, may_stop
+from threadline.model.session import SessionEntry
+from threadline.model.turn import Stop, Waiting
+from threadline.store.gateway import GatewayStore
+from threadline.store.snippet import CLOSE, OPEN
+
+_SHOWN = 10
+_LINE = 80
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command says, and what is yet to be done together with saying it."""
+
+    text: str = ""
+    # The session that goes on with what waits.
+    move_to: str | None = None
+    # What the agent is to answer again.
+    retried: Retried | None = None
+    # A waiting message to drop, and what to say where that is too late.
+    drops: Waiting | None = None
+    too_late: str = ""
+
+
+class Means:
+    """What commands work with."""
+
+    def __init__(self, store: GatewayStore, stop_turn: Callable[[str, Stop], None]) -> None:
+        self.store = store
+        self.stop_turn = stop_turn
+
+
+Action: TypeAlias = Callable[[Means, Call], Awaitable[Answer]]
+
+
+async def _help(_means: Means, call: Call) -> Answer:
+    rows = [f"`{c.usage}` {c.help}" for c in TABLE.values() if allows(call.role, c.least)]
+    return Answer(text="\n".join([words.HELP_HEAD, "", *rows]))
+
+
+async def _start(_means: Means, _call: Call) -> Answer:
+    return Answer(text=words.START)
+
+
+async def _stop(means: Means, call: Call) -> Answer:
+    session_id = call.session.session_id
+    people = await means.store.people_of_turn(session_id)
+    if not people:
+        return Answer(text=words.NOTHING_RUNS)
+    is_own = call.person is not None and all(person == call.person for person in people)
+    if not may_stop(call.role, own_turn=is_own):
+        return Answer(text=words.NOT_YOUR_ANSWER)
+    asked = await means.store.ask_to_stop(session_id, "stop")
+    means.stop_turn(session_id, "stop")
+    return Answer(text=words.STOPPING if asked else words.NOTHING_RUNS)
+
+
+async def _queue(means: Means, call: Call) -> Answer:
+    waiting = await means.store.waiting_messages(call.session.session_id)
+    if call.argument:
+        return _drop(call, waiting, int(call.argument.split()[1]))
+    rows = [f"{place}. {_short(item.event.text)}" for place, item in enumerate(waiting, 1)]
+    return Answer(text="\n".join([words.QUEUE.format(count=len(rows)), *rows]) if rows else words.QUEUE_EMPTY)
+
+
+def _drop(call: Call, waiting: list[Waiting], place: int) -> Answer:
+    if not 1 <= place <= len(waiting):
+        return Answer(text=words.NO_SUCH_PLACE.format(place=place))
+    wanted = waiting[place - 1]
+    if call.session.is_shared and call.role != "owner" and (call.person is None or wanted.person != call.person):
+        return Answer(text=words.NOT_YOUR_MESSAGE.format(place=place))
+    return Answer(
+        text=words.DROPPED.format(place=place, text=_short(wanted.event.text)),
+        drops=wanted,
+        too_late=words.ALREADY_TAKEN.format(place=place),
+    )
+
+
+async def _status(means: Means, call: Call) -> Answer:
+    entry = await means.store.get_session(call.session.session_id)
+    waiting = await means.store.waiting_messages(entry.session_id)
+    people = await means.store.people_of_turn(entry.session_id)
+    return Answer(
+        text=words.STATUS.format(
+            title=_short(entry.title) if entry.title else words.UNTITLED,
+            session=entry.session_id,
+            messages=entry.message_count,
+            model=entry.model or words.OWN_MODEL,
+            waiting=len(waiting),
+            doing=words.DOING if people else words.DOING_NOTHING,
+        )
+    )
+
+
+async def _whoami(_means: Means, call: Call) -> Answer:
+    whom = words.ROLE_MEANS[call.role]
+    return Answer(text=words.WHOAMI.format(person=call.person or words.NOBODY, role=call.role, whom=whom))
+
+
+async def _usage(means: Means, call: Call) -> Answer:
+    entry = await means.store.get_session(call.session.session_id)
+    cached = entry.cache_read_tokens + entry.cache_write_tokens
+    return Answer(
+        text=words.USAGE.format(
+            total=entry.total_tokens,
+            input=entry.input_tokens,
+            output=entry.output_tokens,
+            cached=words.USAGE_CACHED.format(cached=cached) if cached else "",
+            cost=_cost(entry),
+        )
+    )
+
+
+def _cost(entry: SessionEntry) -> str:
+    if entry.cost_status == "unknown" and not entry.cost_micros:
+        return words.COST_UNKNOWN
+    if entry.cost_status == "included":
+        return words.COST_INCLUDED
+    said = words.COST_ACTUAL if entry.cost_status == "actual" else words.COST
+    return said.format(cost=entry.estimated_cost_usd)
+
+
+async def _sessions(means: Means, call: Call) -> Answer:
+    page = await means.store.list_sessions(include_ended=True, person=call.source, limit=_SHOWN)
+    rows = [
+        words.SESSION_ROW.format(
+            session=entry.session_id,
+            title=_title_of(entry),
+            messages=entry.message_count,
+            here=words.SESSION_CURRENT if entry.session_id == call.session.session_id else "",
+        )
+        for entry in page
+    ]
+    head = words.SESSIONS if call.source.chat_type == "dm" else words.SESSIONS_HERE
+    return Answer(text="\n".join([head, *rows]) if rows else words.NO_SESSIONS)
+
+
+async def _search(means: Means, call: Call) -> Answer:
+    page = await means.store.search(call.argument, viewer=call.source, limit=_SHOWN)
+    rows = [
+        words.FOUND.format(
+            session=hit.session.session_id,
+            title=_title_of(hit.session),
+            snippet=hit.snippet.replace(OPEN, "**").replace(CLOSE, "**"),
+        )
+        for hit in page
+    ]
+    return Answer(text="\n".join(rows) if rows else words.NOTHING_FOUND)
+
+
+async def _title(means: Means, call: Call) -> Answer:
+    entry = await means.store.set_title(call.session.session_id, call.argument or None)
+    return Answer(text=words.TITLED.format(title=_short(entry.title)) if entry.title else words.TITLE_GONE)
+
+
+async def _model(means: Means, call: Call) -> Answer:
+    if not call.argument:
+        entry = await means.store.get_session(call.session.session_id)
+        return Answer(text=words.MODEL.format(model=entry.model or words.OWN_MODEL))
+    entry = await means.store.set_runtime(call.session.session_id, model=call.argument)
+    return Answer(text=words.MODEL_SET.format(model=_short(entry.model)))
+
+
+async def _fork(means: Means, call: Call) -> Answer:
+    entry = await means.store.go_on_in_copy(call.session.session_id)
+    return Answer(text=words.FORKED.format(old=call.session.session_id), move_to=entry.session_id)
+
+
+async def _undo(means: Means, call: Call) -> Answer:
+    count = int(call.argument or "1")
+    try:
+        await means.store.rewind_session(call.session.session_id, count)
+    except NothingToUndo:
+        return Answer(text=words.NOTHING_TO_UNDO)
+    return Answer(text=words.UNDONE if count == 1 else words.UNDONE_SOME.format(count=count))
+
+
+async def _redo(means: Means, call: Call) -> Answer:
+    try:
+        await means.store.redo_session(call.session.session_id)
+    except NothingToRedo:
+        return Answer(text=words.NOTHING_TO_REDO)
+    return Answer(text=words.REDONE)
+
+
+async def _retry(means: Means, call: Call) -> Answer:
+    try:
+        await means.store.retry_session(call.session.session_id)
+    except NothingToUndo:
+        return Answer(text=words.NOTHING_TO_RETRY)
+    history = await means.store.load_transcript(call.session.session_id)
+    asked: list[str] = []
+    while history and history[-1].get("role") == "user":
+        asked.insert(0, str(history.pop().get("content") or ""))
+    if not asked:
+        return Answer(text=words.NOTHING_TO_RETRY)
+    role = await _role_of_question(means, call)
+    return Answer(retried=Retried("\n\n".join(asked), tuple(history), role=role))
+
+
+async def _role_of_question(means: Means, call: Call) -> Role:
+    """Somebody else's words get no more rights because of who lets them be answered again."""
+    if not call.session.is_shared:
+        return call.role
+    return lowest([call.role, *await means.store.roles_of_question(call.session.session_id)])
+
+
+async def _new(means: Means, call: Call) -> Answer:
+    entry = await means.store.start_afresh(call.session.session_id)
+    return Answer(text=words.FRESH, move_to=entry.session_id)
+
+
+async def _resume(means: Means, call: Call) -> Answer:
+    wanted = call.argument or await means.store.session_before(call.session.session_id)
+    if wanted is None:
+        return Answer(text=words.NOTHING_TO_RESUME)
+    found = await means.store.find_by_title(wanted, viewer=call.source)
+    session_id = wanted if found is None else found.session_id
+    try:
+        entry = await means.store.resume_session(call.session.session_id, session_id)
+    except (UnknownSession, NotYours):
+        # The same words for both: nobody learns what others have.
+        return Answer(text=words.NO_SUCH_SESSION.format(name=_short(wanted)))
+    return Answer(text=words.RESUMED.format(title=_short(entry.title or entry.session_id)), move_to=entry.session_id)
+
+
+def _title_of(entry: SessionEntry) -> str:
+    return _short(entry.title or entry.origin.description)
+
+
+def _short(text: str | None) -> str:
+    line = " ".join((text or "").split())
+    return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"
+
+
+ACTIONS: Mapping[str, Action] = {
+    "help": _help,
+    "start": _start,
+    "stop": _stop,
+    "queue": _queue,
+    "status": _status,
+    "whoami": _whoami,
+    "usage": _usage,
+    "sessions": _sessions,
+    "search": _search,
+    "title": _title,
+    "model": _model,
+    "fork": _fork,
+    "undo": _undo,
+    "redo": _redo,
+    "retry": _retry,
+    "new": _new,
+    "reset": _new,
+    "resume": _resume,
+}

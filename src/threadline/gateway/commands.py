@@ -1,0 +1,124 @@
+"""Commands: what people can do in a chat besides talking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from threadline.clock import to_instant
+from threadline.errors import InvalidRequest, UnknownSession
+from threadline.gateway.access import Allowed
+from threadline.gateway.actions import ACTIONS, Answer, Means
+from threadline.gateway.answering import Composer, Retried
+from threadline.gateway.command_table import TABLE, Call, Command, Typed, read_command, refusal_of
+from threadline.gateway.outbox import Outbox
+from threadline.gateway.supervisor import Supervisor
+from threadline.log import get_logger
+from threadline.model import words_commands as words
+from threadline.model.delivery import target_of
+from threadline.model.inbound import Inbound
+from threadline.model.session import SessionEntry
+from threadline.model.turn import Stop, Waiting
+from threadline.store.gateway import GatewayStore
+from threadline.store.inbox import Control
+from threadline.store.outbox import NewDelivery
+from threadline.store.reception import Dropping
+from threadline.store.turns import Claimed
+
+__all__ = ["TABLE", "Command", "Commands", "call_of"]
+
+log = get_logger(__name__)
+
+_UNHANDLED_SECONDS = 5.0
+
+
+def call_of(waiting: Waiting, session: SessionEntry) -> Call:
+    """The command that a message is, as its sender gave it in a session."""
+    typed = read_command(waiting.event) or Typed("", "", None)
+    return Call(typed=typed, source=waiting.event.source, session=session, role=waiting.role, person=waiting.person)
+
+
+class Commands:
+    """Carries commands out."""
+
+    def __init__(
+        self,
+        store: GatewayStore,
+        composer: Composer,
+        outbox: Outbox,
+        supervisor: Supervisor,
+        stop_turn: Callable[[str, Stop], None],
+    ) -> None:
+        self._store = store
+        self._means = Means(store, stop_turn)
+        self._composer = composer
+        self._outbox = outbox
+        self._supervisor = supervisor
+        # Controls that are being carried out here: one that takes long is not begun again.
+        self._begun: set[int] = set()
+
+    def start_control(self, pk: int, event: Inbound, allowed: Allowed, session: SessionEntry, session_pk: int) -> None:
+        """Carries a control command out at once, beside the queue."""
+        waiting = Waiting(pk, "control", event, allowed.person, allowed.role, to_instant(self._store.clock.now()))
+        self._begun.add(pk)
+        self._supervisor.start(f"command.{pk}", self._control(Control(waiting, session, session_pk)))
+
+    async def recover(self) -> None:
+        """Carries out what was accepted by a gateway that died before it did, and deletions that had to wait for a turn."""
+        for control in await self._store.unhandled_controls(_UNHANDLED_SECONDS):
+            if control.waiting.event.kind == "delete":
+                await self._store.withdraw_again(control.waiting, control.session_pk)
+            elif control.waiting.pk not in self._begun:
+                self._begun.add(control.waiting.pk)
+                await self._control(control)
+
+    async def run_in_turn(self, claimed: Claimed) -> Retried | None:
+        """Carries a session command out and ends its turn; or tells what is to be answered again instead."""
+        call = call_of(claimed.taken[0], claimed.session)
+        if call.typed.command is None or not call.typed.command.is_repeatable:
+            # Undoing twice is not undoing once: what broke off is not repeated.
+            await self._store.declare_replay(claimed.held, "never")
+        answer = await self._answer(call)
+        if answer.retried is None:
+            await self._composer.answer_command(claimed, answer.text, move_to=answer.move_to)
+        return answer.retried
+
+    async def _control(self, control: Control) -> None:
+        waiting = control.waiting
+        try:
+            answer = await self._answer(call_of(waiting, control.session))
+            dropping = None
+            if answer.drops is not None:
+                dropping = Dropping(waiting=answer.drops, otherwise=self._replies(control, answer.too_late))
+            replies = self._replies(control, answer.text)
+            if await self._store.answer_control(waiting, replies, dropping=dropping):
+                self._outbox.wake()
+        finally:
+            self._begun.discard(waiting.pk)
+
+    async def _answer(self, call: Call) -> Answer:
+        refusal = refusal_of(call)
+        if refusal is not None:
+            return Answer(text=refusal)
+        try:
+            return await ACTIONS[call.typed.name](self._means, call)
+        except InvalidRequest as cause:
+            return Answer(text=words.FAILED.format(reason=cause))
+        except UnknownSession:
+            return Answer(text=words.GONE)
+
+    def _replies(self, control: Control, text: str) -> tuple[NewDelivery, ...]:
+        """The answer in as many parts as the platform needs."""
+        event = control.waiting.event
+        platform = self._outbox.platform_of(event.source.platform, event.source.account)
+        parts = [text] if platform is None else self._composer.settings.split(text, platform.capabilities)
+        in_group = event.source.chat_type != "dm"
+        return tuple(
+            NewDelivery(
+                delivery_id=f"command.{control.waiting.pk}.{index}",
+                target=target_of(event.source),
+                text=part,
+                reply_to=event.message_id if in_group and index == 0 else None,
+                session_pk=control.session_pk,
+            )
+            for index, part in enumerate(parts)
+        )

@@ -1,0 +1,116 @@
+"""What a turn's events come to: messages for the transcript, a text for the chat, a sum of usage. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from threadline.model.message import Message
+from threadline.model.usage import Usage
+from threadline.ports.agent import AskPermission, Event, Text, Thought, ToolCall, ToolResult, UsageOf
+
+_BETWEEN_STEPS = "\n\n"
+
+
+class Folded(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn, as far as it has come."""
+
+    text: str
+    messages: tuple[Message, ...]
+    usage: Usage | None
+    asked: tuple[AskPermission, ...] = ()
+
+
+class _Step:
+    """What the agent says and calls before it waits for results."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.thought = ""
+        self.calls: list[ToolCall] = []
+
+    def message(self) -> Message | None:
+        if not (self.text or self.calls):
+            return None
+        message: Message = {"role": "assistant", "content": self.text or None}
+        if self.thought:
+            message["reasoning"] = self.thought
+        if self.calls:
+            message["tool_calls"] = [
+                {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                for call in self.calls
+            ]
+        return message
+
+
+def fold(events: Iterable[Event], *, unfinished: str) -> Folded:
+    """The turn that these events make. A tool call is never without its result: one that is missing is `unfinished`.
+
+    Results stand right behind the calls that they belong to, whatever came in between: models refuse anything else.
+    """
+    seen = list(events)
+    results = {event.call_id: event for event in seen if isinstance(event, ToolResult)}
+    messages: list[Message] = []
+    for step in _steps(seen):
+        message = step.message()
+        if message is not None:
+            messages.append(message)
+        messages += [_result(call, results.get(call.call_id), unfinished) for call in step.calls]
+    return Folded(
+        text=shown_text(seen),
+        messages=tuple(messages),
+        usage=_usage(seen),
+        asked=tuple(event for event in seen if isinstance(event, AskPermission)),
+    )
+
+
+def shown_text(events: Iterable[Event]) -> str:
+    """What the chat shows of these events: what was said, a paragraph for each step."""
+    return _BETWEEN_STEPS.join(step.text.strip("\n") for step in _steps(events) if step.text.strip())
+
+
+def _steps(events: Iterable[Event]) -> list[_Step]:
+    steps = [_Step()]
+    has_results = False
+    for event in events:
+        if isinstance(event, ToolResult):
+            has_results = True
+        elif isinstance(event, (Text, Thought, ToolCall)):
+            if has_results:
+                steps.append(_Step())
+                has_results = False
+            _add(steps[-1], event)
+    return steps
+
+
+def _add(step: _Step, event: Text | Thought | ToolCall) -> None:
+    if isinstance(event, Text):
+        step.text += event.text
+    elif isinstance(event, Thought):
+        step.thought += event.text
+    else:
+        step.calls.append(event)
+
+
+def _result(call: ToolCall, result: ToolResult | None, unfinished: str) -> Message:
+    content = unfinished if result is None else result.content
+    return {"role": "tool", "tool_call_id": call.call_id, "tool_name": call.name, "content": content}
+
+
+def _usage(events: Iterable[Event]) -> Usage | None:
+    parts = [event for event in events if isinstance(event, UsageOf)]
+    if not parts:
+        return None
+    last = parts[-1]
+    return Usage(
+        input_tokens=sum(part.input_tokens for part in parts),
+        output_tokens=sum(part.output_tokens for part in parts),
+        cache_read_tokens=sum(part.cache_read_tokens for part in parts),
+        cache_write_tokens=sum(part.cache_write_tokens for part in parts),
+        reasoning_tokens=sum(part.reasoning_tokens for part in parts),
+        last_prompt_tokens=last.prompt_tokens,
+        cost_micros=sum(part.cost_micros for part in parts),
+        cost_status=last.cost_status,
+        model=last.model,
+    )

@@ -1,0 +1,164 @@
+"""Admission: the one way in. Authorised, deduplicated, stored; only then is the platform told that it arrived."""
+
+from __future__ import annotations
+
+import hashlib
+
+from threadline.clock import Instant, to_instant
+from threadline.gateway.access import Access, Allowed, Ignored, TurnedAway
+from threadline.gateway.command_table import Call, Typed, read_command, refusal_of
+from threadline.gateway.commands import Commands
+from threadline.gateway.outbox import Outbox
+from threadline.gateway.settings import GatewaySettings
+from threadline.gateway.turns import Turns
+from threadline.log import get_logger
+from threadline.model import words_gateway as words
+from threadline.model.delivery import target_of
+from threadline.model.inbound import Inbound
+from threadline.model.session import SessionEntry
+from threadline.model.turn import Lane, Stop
+from threadline.ports.platform import Verdict
+from threadline.store.gateway import GatewayStore
+from threadline.store.inbox import Admission, Admitted, Refusal
+from threadline.store.outbox import NewDelivery
+from threadline.store.reception import Changing, Greeting
+
+log = get_logger(__name__)
+
+
+class Reception:
+    """Takes events in, from every platform alike."""
+
+    def __init__(
+        self,
+        store: GatewayStore,
+        settings: GatewaySettings,
+        access: Access,
+        turns: Turns,
+        outbox: Outbox,
+        commands: Commands,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._access = access
+        self._turns = turns
+        self._outbox = outbox
+        self._commands = commands
+
+    async def accept(self, event: Inbound) -> Verdict:
+        """Takes an event in, or turns it away; when this returns, what became of it is stored."""
+        decision = await self._access.decide(event)
+        if isinstance(decision, Ignored):
+            return "ignored"
+        if isinstance(decision, TurnedAway):
+            return await self._turn_away(event, decision)
+        if event.kind in ("edit", "delete"):
+            return await self._change(event, decision)
+        if event.kind == "button":
+            return await self._note(event, decision, "a button that nobody waits for")
+        return await self._take(event, decision)
+
+    async def _take(self, event: Inbound, allowed: Allowed) -> Verdict:
+        typed = read_command(event)
+        lane: Lane = "talk" if typed is None else typed.lane
+        agent, _ = self._settings.agent_for(event.source)
+        stop: Stop | None = "interrupt" if lane == "talk" and self._settings.when_busy == "interrupt" else None
+        wanted = Admission(
+            event=event,
+            resolve=self._store.resolve_of(event.source, agent=agent),
+            lane=lane,
+            person=allowed.person,
+            role=allowed.role,
+            at=self._now(),
+            burst=self._settings.burst if lane == "talk" else 0,
+            most=self._settings.queue_per_session,
+            when_full=self._notice(event, "full", words.QUEUE_FULL.format(count=self._settings.queue_per_session)),
+            stop=stop,
+        )
+        received = await self._store.receive(wanted, self._greeting(event, typed))
+        admitted = received.admitted
+        if received.greeted or admitted.refused:
+            self._outbox.wake()
+        if admitted.pk is None:
+            return "duplicate"
+        if admitted.refused:
+            return "refused"
+        await self._go_on(event, allowed, admitted, typed, stop)
+        return "accepted"
+
+    async def _go_on(
+        self, event: Inbound, allowed: Allowed, admitted: Admitted, typed: Typed | None, stop: Stop | None
+    ) -> None:
+        session = admitted.session
+        if session is None or admitted.pk is None or admitted.session_pk is None:
+            return
+        if typed is not None and typed.lane == "control":
+            self._commands.start_control(admitted.pk, event, allowed, session, admitted.session_pk)
+            return
+        if admitted.running is not None:
+            if stop is not None:
+                self._turns.stop(session.session_id, stop)
+            elif typed is not None and _stops(event, allowed, session, typed):
+                await self._store.ask_to_stop(session.session_id, "stop")
+                self._turns.stop(session.session_id, "stop")
+        self._turns.wake(after=self._settings.burst_seconds if typed is None else 0.0)
+
+    async def _change(self, event: Inbound, allowed: Allowed) -> Verdict:
+        """An edit changes what still waits; a deletion drops it, or redacts what is in a transcript."""
+        agent, _ = self._settings.agent_for(event.source)
+        changed = await self._store.change_message(
+            Changing(
+                event=event,
+                address=self._store.resolve_of(event.source, agent=agent).address,
+                person=allowed.person,
+                role=allowed.role,
+                at=self._now(),
+            )
+        )
+        if changed == "duplicate":
+            return "duplicate"
+        log.info("message.changed", kind=event.kind, outcome=changed)
+        # Who looked for work while its session was held has passed it over.
+        self._turns.wake()
+        return "accepted"
+
+    async def _turn_away(self, event: Inbound, decision: TurnedAway) -> Verdict:
+        tell = None if decision.tell is None else self._notice(event, "refused", decision.tell)
+        refusal = Refusal(
+            event=event, person=decision.person, role="group", at=self._now(), note=decision.note, tell=tell
+        )
+        admitted = await self._store.refuse(refusal)
+        self._outbox.wake()
+        return "duplicate" if admitted.pk is None else "refused"
+
+    async def _note(self, event: Inbound, allowed: Allowed, note: str) -> Verdict:
+        refusal = Refusal(
+            event=event, person=allowed.person, role=allowed.role, at=self._now(), fate="dropped", note=note
+        )
+        admitted = await self._store.refuse(refusal)
+        return "duplicate" if admitted.pk is None else "accepted"
+
+    def _greeting(self, event: Inbound, typed: Typed | None) -> Greeting:
+        # Who says /start is greeted by the command itself.
+        is_welcome = self._settings.welcome and (typed is None or typed.name != "start")
+        return Greeting(
+            welcome=self._notice(event, "welcome", words.WELCOME) if is_welcome else None,
+            idle=self._notice(event, "reset", words.RESET_IDLE),
+            daily=self._notice(event, "reset", words.RESET_DAILY),
+        )
+
+    def _notice(self, event: Inbound, kind: str, text: str) -> NewDelivery:
+        named = f"{event.source.platform}\0{event.source.account}\0{event.dedupe_key}"
+        digest = hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+        return NewDelivery(delivery_id=f"{kind}.{digest}", target=target_of(event.source), text=text)
+
+    def _now(self) -> Instant:
+        return to_instant(self._store.clock.now())
+
+
+def _stops(event: Inbound, allowed: Allowed, session: SessionEntry, typed: Typed) -> bool:
+    """Whether a command ends the turn that runs: nobody's answer is cut short by what will be refused."""
+    if typed.command is None or not typed.command.stops:
+        return False
+    call = Call(typed=typed, source=event.source, session=session, role=allowed.role, person=allowed.person)
+    return refusal_of(call) is None

@@ -1,0 +1,226 @@
+"""Delivery: what is stored to be sent is sent, in order per chat, and finished by a receipt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from threadline.clock import Instant, to_instant
+from threadline.errors import LeaseLost
+from threadline.gateway.settings import GatewaySettings
+from threadline.gateway.supervisor import Supervisor
+from threadline.log import get_logger
+from threadline.model import words_gateway as words
+from threadline.model.delivery import Park, RetryAt, after_failure
+from threadline.ports.platform import (
+    Ambiguous,
+    BadMarkup,
+    Capabilities,
+    Gone,
+    NotModified,
+    Outgoing,
+    Platform,
+    PlatformError,
+    RateLimited,
+    Transient,
+)
+from threadline.store.gateway import GatewayStore
+from threadline.store.outbox import Delivery
+
+log = get_logger(__name__)
+
+
+class Outbox:
+    """Sends what waits on the platforms that this process is connected to."""
+
+    def __init__(
+        self,
+        store: GatewayStore,
+        settings: GatewaySettings,
+        supervisor: Supervisor,
+        served: Sequence[Platform],
+        is_late: Callable[[], bool],
+    ) -> None:
+        """`served`: the platforms of this gateway, connected or not yet. `is_late`: its leases are no longer to be relied on."""
+        self.is_late = is_late
+        self._store = store
+        self._settings = settings
+        self._supervisor = supervisor
+        self._served = {(platform.name, platform.account): platform for platform in served}
+        self._platforms: dict[tuple[str, str], Platform] = {}
+        self._wake = asyncio.Event()
+        # Replaced, never changed: the heartbeat's thread reads it.
+        self._flying: tuple[Delivery, ...] = ()
+
+    def connect(self, platform: Platform) -> None:
+        """From now on messages for this account are sent by this process."""
+        self._platforms[platform.name, platform.account] = platform
+        self.wake()
+
+    def disconnect(self, platform: Platform) -> None:
+        """Messages for this account wait for another process, or for it to come back."""
+        self._platforms.pop((platform.name, platform.account), None)
+
+    def platform_of(self, name: str, account: str) -> Platform | None:
+        """The connected platform of that account."""
+        return self._platforms.get((name, account))
+
+    def capabilities_of(self, name: str, account: str) -> Capabilities | None:
+        """What that account can do, also before it is connected; `None` for one that this gateway does not serve."""
+        platform = self._served.get((name, account))
+        return None if platform is None else platform.capabilities
+
+    @property
+    def connected(self) -> list[str]:
+        """The names of the connected platforms."""
+        return sorted({name for name, _ in self._platforms})
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being sent just now."""
+        return not self._flying
+
+    @property
+    def flying(self) -> tuple[Delivery, ...]:
+        """What is being sent just now."""
+        return self._flying
+
+    def wake(self) -> None:
+        """Something was stored."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Sends until it is cancelled."""
+        while True:
+            self._wake.clear()
+            while await self._send_some():
+                pass
+            try:
+                await asyncio.wait_for(self._wake.wait(), self._settings.poll_seconds)
+            except TimeoutError:
+                continue
+
+    async def recover(self) -> None:
+        """Lets deliveries go on whose sender is gone."""
+        safe = [place for place, platform in self._served.items() if platform.capabilities.idempotent_send]
+        while await self._store.recover_deliveries(safe):
+            self.wake()
+
+    async def _send_some(self) -> bool:
+        """Starts sending what is due; whether there may be more."""
+        room = self._settings.sends_at_once - len(self._flying)
+        if not self._platforms or room <= 0:
+            return False
+        taken = await self._store.claim_deliveries(
+            list(self._platforms), owner=self._settings.owner, lease=self._settings.lease, limit=room
+        )
+        for delivery in taken:
+            self._flying = (*self._flying, delivery)
+            self._supervisor.start(f"delivery.{delivery.pk}", self._deliver(delivery))
+        return bool(taken)
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        try:
+            platform = self._platforms.get((delivery.target.platform, delivery.target.account))
+            if platform is None:
+                await self._again(delivery, wait=None, reason="the platform is not connected")
+                return
+            await self._send(platform, delivery)
+        finally:
+            self._flying = tuple(one for one in self._flying if one is not delivery)
+            self.wake()
+
+    async def _send(self, platform: Platform, delivery: Delivery) -> None:
+        if self.is_late():
+            # Asleep for long, it may be another's by now.
+            raise LeaseLost
+        try:
+            external_id = await self._put(platform, delivery)
+        except RateLimited as limit:
+            await self._again(delivery, wait=timedelta(seconds=limit.retry_after), reason=str(limit))
+        except Ambiguous as cause:
+            is_doubtful = delivery.external_id is None and not platform.capabilities.idempotent_send
+            await self._again(delivery, wait=None, reason=str(cause), is_doubtful=is_doubtful)
+        except Transient as cause:
+            await self._again(delivery, wait=None, reason=str(cause))
+        except PlatformError as cause:
+            if isinstance(cause, Gone) and delivery.external_id is not None:
+                await self._send_anew(platform, delivery)
+                return
+            log.warning("delivery.parked", delivery=delivery.delivery_id, error=str(cause))
+            await self._fail(delivery, Park(str(cause)), str(cause))
+        else:
+            await self._store.delivery_sent(
+                delivery,
+                external_id,
+                owner=self._settings.owner,
+                may_be_repeated=delivery.is_doubtful and not platform.capabilities.idempotent_send,
+            )
+
+    async def _put(self, platform: Platform, delivery: Delivery) -> str:
+        """Brings the chat to the text; the platform's id of the message."""
+        message = Outgoing(text=delivery.text, reply_to=delivery.reply_to)
+        if delivery.external_id is not None:
+            await self._edited(platform, delivery, message, delivery.external_id)
+            return delivery.external_id
+        if not delivery.is_doubtful:
+            return await self._shown(platform, delivery, message)
+        if not platform.capabilities.idempotent_send:
+            return await self._marked(platform, delivery)
+        external_id = await self._shown(platform, delivery, message)
+        if platform.capabilities.edit:
+            # The key may have brought back the beginning of a streamed answer.
+            await self._edited(platform, delivery, message, external_id)
+        return external_id
+
+    async def _send_anew(self, platform: Platform, delivery: Delivery) -> None:
+        """Someone deleted the message while it was being written: the answer gets another one."""
+        if await self._store.forget_message(delivery, owner=self._settings.owner):
+            await self._send(platform, msgspec.structs.replace(delivery, external_id=None))
+
+    async def _marked(self, platform: Platform, delivery: Delivery) -> str:
+        """Says that it may be a repetition. With that it may be longer than the platform takes, so it comes in parts."""
+        text = words.MAY_BE_REPEATED.format(text=delivery.text)
+        first, *more = self._settings.split(text, platform.capabilities)
+        external_id = await self._shown(platform, delivery, Outgoing(text=first, reply_to=delivery.reply_to))
+        for part in more:
+            await self._shown(platform, delivery, Outgoing(text=part))
+        return external_id
+
+    async def _shown(self, platform: Platform, delivery: Delivery, message: Outgoing) -> str:
+        try:
+            return await platform.send(delivery.target, message, key=delivery.delivery_id)
+        except BadMarkup:
+            plain = Outgoing(text=self._settings.plain(message.text), reply_to=message.reply_to)
+            return await platform.send(delivery.target, plain, key=f"{delivery.delivery_id}.plain")
+
+    async def _edited(self, platform: Platform, delivery: Delivery, message: Outgoing, external_id: str) -> None:
+        try:
+            await platform.edit(delivery.target, external_id, message)
+        except NotModified:
+            return
+        except BadMarkup:
+            plain = Outgoing(text=self._settings.plain(message.text))
+            await platform.edit(delivery.target, external_id, plain)
+
+    async def _again(
+        self, delivery: Delivery, *, wait: timedelta | None, reason: str, is_doubtful: bool = False
+    ) -> None:
+        step = after_failure(
+            attempts=delivery.attempts, first_at=delivery.created_at, now=self._now(), wait=wait, reason=reason
+        )
+        await self._fail(delivery, step, reason, is_doubtful=is_doubtful)
+        if isinstance(step, RetryAt):
+            seconds = max(0.0, (step.at - self._now()) / 1_000_000)
+            asyncio.get_running_loop().call_later(seconds + 0.01, self.wake)
+
+    async def _fail(self, delivery: Delivery, step: RetryAt | Park, error: str, *, is_doubtful: bool = False) -> None:
+        await self._store.delivery_failed(
+            delivery, step, owner=self._settings.owner, error=error, is_doubtful=is_doubtful
+        )
+
+    def _now(self) -> Instant:
+        return to_instant(self._store.clock.now())

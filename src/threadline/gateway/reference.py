@@ -1,0 +1,19 @@
+"""The page of the reference that lists the commands."""
+
+from __future__ import annotations
+
+from threadline.gateway.command_table import TABLE, Command
+from threadline.model import words_commands as words
+
+_HEAD = ("| command | what it does | when | for |", "|---|---|---|---|")
+
+
+def commands_reference() -> str:
+    """The commands as markdown, in the order of the table; the same code gives the same text."""
+    return "\n".join([words.REFERENCE, "", *_HEAD, *(_row(command) for command in TABLE.values()), ""])
+
+
+def _row(command: Command) -> str:
+    when = "at once" if command.lane == "control" else "in turn"
+    cells = (f"`{command.usage}`", command.help, when, f"`{command.least}`")
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,0 +1,55 @@
+"""What a gateway is told at its start; the configuration is turned into this by the composition root."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from threadline.model.context import HomeChannel
+from threadline.model.source import SessionSource
+from threadline.model.turn import WhenBusy
+from threadline.ports.agent import Agent
+from threadline.ports.platform import Capabilities
+
+# Cuts a text into parts that the platform takes.
+Split: TypeAlias = Callable[[str, Capabilities], list[str]]
+# Which agent answers there: its name and the agent.
+AgentFor: TypeAlias = Callable[[SessionSource], tuple[str, Agent]]
+
+
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a gateway behaves. `owner` names this process in every lease."""
+
+    owner: str
+    agent_for: AgentFor
+    split: Split
+    plain: Callable[[str], str]
+    when_busy: WhenBusy = "collect"
+    burst_seconds: float = 1.2
+    turns_at_once: int = 32
+    turns_per_person: int = 2
+    turns_per_platform: int = 16
+    queue_per_session: int = 50
+    lease_seconds: float = 15.0
+    silence_seconds: float = 1800.0
+    drain_seconds: float = 20.0
+    # A turn that is over sooner is not streamed: one message instead of a message and its edits.
+    stream_after_seconds: float = 0.4
+    sends_at_once: int = 32
+    poll_seconds: float = 1.0
+    welcome: bool = True
+    redact_pii: bool = False
+    secret: bytes = b""
+    home_channels: tuple[HomeChannel, ...] = ()
+
+    @property
+    def lease(self) -> int:
+        """The length of a lease in microseconds."""
+        return int(self.lease_seconds * 1_000_000)
+
+    @property
+    def burst(self) -> int:
+        """How long a turn waits for more, in microseconds."""
+        return int(self.burst_seconds * 1_000_000)

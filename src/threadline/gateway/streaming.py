@@ -1,0 +1,130 @@
+"""Showing an answer while it is still being written: one message, edited as it grows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from threadline.gateway.settings import Split
+from threadline.log import get_logger
+from threadline.ports.platform import Ambiguous, NotModified, Outgoing, Platform, PlatformError, RateLimited
+from threadline.store.gateway import GatewayStore
+from threadline.store.outbox import NewDelivery, Stream
+
+log = get_logger(__name__)
+
+
+class Streamer:
+    """One growing message. Whatever goes wrong here costs the preview alone: the answer itself is delivered by the outbox."""
+
+    def __init__(
+        self,
+        store: GatewayStore,
+        platform: Platform,
+        new: NewDelivery,
+        split: Split,
+        after: float,
+        is_late: Callable[[], bool],
+    ) -> None:
+        """`after`: seconds before anything is shown. `is_late`: whether the turn may be another worker's by now."""
+        self._is_late = is_late
+        self._store = store
+        self._platform = platform
+        self._new = new
+        self._split = split
+        self._after = after
+        self._text = ""
+        self._changed = asyncio.Event()
+        self._closing = asyncio.Event()
+
+    def update(self, text: str) -> None:
+        """The answer so far."""
+        self._text = text
+        self._changed.set()
+
+    def close(self) -> None:
+        """Nothing more is shown; `run` ends after the call that is on its way."""
+        self._closing.set()
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Shows the text as it grows, no faster than the platform likes it."""
+        try:
+            await asyncio.wait_for(self._closing.wait(), self._after)
+        except TimeoutError:
+            await self._show()
+
+    async def _show(self) -> None:
+        if not await self._next(""):
+            return
+        stream = await self._opened()
+        if stream is None or (stream.is_doubtful and not self._platform.capabilities.idempotent_send):
+            return
+        if stream.external_id is None:
+            await self._begin(stream)
+        else:
+            # An earlier attempt got so far; what the message says now is not known here.
+            await self._grow(stream.external_id, "")
+
+    async def _opened(self) -> Stream | None:
+        """The stream, once nothing older is to be sent in the chat; `None` when nothing more is wanted."""
+        while not self._closing.is_set():
+            if (stream := await self._store.open_stream(self._new)) is not None:
+                return stream
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), self._platform.capabilities.edit_interval)
+        return None
+
+    async def _begin(self, stream: Stream) -> None:
+        shown = await self._next("")
+        if not shown:
+            await self._take_back(stream)
+            return
+        try:
+            first = Outgoing(text=shown, reply_to=self._new.reply_to)
+            message_id = await self._platform.send(self._new.target, first, key=self._new.delivery_id)
+        except Ambiguous:
+            return
+        except PlatformError as cause:
+            log.info("stream.not_begun", delivery=self._new.delivery_id, error=str(cause))
+            await self._take_back(stream)
+            return
+        await self._store.keep_stream_id(stream, message_id)
+        # A key that was used before brought an older text back.
+        await self._grow(message_id, "" if stream.is_doubtful else shown)
+
+    async def _take_back(self, stream: Stream) -> None:
+        """Nothing of it arrived now. What an earlier attempt left in doubt stays so."""
+        if not stream.is_doubtful:
+            await self._store.stream_not_begun(stream)
+
+    async def _grow(self, message_id: str, shown: str) -> None:
+        pause = self._platform.capabilities.edit_interval
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), pause)
+            text = await self._next(shown)
+            if not text or self._is_late():
+                return
+            try:
+                await self._platform.edit(self._new.target, message_id, Outgoing(text=text))
+            except RateLimited as limit:
+                pause = max(limit.retry_after, self._platform.capabilities.edit_interval)
+                continue
+            except NotModified:
+                pass
+            except PlatformError as cause:
+                log.info("stream.ended", delivery=self._new.delivery_id, error=str(cause))
+                return
+            shown, pause = text, self._platform.capabilities.edit_interval
+
+    async def _next(self, shown: str) -> str:
+        """The first part of the text once it differs from what is shown; empty when nothing more is wanted."""
+        while not self._closing.is_set():
+            self._changed.clear()
+            parts = self._split(self._text, self._platform.capabilities)
+            if parts and parts[0] != shown:
+                return parts[0]
+            await self._changed.wait()
+        return ""

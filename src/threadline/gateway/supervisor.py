@@ -1,0 +1,70 @@
+"""The only place that starts tasks: each has a name, its end is noticed, and what must go on is started again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from threadline.errors import ThreadlineError
+from threadline.log import get_logger
+
+log = get_logger(__name__)
+
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 30.0
+
+
+class Supervisor:
+    """Keeps the gateway's tasks. What fails is logged with its cause; nothing ends unseen."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Runs `work` once."""
+        task = asyncio.get_running_loop().create_task(self._watched(name, work), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def keep(self, name: str, work: Work, *, fatal: tuple[type[Exception], ...] = ()) -> asyncio.Task[None]:
+        """Runs `work` again with growing pauses whenever it fails; one that returns, or fails for good, stays ended."""
+        return self.start(name, self._kept(name, work, fatal))
+
+    async def stop(self) -> None:
+        """Cancels everything and waits for it."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _watched(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except asyncio.CancelledError:
+            raise
+        except ThreadlineError as cause:
+            log.warning("task.failed", task=name, error=repr(cause))
+        except Exception:
+            # The last one who hears of it.
+            log.exception("task.failed", task=name)
+
+    async def _kept(self, name: str, work: Work, fatal: tuple[type[Exception], ...]) -> None:
+        wait = _FIRST_WAIT
+        while True:
+            began = asyncio.get_running_loop().time()
+            try:
+                await work()
+            except fatal:
+                raise
+            except Exception as cause:  # noqa: BLE001 - whatever it was, the gateway goes on
+                log.warning("task.restarting", task=name, error=repr(cause), seconds=wait)
+            else:
+                return
+            if asyncio.get_running_loop().time() - began > _LONGEST_WAIT:
+                wait = _FIRST_WAIT
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, _LONGEST_WAIT)

@@ -1,0 +1,198 @@
+"""Turns: claimed one at a time per session, run by an agent, ended in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TypeAlias
+
+from threadline.clock import to_instant
+from threadline.errors import LeaseLost, StoreError
+from threadline.gateway.answering import Answering, Composer, Retried
+from threadline.gateway.outbox import Outbox
+from threadline.gateway.settings import GatewaySettings
+from threadline.gateway.supervisor import Supervisor
+from threadline.ids import new_turn_id
+from threadline.log import get_logger
+from threadline.model import words_gateway as words
+from threadline.model.turn import Close, GiveUp, Rerun, Stop, after_crash
+from threadline.store.gateway import GatewayStore
+from threadline.store.turns import Claim, Claimed, Held, StillHeld
+
+log = get_logger(__name__)
+
+# Carries out a command that takes its turn in the session and ends that turn, or says what is to be answered again.
+RunCommand: TypeAlias = Callable[[Claimed], Awaitable[Retried | None]]
+
+# What a turn gets, after its time is over, to be given back or closed.
+_LAST_SECONDS = 3.0
+
+
+class Turns:
+    """Claims turns as long as there is room, and runs each in a task of its own."""
+
+    def __init__(
+        self,
+        store: GatewayStore,
+        settings: GatewaySettings,
+        supervisor: Supervisor,
+        outbox: Outbox,
+        run_command: RunCommand,
+        platforms: Sequence[str],
+    ) -> None:
+        """`platforms`: those that this gateway serves; it runs no turns for others."""
+        self._store = store
+        self._settings = settings
+        self._supervisor = supervisor
+        self._outbox = outbox
+        self._run_command = run_command
+        self._platforms = tuple(dict.fromkeys(platforms))
+        self._composer = Composer(store, settings, outbox)
+        self._running: dict[Held, Answering] = {}
+        # Replaced, never changed: the heartbeat's thread reads it.
+        self._held: tuple[Held, ...] = ()
+        self._wake = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._draining = False
+
+    def wake(self, after: float = 0.0) -> None:
+        """Something may be ready, now or in a moment."""
+        if after > 0:
+            asyncio.get_running_loop().call_later(after, self._wake.set)
+        else:
+            self._wake.set()
+
+    @property
+    def busy(self) -> int:
+        """How many turns run in this process."""
+        return len(self._held)
+
+    @property
+    def held(self) -> tuple[Held, ...]:
+        """The turns that this process is at. Nobody renews the lease of another: what was let go of is taken over."""
+        return self._held
+
+    async def run(self) -> None:
+        """Claims and starts turns until it is cancelled."""
+        while True:
+            self._wake.clear()
+            while not self._draining and self.busy < self._settings.turns_at_once and await self._start_one():
+                pass
+            try:
+                await asyncio.wait_for(self._wake.wait(), self._settings.poll_seconds)
+            except TimeoutError:
+                continue
+
+    async def drain(self) -> None:
+        """No new turns; those that run get their time, then they are stopped and given back or closed."""
+        self._draining = True
+        if not await self._idle_within(self._settings.drain_seconds):
+            for answering in list(self._running.values()):
+                answering.shut_down()
+            await self._idle_within(_LAST_SECONDS)
+
+    def stop(self, session_id: str, stop: Stop) -> None:
+        """Ends the turn that runs in a session here, if one does."""
+        for answering in self._running.values():
+            if answering.claimed.session.session_id == session_id:
+                answering.stop(stop)
+
+    def heard(self, asked: Sequence[Held], still: Sequence[StillHeld]) -> None:
+        """What came of renewing: turns that are not ours any more end at once, those that shall stop do.
+
+        A turn that nobody asked for was claimed meanwhile, and is as much ours as before.
+        """
+        stops = {one.held: one.stop for one in still}
+        for held in asked:
+            answering = self._running.get(held)
+            if answering is None:
+                continue
+            if held not in stops:
+                answering.lose()
+            elif (stop := stops[held]) is not None:
+                answering.stop(stop)
+
+    async def recover(self) -> None:
+        """Takes turns over whose worker is gone: they run again, or are closed with what they had said."""
+        settings = self._settings
+        while taken := await self._store.take_over_turns(settings.owner, self._platforms, settings.lease):
+            for claimed in taken:
+                decision = after_crash(claimed.replay, called_tool=claimed.called_tool, attempts=claimed.attempts)
+                log.info("turn.recovered", turn=claimed.held.turn_id, decision=type(decision).__name__)
+                try:
+                    await self._settle_crashed(claimed, decision)
+                except (LeaseLost, StoreError) as cause:
+                    # Whoever holds it next settles it; the others need not wait for that.
+                    log.warning("turn.not_recovered", turn=claimed.held.turn_id, error=repr(cause))
+        self.wake()
+        self._outbox.wake()
+
+    async def _idle_within(self, seconds: float) -> bool:
+        if self._held:
+            self._quiet.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._quiet.wait(), seconds)
+        return not self._held
+
+    async def _settle_crashed(self, claimed: Claimed, decision: Rerun | Close | GiveUp) -> None:
+        if claimed.stop is not None:
+            await self._close_stopped(claimed, claimed.stop)
+        elif isinstance(decision, Rerun):
+            await self._store.forget_journal(claimed.held)
+            await self._store.release_turn(claimed.held, claimed.session_pk)
+        elif isinstance(decision, GiveUp):
+            await self._composer.park(claimed)
+        else:
+            await self._composer.close(claimed, "interrupted", words.BROKEN_OFF)
+
+    async def _close_stopped(self, claimed: Claimed, stop: Stop) -> None:
+        """Nobody wants it any more: it does not run again."""
+        await self._composer.close(claimed, "stopped", words.STOPPED if stop == "stop" else words.INTERRUPTED)
+
+    async def _start_one(self) -> bool:
+        settings = self._settings
+        now = self._store.clock.now()
+        claimed = await self._store.claim_turn(
+            Claim(
+                owner=settings.owner,
+                turn_id=new_turn_id(now),
+                at=to_instant(now),
+                lease=settings.lease,
+                when_busy=settings.when_busy,
+                burst=settings.burst,
+                per_person=settings.turns_per_person,
+                per_platform=settings.turns_per_platform,
+                platforms=self._platforms,
+            )
+        )
+        if claimed is None:
+            return False
+        self._held = (*self._held, claimed.held)
+        self._supervisor.start(f"turn.{claimed.held.turn_id}", self._carry_out(claimed))
+        return True
+
+    async def _carry_out(self, claimed: Claimed) -> None:
+        try:
+            if claimed.stop is not None:
+                await self._close_stopped(claimed, claimed.stop)
+                return
+            retried = await self._run_command(claimed) if claimed.lane == "session" else None
+            if claimed.lane == "talk" or retried is not None:
+                await self._answer(claimed, retried)
+        except LeaseLost:
+            log.warning("turn.lost", turn=claimed.held.turn_id)
+        finally:
+            self._held = tuple(held for held in self._held if held != claimed.held)
+            if not self._held:
+                self._quiet.set()
+            self._wake.set()
+            self._outbox.wake()
+
+    async def _answer(self, claimed: Claimed, retried: Retried | None) -> None:
+        answering = Answering(self._composer, claimed, self._supervisor, retried)
+        self._running[claimed.held] = answering
+        try:
+            await answering.run()
+        finally:
+            self._running.pop(claimed.held, None)

@@ -1,0 +1,183 @@
+"""What happens at the door: a queue that is full, bursts, albums, and who is greeted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from tests.gateway.talk import ask, current, echo, heard, running_with, said, turns_of
+from tests.gateway.world import Open, awaited
+
+from threadline.clock import to_instant
+from threadline.model import words_commands, words_gateway
+from threadline.model.inbound import Inbound
+from threadline.model.policy import ResetPolicies, SessionResetPolicy
+from threadline.model.source import SessionSource
+from threadline.model.turn import Lane
+from threadline.store.gateway import GatewayStore
+from threadline.store.inbox import Admission
+from threadline.store.turns import Claim
+from threadline.testing import FakeClock
+from threadline.testing.agents import ScriptedAgent
+
+ADA = SessionSource(platform="scripted", chat_id="dm-ada", user_id="ada")
+IDLE = ResetPolicies(default=SessionResetPolicy(mode="idle", idle_minutes=60))
+DAILY = ResetPolicies(default=SessionResetPolicy(mode="daily"))
+
+
+def patient(policies: ResetPolicies, clock: FakeClock) -> dict[str, Any]:
+    return {"policies": policies, "clock": clock, "timezone": "UTC"}
+
+
+@awaited
+async def test_a_full_queue_tells_each_sender_once_and_loses_nothing_it_took(opened: Open) -> None:
+    agent = ScriptedAgent()
+    full = words_gateway.QUEUE_FULL.format(count=2)
+    async with opened(agent, queue_per_session=2) as here:
+        here.chat.say("one")
+        await turns_of(here, agent, 1)
+        for text in ("two", "three"):
+            here.chat.say(text)
+        await heard(here)
+        for _ in range(2):
+            here.chat.say("four", message_id="the-fourth")
+            await heard(here)
+        assert await ask(here, "five") == full
+        await here.shows(full, full)
+        agent.answer("first")
+        await turns_of(here, agent, 2)
+        agent.answer("second")
+        await here.shows(full, full, "first", "second")
+        assert agent.turns[1].text == "two\n\nthree"
+        assert [line.fate for line in await here.store.list_messages("refused")] == ["refused", "refused"]
+
+
+@awaited
+async def test_a_burst_and_an_album_become_one_turn(location: str) -> None:
+    agent, clock = ScriptedAgent(), FakeClock()
+    async with running_with(location, agent, store={"clock": clock}, burst_seconds=1.2, when_busy="queue") as here:
+        here.chat.say("one")
+        await heard(here)
+        clock.advance(timedelta(seconds=1))
+        here.chat.say("two")
+        await heard(here)
+        clock.advance(timedelta(seconds=1))
+        # Not yet: the second message has pushed the start back.
+        for album in ("holiday", "holiday"):
+            here.chat.say("picture", album=album)
+        await heard(here)
+        assert agent.turns == []
+        clock.advance(timedelta(seconds=2))
+        await turns_of(here, agent, 1)
+        agent.answer("all at once")
+        await here.shows("all at once")
+        assert agent.turns[0].text == "one\n\ntwo\n\npicture\n\npicture"
+        assert sorted(line.fate for line in await here.store.list_messages()) == ["answered", *["merged"] * 3]
+
+
+@awaited
+async def test_only_the_first_message_ever_gets_a_welcome(opened: Open, location: str) -> None:
+    async with opened(ScriptedAgent(echo), welcome=True) as here:
+        here.chat.say("hello")
+        await here.shows(words_gateway.WELCOME, "you said: hello")
+        await ask(here, "/new")
+        await ask(here, "again")
+        assert await ask(here, "hello", user="bob") == "you said: hello"
+        assert here.texts().count(words_gateway.WELCOME) == 1
+    async with opened(ScriptedAgent(echo), welcome=True) as here:
+        assert await ask(here, "hello", user="eve") == "you said: hello"
+
+
+@awaited
+async def test_a_command_may_be_the_first_message_ever(opened: Open) -> None:
+    async with opened(ScriptedAgent(echo), welcome=True) as here:
+        here.chat.say("/whoami")
+        greeting, answer = await here.shown(2)
+        assert greeting == words_gateway.WELCOME
+        assert "scripted:ada" in answer
+
+
+@awaited
+async def test_a_reset_by_itself_is_told_once_and_resume_takes_it_back(location: str) -> None:
+    clock = FakeClock()
+    agent = ScriptedAgent(echo)
+    async with running_with(location, agent, store=patient(IDLE, clock)) as here:
+        await ask(here, "one")
+        old = (await current(here)).session_id
+        clock.advance(timedelta(hours=2))
+        assert await ask(here, "two") == words_gateway.RESET_IDLE
+        await here.shows("you said: one", words_gateway.RESET_IDLE, "you said: two")
+    async with running_with(location, agent, store=patient(IDLE, clock)) as here:
+        assert await ask(here, "three", message_id="later-1") == "you said: three"
+        assert await ask(here, "/resume", message_id="later-2") == words_commands.RESUMED.format(title=old)
+        await ask(here, "four", message_id="later-3")
+        assert await said(here, old) == ["one", "you said: one", "four", "you said: four"]
+
+
+@awaited
+async def test_resume_may_be_the_first_word_after_a_reset(location: str) -> None:
+    clock = FakeClock()
+    async with running_with(location, ScriptedAgent(echo), store=patient(DAILY, clock)) as here:
+        await ask(here, "one")
+        old = (await current(here)).session_id
+        clock.advance(timedelta(days=1))
+        here.chat.say("/resume")
+        await here.shows("you said: one", words_gateway.RESET_DAILY, words_commands.RESUMED.format(title=old))
+        assert (await current(here)).session_id == old
+
+
+@awaited
+async def test_a_reset_is_not_told_where_nobody_wants_to_hear_of_it(location: str) -> None:
+    clock = FakeClock()
+    quiet = ResetPolicies(default=SessionResetPolicy(mode="idle", idle_minutes=60, notify=False))
+    async with running_with(location, ScriptedAgent(echo), store=patient(quiet, clock)) as here:
+        await ask(here, "one")
+        clock.advance(timedelta(hours=2))
+        assert await ask(here, "two") == "you said: two"
+        assert await here.transcript() == [("user", "two"), ("assistant", "you said: two")]
+
+
+async def accepted(store: GatewayStore, text: str, lane: Lane, *, ago: timedelta = timedelta()) -> None:
+    """Ada's message as a gateway took it, which then died."""
+    now = store.clock.now()
+    event = Inbound(dedupe_key=text, message_id=text, source=ADA, sent_at=now, text=text)
+    await store.accept(
+        Admission(
+            event=event,
+            resolve=store.resolve_of(ADA),
+            lane=lane,
+            person="scripted:ada",
+            role="owner",
+            at=to_instant(now - ago),
+        )
+    )
+
+
+@awaited
+async def test_a_command_that_a_dead_gateway_took_is_carried_out_by_the_next(opened: Open, location: str) -> None:
+    async with await GatewayStore.open(location) as store:
+        await accepted(store, "/whoami", "control", ago=timedelta(seconds=30))
+    async with opened(ScriptedAgent(echo)) as here:
+        (answer,) = await here.shown(1)
+        assert "scripted:ada" in answer
+        assert [line.fate for line in await here.store.list_messages()] == ["answered"]
+
+
+@awaited
+async def test_what_follows_new_lands_in_the_new_session_though_the_gateway_died_in_between(
+    opened: Open, location: str
+) -> None:
+    async with await GatewayStore.open(location) as store:
+        await accepted(store, "/new", "session")
+        await accepted(store, "two", "talk")
+        now = to_instant(store.clock.now())
+        wanted = Claim(owner="serve:dead", turn_id="t", at=now, lease=60_000_000, platforms=("scripted",))
+        claimed = await store.claim_turn(wanted)
+        assert claimed is not None
+        await store.declare_replay(claimed.held, "never")
+        fresh = await store.start_afresh(claimed.session.session_id)
+    agent = ScriptedAgent(echo)
+    async with opened(agent) as here:
+        await here.chat.wait_for(lambda: "you said: two" in here.texts())
+        assert [turn.session.session_id for turn in agent.turns] == [fresh.session_id]
+        assert (await current(here)).session_id == fresh.session_id

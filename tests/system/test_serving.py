@@ -1,0 +1,152 @@
+"""`threadline serve` and `threadline chat` as people run them: side by side, killed, stopped, started again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.system.test_serve import served
+
+from threadline.testing.scripted import ScriptedChat
+
+_AGENTS = """
+
+def shout(turn):
+    return turn.text.upper()
+
+def count(turn):
+    yield f"{len(turn.history)} before; "
+    yield turn.text
+
+async def slow(turn):
+    import asyncio
+    yield "slowly "
+    await asyncio.sleep(1.5)
+    yield "done"
+
+def broken(turn):
+    raise RuntimeError("a secret")
+"""
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "threadline.db"
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Path:
+    (tmp_path / "my_agents.py").write_text(_AGENTS)
+    return tmp_path
+
+
+def chat(db: Path, text: str, *options: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "threadline", "chat", "--db", str(db), *options]
+    home = {"HOME": str(db.parent), "XDG_DATA_HOME": str(db.parent / "share")}
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=60, check=False, cwd=folder, env=os.environ | home
+    )
+
+
+def start(command: list[str], folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+
+
+def answers(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What was written, without the welcome of a first conversation."""
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if line and not line.startswith("Hello! I'm your agent")]
+
+
+def told(db: Path, *command: str) -> object:
+    done = subprocess.run(
+        [sys.executable, "-m", "threadline", *command, "--db", str(db), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_a_pipe_gets_the_answers_and_nothing_else(db: Path) -> None:
+    assert answers(chat(db, "one\ntwo\n")) == ["one", "two"]
+
+
+def test_a_conversation_goes_on_in_the_next_process(db: Path, agents: Path) -> None:
+    assert answers(chat(db, "first\n", "--agent", "my_agents:count", folder=agents)) == ["0 before; first"]
+    assert answers(chat(db, "second\n", "--agent", "my_agents:count", folder=agents)) == ["2 before; second"]
+
+
+def test_a_python_function_answers(db: Path, agents: Path) -> None:
+    assert answers(chat(db, "quiet\n", "--agent", "my_agents:shout", folder=agents)) == ["QUIET"]
+
+
+def test_a_function_that_fails_is_told_without_its_secrets(db: Path, agents: Path) -> None:
+    done = chat(db, "hi\n", "--agent", "my_agents:broken", folder=agents)
+    (line,) = answers(done)
+    assert line.startswith("I could not answer that")
+    assert "secret" not in done.stdout
+
+
+@pytest.mark.parametrize(("name", "hint"), [("nowhere:call", "nowhere"), ("my_agents:missing", "missing")])
+def test_an_agent_that_is_not_there_is_named(db: Path, agents: Path, name: str, hint: str) -> None:
+    done = chat(db, "hi\n", "--agent", name, folder=agents)
+    assert hint in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_terminal_and_a_gateway_share_a_file(db: Path) -> None:
+    with served(db, "--port", "0"):
+        assert answers(chat(db, "beside it\n")) == ["beside it"]
+    assert [line["fate"] for line in told(db, "messages", "list")] == ["answered"]  # type: ignore[attr-defined]
+
+
+def test_a_second_gateway_on_a_file_is_told_who_serves_it(db: Path) -> None:
+    with served(db, "--port", "0") as first:
+        second = subprocess.run(
+            [sys.executable, "-m", "threadline", "serve", "--db", str(db), "--port", "0"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert second.returncode == 1
+        assert f"process {first.process.pid}" in second.stderr
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait(10)
+    # The kernel lets go of a dead holder's lock.
+    with served(db, "--port", "0") as third:
+        assert third.stop() == 0
+
+
+def test_a_stop_lets_a_running_answer_finish(db: Path, agents: Path) -> None:
+    async def conversation() -> None:
+        async with ScriptedChat() as world:
+            config = agents / "config.toml"
+            options = f'kind = "scripted"\naddress = "{world.address}"\n'
+            config.write_text(
+                '[gateway]\nwelcome = false\nburst_seconds = 0.0\n[access]\nowners = ["scripted:ada"]\n'
+                f"[platforms.scripted]\n{options}[platforms.scripted.capabilities]\nedit = true\nedit_interval = 0.1\n"
+            )
+            command = [sys.executable, "-m", "threadline", "serve", "--db", str(db), "--port", "0"]
+            command += ["--agent", "my_agents:slow", "--config", str(config)]
+            with start(command, agents) as process:
+                try:
+                    await world.wait_for(lambda: world.connected, timeout=20)
+                    world.say("go")
+                    await world.wait_for(lambda: world.messages("dm-ada"), timeout=20)
+                    process.send_signal(signal.SIGTERM)
+                    await world.wait_for(lambda: world.messages("dm-ada")[0].text == "slowly done", timeout=20)
+                    assert await asyncio.to_thread(process.wait, 20) == 0
+                finally:
+                    process.kill()
+            assert len(world.messages("dm-ada")) == 1
+
+    asyncio.run(conversation())

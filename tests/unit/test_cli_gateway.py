@@ -1,0 +1,134 @@
+"""`threadline outbox`, `messages`, `status` and `doctor`: what an operator sees of a gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from tests.unit.conftest import Cli
+
+from threadline.clock import to_instant
+from threadline.model.delivery import Park, Target
+from threadline.model.inbound import Inbound
+from threadline.model.source import SessionSource
+from threadline.store.gateway import GatewayStore
+from threadline.store.inbox import Admission, Refusal
+from threadline.store.outbox import NewDelivery
+from threadline.store.servelock import ServeLock
+
+T = TypeVar("T")
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
+ADA = SessionSource(platform="telegram", chat_id="42", user_id="7", user_name="Ada")
+
+
+def on(db: Path, work: Callable[[GatewayStore], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with await GatewayStore.open(db) as store:
+            return await work(store)
+
+    return asyncio.run(run())
+
+
+async def _parked(store: GatewayStore) -> int:
+    """A delivery that could not be sent."""
+    target = Target(platform="telegram", chat_id="42")
+    await store.enqueue(NewDelivery(delivery_id="d1", target=target, text="what was said"))
+    (delivery,) = await store.claim_deliveries([("telegram", "main")], owner="test", lease=10**9, limit=1)
+    await store.delivery_failed(delivery, Park("the chat is gone"), owner="test", error="the chat is gone")
+    return delivery.pk
+
+
+async def _accepted(store: GatewayStore) -> int:
+    event = Inbound(dedupe_key="k1", message_id="m1", source=ADA, sent_at=NOW, text="a secret of Ada's")
+    admitted = await store.accept(
+        Admission(
+            event=event,
+            resolve=store.resolve_of(ADA),
+            lane="talk",
+            person="telegram:7",
+            role="guest",
+            at=to_instant(NOW),
+        )
+    )
+    assert admitted.pk is not None
+    return admitted.pk
+
+
+def test_a_parked_delivery_is_listed_with_its_reason_and_can_be_tried_again(db: Path, cli: Cli) -> None:
+    number = on(db, _parked)
+    listed = cli("outbox", "list", "--state", "parked")
+    assert "the chat is gone" in listed.out
+    assert cli("outbox", "retry", str(number)).code == 0
+    (line,) = cli("outbox", "list", "--json").json()
+    assert (line["state"], line["attempts"]) == ("pending", 0)
+
+
+def test_a_dropped_delivery_keeps_no_words(db: Path, cli: Cli) -> None:
+    number = on(db, _parked)
+    assert cli("outbox", "drop", str(number)).code == 0
+    (line,) = cli("outbox", "list", "--json").json()
+    assert (line["state"], line["text"]) == ("dropped", "")
+    again = cli("outbox", "drop", str(number))
+    assert again.code == 1
+    assert "outbox list" in again.err
+
+
+def test_a_state_or_fate_that_does_not_exist_is_named(db: Path, cli: Cli) -> None:
+    on(db, _parked)
+    for command in (("outbox", "list", "--state", "lost"), ("messages", "list", "--fate", "lost")):
+        refused = cli(*command)
+        assert refused.code == 2
+        assert "lost" in refused.err
+
+
+def test_a_message_is_followed_to_its_end_without_its_words(db: Path, cli: Cli) -> None:
+    number = on(db, _accepted)
+    (line,) = cli("messages", "list", "--json").json()
+    assert (line["pk"], line["fate"], line["person"]) == (number, "waiting", "telegram:7")
+    told = cli("messages", "show", str(number))
+    assert "waiting" in told.out
+    assert "secret" not in told.out + cli("messages", "list").out
+
+
+def test_a_refused_message_has_its_reason(db: Path, cli: Cli) -> None:
+    event = Inbound(dedupe_key="k2", message_id="m2", source=ADA, sent_at=NOW, text="let me in")
+    refusal = Refusal(event=event, person="telegram:7", role="group", at=to_instant(NOW), note="a stranger")
+    on(db, lambda store: store.refuse(refusal))
+    (line,) = cli("messages", "list", "--fate", "refused", "--json").json()
+    assert line["note"] == "a stranger"
+    assert "let me in" not in cli("messages", "show", str(line["pk"]), "--json").out
+
+
+def test_status_tells_what_waits_and_who_serves(db: Path, cli: Cli) -> None:
+    on(db, _accepted)
+    on(db, _parked)
+    load = cli("status", "--json").json()
+    assert load["served_by"] is None
+    assert load["load"]["waiting_messages"] == 1
+    assert load["load"]["parked_deliveries"] == 1
+    with ServeLock(db, "process 4711"):
+        assert "process 4711" in cli("status").out
+
+
+def test_doctor_finds_nothing_wrong_with_a_fresh_installation(db: Path, cli: Cli) -> None:
+    done = cli("doctor")
+    assert done.code == 0
+    assert not db.exists(), "looking makes nothing"
+
+
+def test_doctor_names_an_agent_that_is_not_there(cli: Cli) -> None:
+    done = cli("doctor", "--agent", "no_such_module:answer")
+    assert done.code == 1
+    assert "no_such_module" in done.out
+
+
+def test_doctor_tells_every_fault_of_the_configuration(tmp_path: Path, cli: Cli) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[gateway]\nwhen_buzy = "queue"\n[web]\nport = "x"\n')
+    done = cli("doctor", "--config", str(config))
+    assert done.code == 1
+    assert "when_busy" in done.out
+    assert "web.port" in done.out
