@@ -17,9 +17,11 @@ from typer.main import get_command
 import threadline
 from threadline import errors
 from threadline.cli.program import app
+from threadline.config.reference import config_reference
 from threadline.config.settings import SETTINGS
 from threadline.store.check import CheckReport
 from threadline.store.database import EngineFacts
+from threadline.store.disclosure import PersonRecord, PersonSummary, TurnUsage
 from threadline.store.listing import Page
 from threadline.store.search import Hit, SearchPage
 from threadline.store.sessions import ResetNotice
@@ -28,7 +30,19 @@ from threadline.store.verbs import StoreFacts
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 NOTICE = "<!-- Written by `make docs` from the code: change it there. -->"
-RETURNED = (Page, SearchPage, Hit, ResetNotice, UsageLine, StoreFacts, EngineFacts, CheckReport)
+RETURNED = (
+    Page,
+    SearchPage,
+    Hit,
+    ResetNotice,
+    UsageLine,
+    StoreFacts,
+    EngineFacts,
+    CheckReport,
+    PersonRecord,
+    PersonSummary,
+    TurnUsage,
+)
 _PLAN = re.compile(r"Plan\[(.*)\]")
 _MODULE = re.compile(r"\b(?:typing|sessions|search|usage|check|listing)\.")
 _WIDTH = 96
@@ -58,7 +72,7 @@ def _stored(name: str) -> str | None:
 
 def pages() -> dict[str, str]:
     """Every page by its name; the same code gives the same pages."""
-    return {"cli.md": "\n".join(cli_page()), "api.md": "\n".join(api_page())}
+    return {"cli.md": "\n".join(cli_page()), "api.md": "\n".join(api_page()), "config.md": config_reference()}
 
 
 def cli_page() -> Iterator[str]:
