@@ -19,6 +19,7 @@ from threadline import errors
 from threadline.cli.program import app
 from threadline.config.reference import config_reference
 from threadline.config.settings import SETTINGS
+from threadline.gateway.reference import commands_reference
 from threadline.store.check import CheckReport
 from threadline.store.database import EngineFacts
 from threadline.store.disclosure import PersonRecord, PersonSummary, TurnUsage
@@ -72,7 +73,12 @@ def _stored(name: str) -> str | None:
 
 def pages() -> dict[str, str]:
     """Every page by its name; the same code gives the same pages."""
-    return {"cli.md": "\n".join(cli_page()), "api.md": "\n".join(api_page()), "config.md": config_reference()}
+    return {
+        "cli.md": "\n".join(cli_page()),
+        "api.md": "\n".join(api_page()),
+        "commands.md": commands_reference(),
+        "config.md": config_reference(),
+    }
 
 
 def cli_page() -> Iterator[str]:

@@ -17,6 +17,7 @@ from threadline.config.load import load_config
 from threadline.config.paths import default_database, ensure_user_folder
 from threadline.config.settings import Config
 from threadline.errors import InvalidLocation, ThreadlineError
+from threadline.log import EventFormatter
 from threadline.store.facade import SessionStore
 from threadline.store.location import Location, SqliteLocation, parse_location
 from threadline.store.servelock import ServeLock
@@ -84,7 +85,7 @@ async def _with_gateway_store(db: str | None, work: Callable[[GatewayStore], Awa
 
 def open_or_make(db: str | None = None) -> SessionStore:
     """An open store, made where it was missing and brought up to date where it was older."""
-    return SessionStore.open(_prepared(db))
+    return SessionStore.open(_prepared(locate(db)))
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +121,7 @@ def diagnose(wanted: Serving) -> Iterator[Finding]:
         yield Finding("configuration", str(cause))
         return
     yield Finding("configuration" if config.path is None else f"configuration {config.path}")
-    yield _looked_at("database", lambda: _open_and_close(config.db))
+    yield _looked_at("database", lambda: _open_and_close(_place(config)))
     agents = Agents(config)
     for name in config.agents:
         yield _looked_at(f"agent {name}", lambda name=name: agents.named(name))  # type: ignore[misc]
@@ -135,9 +136,9 @@ def _looked_at(what: str, look: Callable[[], object]) -> Finding:
     return Finding(what)
 
 
-def _open_and_close(db: str | None) -> None:
-    if is_there(locate(db)):
-        open_existing(db).close()
+def _open_and_close(place: Location) -> None:
+    if is_there(place):
+        SessionStore.open(_reopenable(place), migrate=False).close()
 
 
 def serve(wanted: Serving, *, ready: Tell, note: Tell) -> None:
@@ -156,17 +157,16 @@ async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
     from threadline.web.server import bind, run_server
 
     config = _configured(wanted.config, wanted.db, wanted.agent)
-    _log_to_stderr(config.log_level)
+    _log_to(logging.StreamHandler(sys.stderr), config.log_level)
     host, port = wanted.host or config.web.host, wanted.port if wanted.port is not None else config.web.port
-    place = locate(config.db)
+    place = _place(config)
     with bind(host, port, note) as listening:
-        async with _gateway(config, "serve", platforms_of(config)) as (gateway, store):
+        async with _gateway(config, "serve", platforms_of(config)) as (_, store):
             is_default = place == parse_location(default_database())
             app = make_app(store, host=host, port=listening.getsockname()[1], is_default=is_default)
             _advise(config, note)
             await run_server(app, listening, ready)
             note("Stopping: what runs is finished first.")
-            await gateway.stop()
 
 
 def chat(wanted: Serving, *, whole_input: bool = False) -> None:
@@ -179,6 +179,9 @@ async def _chat(wanted: Serving, *, whole_input: bool) -> None:
     from threadline.platforms.local.platform import Terminal
 
     config = _configured(wanted.config, wanted.db, wanted.agent)
+    folder = ensure_user_folder()
+    # The terminal is for the conversation; what goes wrong behind it is written down beside the store.
+    _log_to(logging.FileHandler(folder / "chat.log", delay=True), "warning")
     settled: list[Gateway] = []
 
     async def idle() -> None:
@@ -186,14 +189,15 @@ async def _chat(wanted: Serving, *, whole_input: bool) -> None:
 
     terminal = Terminal(
         commands={f"/{command.name}": command.help for command in TABLE.values()},
-        history=ensure_user_folder() / "chat_history",
+        history=folder / "chat_history",
         whole_input=whole_input,
         idle=idle,
     )
-    async with _gateway(config, "chat", [terminal], burst_seconds=0.0, poll_seconds=0.2) as (gateway, _):
+    # A terminal is closed at any moment: what it leaves behind is taken up by the next one soon.
+    quick = {"burst_seconds": 0.0, "poll_seconds": 0.2, "lease_seconds": 5.0, "drain_seconds": 2.0}
+    async with _gateway(config, "chat", [terminal], **quick) as (gateway, _):
         settled.append(gateway)
         await gateway.wait_for_platforms()
-        await gateway.stop()
 
 
 @asynccontextmanager
@@ -204,20 +208,23 @@ async def _gateway(
     from threadline.assembly import Agents, access_rules, gateway_settings, open_gateway_store
     from threadline.gateway.gateway import Gateway
 
-    place = locate(config.db)
+    place = _place(config)
     is_file = isinstance(place, SqliteLocation)
     with ExitStack() as held:
         if isinstance(place, SqliteLocation) and kind == "serve":
             place.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             held.enter_context(ServeLock(place.path, f"process {os.getpid()}"))
-        async with await open_gateway_store(config, str(_prepared(config.db))) as store:
+        async with await open_gateway_store(config, str(_prepared(place))) as store:
             agents = Agents(config)
             await asyncio.to_thread(agents.make_all)
             settings = gateway_settings(config, kind, agents, await store.installation_secret(), **changes)
             gateway = Gateway(store, settings, access_rules(config), platforms)
             # Only of another `serve` can the lock tell that it is dead.
             await gateway.start(alone=is_file and kind == "serve")
-            yield gateway, store
+            try:
+                yield gateway, store
+            finally:
+                await gateway.stop()
 
 
 def _configured(path: Path | None, db: str | None, agent: str | None) -> Config:
@@ -229,19 +236,25 @@ def _configured(path: Path | None, db: str | None, agent: str | None) -> Config:
 def _advise(config: Config, note: Tell) -> None:
     """What to configure next, for someone who has configured nothing."""
     if all(agent.kind == "echo" for agent in config.agents.values()):
-        note("No agent is configured: the echo agent answers. `threadline config init` writes a file to start from.")
+        where = f"{config.path} is the place" if config.path else "`threadline config init` writes a file to start from"
+        note(f"No agent is configured: the echo agent answers. {where}.")
     if not config.platforms:
         note("No chat platform is configured: `threadline chat` talks to the agent from this machine.")
 
 
-def _log_to_stderr(level: str) -> None:
-    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+def _log_to(handler: logging.Handler, level: str) -> None:
+    handler.setFormatter(EventFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler])
     for name in ("uvicorn", "uvicorn.error"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def _prepared(db: str | None) -> str | Path:
-    place = locate(db)
+def _place(config: Config) -> Location:
+    """The database of a configuration that is loaded already, whichever file it came from."""
+    return locate(config.db or str(default_database()))
+
+
+def _prepared(place: Location) -> str | Path:
     if isinstance(place, SqliteLocation) and place.path == default_database():
         ensure_user_folder()
     return _reopenable(place)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
 from threadline.agents.registry import AgentSettings, make_agent
-from threadline.config.policies import agent_for, home_channels, reset_policies, session_scope, zone_of
+from threadline.config.policies import agent_for, find_chat, home_channels, reset_policies, session_scope, zone_of
 from threadline.config.resolve import resolve, resolve_secret
 from threadline.config.settings import AgentSettings as ConfiguredAgent
 from threadline.config.settings import Config
 from threadline.gateway.access import AccessRules
-from threadline.gateway.settings import GatewaySettings
+from threadline.gateway.settings import ChatRules, GatewaySettings
 from threadline.ids import new_owner
 from threadline.model.source import SessionSource
 from threadline.platforms.registry import PlatformSettings, make_platform
@@ -95,6 +96,7 @@ def gateway_settings(config: Config, kind: str, agents: Agents, secret: bytes, *
         "redact_pii": config.privacy.redact_pii,
         "secret": secret,
         "home_channels": home_channels(config),
+        "rules_for": partial(_rules_for, config),
     }
     return GatewaySettings(**values | changes)  # type: ignore[arg-type]
 
@@ -116,6 +118,11 @@ async def open_gateway_store(config: Config, location: str) -> GatewayStore:
     return await GatewayStore.open(
         location, policies=reset_policies(config), scope=session_scope(config), timezone=zone_of(config)
     )
+
+
+def _rules_for(config: Config, source: SessionSource) -> ChatRules:
+    found = find_chat(config.chats, source.platform, source.account, source.chat_id)
+    return ChatRules() if found is None else ChatRules(found.system_prompt, found.role)
 
 
 def _split(text: str, capabilities: Capabilities) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -40,6 +41,25 @@ class EventLog:
                 self._logger, wrapper_class=structlog.stdlib.BoundLogger, processors=processors
             )
         return self._bound
+
+
+class EventFormatter(logging.Formatter):
+    """An event on one line: when, how bad, what, and its fields as `name=value`. What strangers wrote is quoted."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {name: value for name, value in vars(record).items() if name not in _ORDINARY}
+        shown = "".join(f" {name}={_shown(value)}" for name, value in fields.items())
+        line = f"{self.formatTime(record)} {record.levelname.lower()} {record.getMessage()}{shown}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return text if text.isprintable() and " " not in text and text else json.dumps(text)
+
+
+# What every record has; the rest are the event's own fields.
+_ORDINARY = frozenset((*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"))
 
 
 def get_logger(name: str) -> EventLog:

@@ -43,7 +43,6 @@ async def test_help_lists_what_the_sender_may_do(opened: Open) -> None:
         assert all(command.usage in listed and command.help in listed for command in TABLE.values())
         listed = await ask(here, "/help", user="bob")
         assert "/undo" in listed
-        assert "/model" not in listed
 
 
 @of("start")
@@ -175,18 +174,6 @@ async def test_title_names_the_conversation_and_takes_its_name_away(opened: Open
         assert (await current(here)).title is None
 
 
-@of("model")
-async def test_model_shows_and_sets_what_the_agent_is_told(opened: Open) -> None:
-    agent = ScriptedAgent(echo)
-    async with opened(agent) as here:
-        assert await ask(here, "/model") == words.MODEL.format(model=words.OWN_MODEL)
-        assert await ask(here, "/model two words") == words.USE["model"]
-        assert await ask(here, "/model acme:large") == words.MODEL_SET.format(model="acme:large")
-        await ask(here, "hello")
-        assert agent.turns[0].session.model == "acme:large"
-        assert await ask(here, "/model") == words.MODEL.format(model="acme:large")
-
-
 @of("fork")
 async def test_fork_goes_on_in_a_copy(opened: Open) -> None:
     async with opened(ScriptedAgent(echo)) as here:
@@ -302,7 +289,7 @@ async def test_forwarded_edited_and_quoted_commands_are_just_words(opened: Open)
 
 @pytest.mark.parametrize(
     ("typed", "near"),
-    [("/statsu", "status"), ("/sesions", "sessions"), ("/xyzzy", None), ("/modle", "model")],
+    [("/statsu", "status"), ("/sesions", "sessions"), ("/xyzzy", None), ("/modle", None)],
 )
 @awaited
 async def test_an_unknown_command_gets_a_hint(opened: Open, typed: str, near: str | None) -> None:

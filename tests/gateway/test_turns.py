@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 from tests.gateway.world import Open, awaited
 
+from threadline.gateway.settings import ChatRules
 from threadline.ports.agent import AgentError, Event, Text, ToolCall, ToolResult, Turn, UsageOf
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
@@ -187,3 +188,12 @@ async def test_a_reply_beyond_the_limit_comes_in_parts_in_order(opened: Open) ->
         here.chat.say("go")
         await here.chat.wait_for(lambda: " ".join(here.texts()).split() == words)
         assert all(len(text) <= 500 for text in here.texts())
+
+
+@awaited
+async def test_a_chat_has_its_own_instructions_and_role(opened: Open) -> None:
+    agent = ScriptedAgent(echo)
+    async with opened(agent, rules_for=lambda source: ChatRules(f"Brief, {source.user_id}.", "guest")) as here:
+        here.chat.say("hello")
+        await here.shows("hello")
+        assert (agent.turns[0].system_prompt, agent.turns[0].role) == ("Brief, ada.", "guest")

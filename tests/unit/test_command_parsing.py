@@ -83,7 +83,7 @@ def test_a_command_may_answer_another_message() -> None:
     [
         *(f"/{name} thing" for name in ("help", "status", "whoami", "usage", "sessions", "fork", "redo", "retry")),
         *("/new thing", "/reset thing", "/queue 3", "/queue drop", "/queue drop -1", "/queue drop 1 2"),
-        *("/search", "/undo 0", "/undo two", "/undo 1.5", "/undo 99999", "/undo \u0663", "/model a b"),
+        *("/search", "/undo 0", "/undo two", "/undo 1.5", "/undo 99999", "/undo \u0663"),
     ],
 )
 def test_a_wrong_argument_is_explained(text: str) -> None:
@@ -97,7 +97,7 @@ def test_a_wrong_argument_is_explained(text: str) -> None:
     [
         *(f"/{name}" for name in TABLE if name != "search"),
         *("/start payload", "/stop now!", "/queue drop 3", "/queue DROP  12", "/search words", "/undo 3"),
-        *("/title Any\nthing", "/model acme:large", "/resume Any thing"),
+        *("/title Any\nthing", "/resume Any thing"),
     ],
 )
 def test_a_right_one_is_not_refused(text: str) -> None:
@@ -106,9 +106,9 @@ def test_a_right_one_is_not_refused(text: str) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_hint_names_only_what_its_reader_may_do(role: Role) -> None:
-    refusal = refusal_of(call("/modell", role=role))
+    refusal = refusal_of(call("/sesions", role=role))
     assert refusal is not None
-    assert ("/model?" in refusal) is (role in ("trusted", "owner"))
+    assert ("/sessions?" in refusal) is (role != "group")
 
 
 def test_a_long_name_is_cut_in_the_hint() -> None:

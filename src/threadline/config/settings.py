@@ -110,10 +110,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     drain_seconds: Annotated[Seconds, _says("How long running turns may go on after the gateway is told to stop")] = (
         20.0
     )
-    approval_hours: Annotated[
-        Annotated[int, msgspec.Meta(ge=1, le=24 * 366)], _says("How long a question for permission can be answered")
-    ] = 24
-    welcome: Annotated[bool, _says("Whether someone who writes for the first time is welcomed")] = True
+    welcome: Annotated[bool, _says("Whether the first conversation ever starts with a welcome")] = True
     default_agent: Annotated[Slug, _says("The agent that answers where no binding names another")] = MAIN_AGENT
 
 
@@ -207,10 +204,6 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = None
     system_prompt: Annotated[
         str | None, _says("What the agent is told in it", unset="what it is told elsewhere", example="Answer briefly.")
-    ] = None
-    when_busy: Annotated[
-        WhenBusy | None,
-        _says("What becomes of messages that arrive while a turn runs", unset="as in [gateway]", example="queue"),
     ] = None
 
 

@@ -82,6 +82,9 @@ class Access:
             return Allowed(role, person)
         if event.from_bot:
             return Ignored("a bot that nobody listed")
+        if event.kind == "delete" and source.chat_type != "dm":
+            # Some platforms do not tell who deleted; what can't be read in the chat any more is not kept here either.
+            return Allowed("group", person)
         if source.chat_type != "dm":
             return self._decide_group(source, person)
         return await self._decide_stranger(event, person)
@@ -127,8 +130,8 @@ def _told_person(source: SessionSource) -> str | None:
 
 def _is_for_us(event: Inbound) -> bool:
     """Whether somebody in a group speaks to us."""
-    if event.kind in ("button", "delete"):
-        # A button stands under a message of ours. What was deleted can't mention anybody any more, and its words may be kept here.
+    if event.kind in ("button", "delete", "edit"):
+        # A button stands under a message of ours. What was deleted or changed may mention nobody any more; its words are here.
         return True
     if event.mentions_us or (event.reply_to is not None and event.reply_to.is_ours):
         return True

@@ -165,14 +165,6 @@ async def _title(means: Means, call: Call) -> Answer:
     return Answer(text=words.TITLED.format(title=_short(entry.title)) if entry.title else words.TITLE_GONE)
 
 
-async def _model(means: Means, call: Call) -> Answer:
-    if not call.argument:
-        entry = await means.store.get_session(call.session.session_id)
-        return Answer(text=words.MODEL.format(model=entry.model or words.OWN_MODEL))
-    entry = await means.store.set_runtime(call.session.session_id, model=call.argument)
-    return Answer(text=words.MODEL_SET.format(model=_short(entry.model)))
-
-
 async def _fork(means: Means, call: Call) -> Answer:
     entry = await means.store.go_on_in_copy(call.session.session_id)
     return Answer(text=words.FORKED.format(old=call.session.session_id), move_to=entry.session_id)
@@ -256,7 +248,6 @@ ACTIONS: Mapping[str, Action] = {
     "sessions": _sessions,
     "search": _search,
     "title": _title,
-    "model": _model,
     "fork": _fork,
     "undo": _undo,
     "redo": _redo,

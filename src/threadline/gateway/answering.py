@@ -72,6 +72,7 @@ class Composer:
             spoken = tuple(self._spoken(claimed, waiting) for waiting in claimed.taken)
         else:
             history, spoken = retried.history, (Spoken(text=retried.text, source=claimed.origin),)
+        rules = self.settings.rules_for(claimed.origin)
         return Turn(
             turn_id=claimed.held.turn_id,
             session=claimed.session,
@@ -81,8 +82,9 @@ class Composer:
             context_prompt=claimed.context or await self._context(claimed),
             cancelled=cancelled,
             source=claimed.origin,
-            role=claimed.role if retried is None or retried.role is None else retried.role,
+            role=rules.role or (claimed.role if retried is None or retried.role is None else retried.role),
             attempt=claimed.attempts,
+            system_prompt=rules.system_prompt,
         )
 
     async def finish(self, claimed: Claimed, events: Sequence[Event], outcome: Outcome, notice: str | None) -> None:

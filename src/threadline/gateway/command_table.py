@@ -105,7 +105,6 @@ TABLE: Mapping[str, Command] = {
         _control("sessions"),
         _control("search", "WORDS", takes=r"[\s\S]+"),
         _session("title", "[NAME]", takes=_ANYTHING, is_repeatable=True),
-        _session("model", "[NAME]", takes=r"\S*", is_repeatable=True),
         _session("fork"),
         _session("undo", "[N]", takes=r"[1-9][0-9]{0,3}|"),
         _session("redo"),

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from threadline.model.access import Role
 from threadline.model.context import HomeChannel
 from threadline.model.source import SessionSource
 from threadline.model.turn import WhenBusy
@@ -17,6 +18,17 @@ from threadline.ports.platform import Capabilities
 Split: TypeAlias = Callable[[str, Capabilities], list[str]]
 # Which agent answers there: its name and the agent.
 AgentFor: TypeAlias = Callable[[SessionSource], tuple[str, Agent]]
+
+
+class ChatRules(msgspec.Struct, frozen=True):
+    """What is different in one chat: what the agent is told there, and which role its turns have whoever speaks."""
+
+    system_prompt: str | None = None
+    role: Role | None = None
+
+
+def _no_rules(_source: SessionSource) -> ChatRules:
+    return ChatRules()
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +54,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     welcome: bool = True
     redact_pii: bool = False
     secret: bytes = b""
+    rules_for: Callable[[SessionSource], ChatRules] = _no_rules
     home_channels: tuple[HomeChannel, ...] = ()
 
     @property

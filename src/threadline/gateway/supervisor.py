@@ -36,10 +36,11 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Cancels everything and waits for it."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        # More than once: a cancel that meets the end of a wait can be lost.
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(set(self._tasks), timeout=0.5)
 
     async def _watched(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         try:

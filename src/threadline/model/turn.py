@@ -40,7 +40,8 @@ class Waiting(msgspec.Struct, frozen=True):
 def next_batch(waiting: Sequence[Waiting], when_busy: WhenBusy, burst: int) -> list[Waiting]:
     """The waiting messages that the next turn answers, in order; never empty where something waits.
 
-    A command that takes its turn goes alone, and nothing jumps over it. With `queue` a turn answers one message; what was
+    A command that takes its turn goes alone, and nothing jumps over it. With `queue`, and with `steer` for what the running
+    agent did not take, a turn answers one message; what was
     sent within `burst` microseconds of the one before, or in the same album, belongs to it.
     """
     if not waiting:
@@ -52,7 +53,7 @@ def next_batch(waiting: Sequence[Waiting], when_busy: WhenBusy, burst: int) -> l
     for item in waiting[1:]:
         if item.lane != "talk":
             break
-        if when_busy == "queue" and not _belongs(batch[-1], item, burst):
+        if when_busy in ("queue", "steer") and not _belongs(batch[-1], item, burst):
             break
         batch.append(item)
     return batch

@@ -15,7 +15,6 @@ HELP: Final[dict[str, str]] = {
     "sessions": "lists your conversations; in a group, those of the group.",
     "search": "finds what was said in your conversations; in a group, in those of the group.",
     "title": "names this conversation; without a name, takes its name away.",
-    "model": "tells which model answers here, or sets another one for this conversation.",
     "fork": "goes on in a copy of this conversation; the old one stays as it is.",
     "undo": "takes the last exchange back, or the last N.",
     "redo": "takes the last undo back.",
@@ -30,7 +29,6 @@ USE: Final[dict[str, str]] = {
     "queue": "Use /queue to see what waits, and /queue drop N to drop the message at place N.",
     "search": "Say what to look for: /search WORDS. Quotes find a phrase, -word leaves out, pre* finds beginnings.",
     "undo": "Use /undo, or /undo N for the last N exchanges: /undo 3.",
-    "model": "Use /model, or /model NAME with the name of one model.",
 }
 USE_ALONE: Final = "{usage} stands alone, with nothing behind it. I did nothing."
 
@@ -90,8 +88,6 @@ NOTHING_FOUND: Final = "I found nothing."
 
 TITLED: Final = "This conversation is now called: {title}"
 TITLE_GONE: Final = "This conversation has no name any more."
-MODEL: Final = "Here answers: {model}"
-MODEL_SET: Final = "From the next message on, {model} answers in this conversation."
 FORKED: Final = "We go on in a copy; `/resume {old}` takes you back."
 UNDONE: Final = "I took the last exchange back; /redo brings it again."
 UNDONE_SOME: Final = "I took the last {count} exchanges back, or as many as there were; /redo brings them again."

@@ -43,6 +43,7 @@ class ScriptedAgent:
 
     def answer(self, *said: str | Event) -> None:
         """Lets the turn that has waited longest go on with this, and end."""
+        self._waiting = {turn_id: waiting for turn_id, waiting in self._waiting.items() if not waiting.done()}
         turn_id = next(iter(self._waiting))
         events = [Text(part) if isinstance(part, str) else part for part in said]
         self._waiting.pop(turn_id).set_result(events)

@@ -3,7 +3,7 @@ i.pk, i.platform, i.account, i.lane, i.event, i.person, i.role, i.accepted_at, i
 
 -- name: list_inbox
 SELECT {told} FROM inbox i LEFT JOIN sessions s ON s.pk = i.session_pk
-WHERE i.pk < :before AND (CAST(:fate AS TEXT) IS NULL OR COALESCE(i.fate, 'waiting') = :fate) ORDER BY i.pk DESC LIMIT :limit
+WHERE i.pk < :before AND (CAST(:fate AS TEXT) IS NULL OR COALESCE(i.fate, CASE WHEN i.turn_pk IS NULL THEN 'waiting' ELSE 'running' END) = :fate) ORDER BY i.pk DESC LIMIT :limit
 
 -- name: find_inbox
 SELECT {told} FROM inbox i LEFT JOIN sessions s ON s.pk = i.session_pk WHERE i.pk = :pk

@@ -1,0 +1,101 @@
+"""What a gateway leaves behind that died at its work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from threadline.clock import to_instant
+from threadline.ids import new_turn_id
+from threadline.model.delivery import Target, target_of
+from threadline.model.inbound import Inbound
+from threadline.model.source import SessionSource
+from threadline.model.turn import Replay
+from threadline.ports.agent import Event, ToolCall
+from threadline.ports.platform import Outgoing
+from threadline.store.gateway import GatewayStore
+from threadline.store.inbox import Admission
+from threadline.store.outbox import NewDelivery
+from threadline.store.turns import Claim, Claimed
+from threadline.testing.scripted import ScriptedChat
+from threadline.testing.scripted_codec import Send
+
+DEAD = "serve:dead"
+_LONG = 3600 * 1_000_000
+
+
+def source_of(user: str = "ada") -> SessionSource:
+    """Where somebody writes to us."""
+    return SessionSource(platform="scripted", chat_id=f"dm-{user}", user_id=user)
+
+
+async def accepted(store: GatewayStore, text: str, user: str = "ada") -> None:
+    """Somebody's message, as a gateway took it."""
+    source, now = source_of(user), store.clock.now()
+    event = Inbound(dedupe_key=f"{user}/{text}", message_id=text, source=source, sent_at=now, text=text)
+    resolve = store.resolve_of(source, agent="main")
+    person = f"scripted:{user}"
+    await store.accept(
+        Admission(event=event, resolve=resolve, lane="talk", person=person, role="guest", at=to_instant(now))
+    )
+
+
+async def begun(
+    store: GatewayStore,
+    text: str = "hello",
+    *,
+    user: str = "ada",
+    replay: Replay = "safe",
+    journal: Sequence[Event] = (),
+) -> Claimed:
+    """A turn that a gateway had begun, and what it had journalled of it."""
+    await accepted(store, text, user)
+    now = store.clock.now()
+    claimed = await store.claim_turn(
+        Claim(
+            owner=DEAD,
+            turn_id=new_turn_id(now),
+            at=to_instant(now),
+            lease=_LONG,
+            per_platform=1000,
+            platforms=("scripted",),
+        )
+    )
+    assert claimed is not None
+    await store.declare_replay(claimed.held, replay)
+    if journal:
+        called_tool = any(isinstance(event, ToolCall) for event in journal)
+        encoded = [msgspec.json.encode(event).decode() for event in journal]
+        await store.journal(claimed.held, 1, encoded, called_tool=called_tool)
+    return claimed
+
+
+async def streamed(
+    store: GatewayStore, chat: ScriptedChat, claimed: Claimed, text: str, *, is_id_kept: bool = True
+) -> str:
+    """The message that the turn had begun to show; its id in the chat."""
+    new = reply_to(claimed)
+    stream = await store.open_stream(new)
+    assert stream is not None
+    message_id = chat.perform(Send(0, new.target, Outgoing(text=text), new.delivery_id), "main")
+    if is_id_kept:
+        await store.keep_stream_id(stream, message_id)
+    return message_id
+
+
+def reply_to(claimed: Claimed, text: str = "") -> NewDelivery:
+    """The first part of a turn's answer."""
+    return NewDelivery(
+        delivery_id=f"{claimed.held.turn_id}.0",
+        target=target_of(claimed.origin),
+        text=text,
+        kind="reply",
+        session_pk=claimed.session_pk,
+        turn_pk=claimed.held.turn_pk,
+    )
+
+
+def place(user: str = "ada") -> Target:
+    """The direct chat with somebody."""
+    return target_of(source_of(user))
