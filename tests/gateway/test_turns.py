@@ -197,3 +197,17 @@ async def test_a_chat_has_its_own_instructions_and_role(opened: Open) -> None:
         here.chat.say("hello")
         await here.shows("hello")
         assert (agent.turns[0].system_prompt, agent.turns[0].role) == ("Brief, ada.", "guest")
+
+
+@awaited
+async def test_a_turn_that_a_stop_cut_short_runs_again_and_it_cost_no_attempt(opened: Open) -> None:
+    agent = ScriptedAgent()
+    async with opened(agent) as here:
+        here.chat.say("hello")
+        await here.chat.wait_for(lambda: agent.turns)
+    async with opened(agent) as here:
+        await here.chat.wait_for(lambda: len(agent.turns) == 2)
+        agent.answer("hello again")
+        await here.shows("hello again")
+    assert [turn.attempt for turn in agent.turns] == [1, 1]
+    assert agent.turns[0].turn_id == agent.turns[1].turn_id

@@ -314,7 +314,7 @@ class Answering:
         if self._shutting_down and may_rerun and self._stop is None:
             store = self._composer.store
             await store.forget_journal(self.claimed.held)
-            await store.release_turn(self.claimed.held, self.claimed.session_pk)
+            await store.release_turn(self.claimed.held, self.claimed.session_pk, is_counted=False)
             return
         await self._composer.finish(self.claimed, self._events, outcome, notice)
 

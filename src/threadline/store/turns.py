@@ -187,12 +187,12 @@ def finish(tx: Tx, wanted: Finish) -> None:
     tx.run("drop_journal", turn_pk=held.turn_pk)
 
 
-def release(tx: Tx, held: Held, session_pk: int, *, at: Instant, wait: int = 0) -> None:
+def release(tx: Tx, held: Held, session_pk: int, *, at: Instant, wait: int = 0, is_counted: bool = True) -> None:
     """The turn runs again later, and goes on with the stream it had; one whose session was deleted ends instead."""
     if tx.find("session_of_pk", session_pk=session_pk) is None:
         _end_deleted(tx, held, at=at)
         return
-    _require(tx.run("release_turn", turn_pk=held.turn_pk, fence=held.fence))
+    _require(tx.run("release_turn", turn_pk=held.turn_pk, fence=held.fence, uncounted=int(not is_counted)))
     inbox.mark_ready(tx, session_pk, at=at, wait=wait)
 
 

@@ -77,9 +77,9 @@ class GatewayVerbs(Verbs, PeopleVerbs, ReceptionVerbs):
         yield from write(turns.finish, wanted)
         self._grown()
 
-    def release_turn(self, held: turns.Held, session_pk: int, *, wait: int = 0) -> Plan[None]:
-        """Gives a turn back, to be run again."""
-        yield from write(turns.release, held, session_pk, at=self._now(), wait=wait)
+    def release_turn(self, held: turns.Held, session_pk: int, *, wait: int = 0, is_counted: bool = True) -> Plan[None]:
+        """Gives a turn back, to be run again; `is_counted`: it has cost one of its attempts."""
+        yield from write(turns.release, held, session_pk, at=self._now(), wait=wait, is_counted=is_counted)
 
     def take_over_turns(self, owner: str, platforms: Sequence[str], lease: int) -> Plan[list[turns.Claimed]]:
         """Turns on these platforms whose holder is gone."""

@@ -54,8 +54,8 @@ UPDATE turns SET state = 'done', outcome = :outcome, ended_at = :at, owner = NUL
 WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
 
 -- name: release_turn
--- It runs again later, by whoever takes it.
-UPDATE turns SET state = 'waiting', owner = NULL, lease_until = NULL WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+-- It runs again later, by whoever takes it. One that was given back in good order has not cost an attempt.
+UPDATE turns SET state = 'waiting', attempts = attempts - :uncounted, owner = NULL, lease_until = NULL WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
 
 -- name: ask_to_stop
 -- Also of one that broke off and waits to run again: it is not begun any more.
