@@ -353,7 +353,9 @@ class Answering:
         waits_chars = 0
         while True:
             try:
-                event = await asyncio.wait_for(anext(events), self._composer.settings.silence_seconds)
+                # In this very task: a cancellation reaches the agent, and what it opened it can close.
+                async with asyncio.timeout(self._composer.settings.silence_seconds):
+                    event = await anext(events)
             except StopAsyncIteration:
                 return
             if isinstance(event, Done):

@@ -87,13 +87,15 @@ class Gateway:
         await self.turns.drain()
         self.outbox.wake()
         try:
-            await asyncio.wait_for(self.idle(), _QUIET_SECONDS)
+            async with asyncio.timeout(_QUIET_SECONDS):
+                await self.idle()
         except TimeoutError:
             log.warning("gateway.stopped_while_sending")
         for platform in self._platforms:
             self.outbox.disconnect(platform)
             try:
-                await asyncio.wait_for(platform.close(), _QUIET_SECONDS)
+                async with asyncio.timeout(_QUIET_SECONDS):
+                    await platform.close()
             except TimeoutError:
                 log.warning("platform.slow_to_close", platform=platform.name)
         await self._supervisor.stop()

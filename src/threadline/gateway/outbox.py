@@ -99,7 +99,8 @@ class Outbox:
             while await self._send_some():
                 pass
             try:
-                await asyncio.wait_for(self._wake.wait(), self._settings.poll_seconds)
+                async with asyncio.timeout(self._settings.poll_seconds):
+                    await self._wake.wait()
             except TimeoutError:
                 continue
 

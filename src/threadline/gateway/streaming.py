@@ -51,7 +51,8 @@ class Streamer:
     async def run(self) -> None:
         """Shows the text as it grows, no faster than the platform likes it."""
         try:
-            await asyncio.wait_for(self._closing.wait(), self._after)
+            async with asyncio.timeout(self._after):
+                await self._closing.wait()
         except TimeoutError:
             await self._show()
 
@@ -73,7 +74,8 @@ class Streamer:
             if (stream := await self._store.open_stream(self._new)) is not None:
                 return stream
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), self._platform.capabilities.edit_interval)
+                async with asyncio.timeout(self._platform.capabilities.edit_interval):
+                    await self._closing.wait()
         return None
 
     async def _begin(self, stream: Stream) -> None:
@@ -103,7 +105,8 @@ class Streamer:
         pause = self._platform.capabilities.edit_interval
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._closing.wait()
             text = await self._next(shown)
             if not text or self._is_late():
                 return

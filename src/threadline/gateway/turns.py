@@ -80,7 +80,8 @@ class Turns:
             while not self._draining and self.busy < self._settings.turns_at_once and await self._start_one():
                 pass
             try:
-                await asyncio.wait_for(self._wake.wait(), self._settings.poll_seconds)
+                async with asyncio.timeout(self._settings.poll_seconds):
+                    await self._wake.wait()
             except TimeoutError:
                 continue
 
@@ -132,7 +133,8 @@ class Turns:
         if self._held:
             self._quiet.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._quiet.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._quiet.wait()
         return not self._held
 
     async def _settle_crashed(self, claimed: Claimed, decision: Rerun | Close | GiveUp) -> None:

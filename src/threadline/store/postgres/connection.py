@@ -21,7 +21,8 @@ _OPTIONS = " ".join(
     for setting in (
         f"search_path={SCHEMA}",
         "synchronous_commit=on",
-        "idle_in_transaction_session_timeout=60000",
+        # A process that is frozen in the middle of a transaction must not hold its rows for longer than a lease.
+        "idle_in_transaction_session_timeout=15000",
         # What is asked is small and mostly in memory: the defaults would read whole tables, and compile queries that end sooner.
         "random_page_cost=1.1",
         "jit=off",

@@ -1,0 +1,175 @@
+"""A gateway that dies at any instant loses nothing and doubles nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from tests.system.gateway_world import World, more_databases
+from tests.system.seeds import seeded, soak_count
+
+from threadline.testing.crashing import CRASH_POINTS
+from threadline.testing.scripted import ScriptedChat
+
+# So many gateways die at the same time.
+AT_ONCE = 8
+KILLS = 20
+# The letter tells which agent answers: slow ones, some with tools, some that never run again.
+TALKERS = ("s1", "s2", "s3", "t1", "t2", "n1", "e1")
+LONGEST_PAUSE = 0.4
+
+
+class Case(msgspec.Struct, frozen=True):
+    """Where a gateway dies, who answers there, and what becomes of the turn that it was at."""
+
+    point: str
+    agent: str
+    outcome: str = "answered"
+    nth: int = 1
+
+
+def both(what: str, agent: str, before: str = "answered", after: str = "answered") -> list[Case]:
+    return [Case(f"before {what}", agent, before), Case(f"after {what}", agent, after)]
+
+
+CASES = [
+    *both("accept", "echo"),
+    Case("before ack", "echo"),
+    *both("claim", "echo"),
+    *both("finish", "echo"),
+    *both("take", "echo"),
+    *both("send", "echo"),
+    *both("receipt", "echo"),
+    # What is streamed is one message, before and after.
+    *both("claim", "slow"),
+    *both("stream", "slow"),
+    *both("send", "slow"),
+    *both("stream id", "slow"),
+    *both("edit", "slow"),
+    Case("before edit", "slow", nth=3),
+    *both("finish", "slow"),
+    *both("take", "slow"),
+    *both("receipt", "slow"),
+    # Until a tool was called the turn runs again.
+    *both("claim", "tools"),
+    *both("journal", "tools"),
+    *both("tool", "tools", "answered", "interrupted"),
+    Case("after journal", "tools", "interrupted", nth=3),
+    *both("finish", "tools", "interrupted", "answered"),
+    *both("receipt", "tools"),
+    # Nothing was done yet when a turn that never runs again was only claimed.
+    *both("claim", "never"),
+    *both("journal", "never", "interrupted", "interrupted"),
+    *both("stream", "never", "interrupted", "interrupted"),
+    *both("stream id", "never", "interrupted", "interrupted"),
+    *both("finish", "never", "interrupted", "answered"),
+]
+
+
+def test_every_instant_that_matters_is_a_crash_point() -> None:
+    lives = ("accept", "claim", "journal", "tool", "stream", "stream id", "finish", "take", "send", "edit", "receipt")
+    assert set(CRASH_POINTS) == {f"{when} {what}" for what in lives for when in ("before", "after")} | {"before ack"}
+    assert {case.point for case in CASES} == set(CRASH_POINTS)
+
+
+def test_whatever_a_gateway_dies_at_is_finished_by_the_next(location: str) -> None:
+    with more_databases(location) as another:
+        found = asyncio.run(all_faults([another() for _ in range(AT_ONCE)]))
+    assert not found, "\n".join(found)
+
+
+async def all_faults(databases: list[str]) -> list[str]:
+    """What is wrong after all of the cases: so many at a time as there are databases, each in a chat of its own."""
+    shares = [list(enumerate(CASES))[place :: len(databases)] for place in range(len(databases))]
+    found = await asyncio.gather(*map(faults_of_share, databases, shares))
+    return [fault for faults in found for fault in faults]
+
+
+async def faults_of_share(location: str, share: list[tuple[int, Case]]) -> list[str]:
+    """What is wrong after some of the cases, one after another."""
+    async with ScriptedChat(resend_after=0.3) as chat:
+        with World(location, chat) as world:
+            return [fault for number, case in share for fault in await faults_after(world, number, case)]
+
+
+async def faults_after(world: World, number: int, case: Case) -> list[str]:
+    """What is wrong after a gateway died in this way and another came."""
+    name = f"{case.point} ({case.agent}, {case.nth})"
+    ada, bob = f"{case.agent[0]}{2 * number}", f"{case.agent[0]}{2 * number + 1}"
+    dying = world.begin(case.point, nth=case.nth)
+    await world.connected()
+    world.say(ada, "one")
+    world.say(ada, "two")
+    if case.agent in ("echo", "slow"):
+        # Whatever runs beside the one that the gateway dies at runs again.
+        world.say(bob, "three")
+    await world.died(dying)
+    next_one = world.begin()
+    await world.settled()
+    await world.kill(next_one)
+    outcomes = [turn.outcome for turn in world.turns() if turn.user in (ada, bob)]
+    faults = world.faults_of([ada, bob])
+    if outcomes != [case.outcome] + ["answered"] * (len(outcomes) - 1):
+        faults.append(f"turns ended as {outcomes}")
+    return [f"{name}: {fault}" for fault in faults]
+
+
+def test_a_turn_that_the_gateway_dies_of_three_times_is_put_aside_and_told(location: str) -> None:
+    async def dies_three_times() -> None:
+        async with ScriptedChat(resend_after=0.3) as chat:
+            with World(location, chat, lease=0.7) as world:
+                world.say("s1", "poison")
+                for _ in range(3):
+                    await world.died(world.begin("after claim"))
+                last = world.begin()
+                await world.settled()
+                world.say("s1", "bread")
+                await world.settled()
+                await world.kill(last)
+                assert not world.faults()
+                assert [turn.outcome for turn in world.turns()] == ["parked", "answered"]
+
+    asyncio.run(dies_three_times())
+
+
+def test_nothing_is_lost_or_doubled_whenever_a_gateway_is_killed(location: str) -> None:
+    asyncio.run(kill_again_and_again(location, KILLS))
+
+
+@pytest.mark.soak
+def test_nothing_is_lost_or_doubled_however_often_a_gateway_is_killed(location: str) -> None:
+    asyncio.run(kill_again_and_again(location, soak_count()))
+
+
+async def talk_for_a_while(world: World, rng: random.Random, numbers: Iterator[int]) -> None:
+    for _ in range(rng.randint(1, 4)):
+        world.say(rng.choice(TALKERS), f"message {next(numbers)}")
+        await asyncio.sleep(rng.random() ** 2 * LONGEST_PAUSE)
+
+
+async def kill_again_and_again(location: str, count: int) -> None:
+    rng = seeded(f"{count} kills of a gateway")
+    numbers = itertools.count()
+    async with ScriptedChat(resend_after=0.3) as chat:
+        # So that some die while a call is on its way.
+        chat.delay = 0.01
+        with World(location, chat) as world:
+            for _ in range(count):
+                process = world.begin()
+                await talk_for_a_while(world, rng, numbers)
+                await world.kill(process)
+            last = world.begin()
+            await world.settled()
+            await world.kill(last)
+            faults = world.faults()
+            outcomes = Counter(turn.outcome for turn in world.turns())
+            sys.stdout.write(
+                f"{len(world.said)} messages, turns {dict(outcomes)}, {world.doubtful} deliveries in doubt\n"
+            )
+    assert not faults, "\n".join(faults)
