@@ -42,10 +42,10 @@ def test_of_two_gateways_one_takes_over_what_the_other_was_at(shared: str) -> No
         for word in ("one", "two"):
             for number in range(CHATS):
                 world.say(f"{'es'[number % 2]}{number}", word)
-        await world.chat.wait_for(lambda: world.running("serve:last") > 3 and world.running("serve:first") > 3)
+        both = ("serve:first", "serve:last")
+        await world.chat.wait_for(lambda: all(world.running(owner) for owner in both), timeout=40)
         await world.kill(last)
-        assert world.running("serve:last")
-        await world.chat.wait_for(lambda: not world.running("serve:last"), timeout=2 * LEASE)
+        await world.chat.wait_for(lambda: not world.running("serve:last"), timeout=40)
         await world.settled()
         await world.kill(first)
         assert not world.faults()
