@@ -85,8 +85,8 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = "mixed"
     point: str | None = None
     nth: int = 1
-    # At the point the store goes away for a moment, and the gateway lives on.
-    is_outage: bool = False
+    # At the point the store goes away for so many seconds, and the gateway lives on.
+    outage: float | None = None
     # The name under which it holds leases.
     owner: str | None = None
     # The seconds of a lease.
@@ -123,7 +123,8 @@ async def _run(child: Child) -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         asyncio.get_running_loop().add_reader(parent.sentinel, os._exit, 1)
-    trigger = Trigger(child.point, nth=child.nth, act=lose_store if child.is_outage else die)
+    act = die if child.outage is None else lose_store
+    trigger = Trigger(child.point, nth=child.nth, act=act, seconds=child.outage or 0.0)
     store = await CrashingStore.open(child.location)
     store.trigger = trigger
     platform = ScriptedPlatform(child.address, capabilities=ALL_CAPABILITIES)

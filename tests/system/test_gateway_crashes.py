@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator
 
 import msgspec
 import pytest
-from tests.system.gateway_world import World, more_databases
+from tests.system.gateway_world import World, in_worlds
 from tests.system.seeds import seeded, soak_count
 
 from threadline.testing.crashing import CRASH_POINTS
 from threadline.testing.scripted import ScriptedChat
 
-# So many gateways die at the same time.
-AT_ONCE = 8
 KILLS = 20
 # The letter tells which agent answers: slow ones, some with tools, some that never run again.
 TALKERS = ("s1", "s2", "s3", "t1", "t2", "n1", "e1")
@@ -79,28 +75,12 @@ def test_every_instant_that_matters_is_a_crash_point() -> None:
 
 
 def test_whatever_a_gateway_dies_at_is_finished_by_the_next(location: str) -> None:
-    with more_databases(location) as another:
-        found = asyncio.run(all_faults([another() for _ in range(AT_ONCE)]))
+    found = in_worlds(location, CASES, broken_after, lease=None)
     assert not found, "\n".join(found)
 
 
-async def all_faults(databases: list[str]) -> list[str]:
-    """What is wrong after all of the cases: so many at a time as there are databases, each in a chat of its own."""
-    shares = [list(enumerate(CASES))[place :: len(databases)] for place in range(len(databases))]
-    found = await asyncio.gather(*map(faults_of_share, databases, shares))
-    return [fault for faults in found for fault in faults]
-
-
-async def faults_of_share(location: str, share: list[tuple[int, Case]]) -> list[str]:
-    """What is wrong after some of the cases, one after another."""
-    async with ScriptedChat(resend_after=0.3) as chat:
-        with World(location, chat) as world:
-            return [fault for number, case in share for fault in await faults_after(world, number, case)]
-
-
-async def faults_after(world: World, number: int, case: Case) -> list[str]:
-    """What is wrong after a gateway died in this way and another came."""
-    name = f"{case.point} ({case.agent}, {case.nth})"
+async def broken_after(world: World, number: int, case: Case) -> list[str]:
+    """What is not as promised after a gateway died in this way and another came."""
     ada, bob = f"{case.agent[0]}{2 * number}", f"{case.agent[0]}{2 * number + 1}"
     dying = world.begin(case.point, nth=case.nth)
     await world.connected()
@@ -113,11 +93,10 @@ async def faults_after(world: World, number: int, case: Case) -> list[str]:
     next_one = world.begin()
     await world.settled()
     await world.kill(next_one)
-    outcomes = [turn.outcome for turn in world.turns() if turn.user in (ada, bob)]
-    faults = world.faults_of([ada, bob])
+    found, outcomes = world.broken(ada, bob), world.outcomes(ada, bob)
     if outcomes != [case.outcome] + ["answered"] * (len(outcomes) - 1):
-        faults.append(f"turns ended as {outcomes}")
-    return [f"{name}: {fault}" for fault in faults]
+        found.append(f"turns ended as {outcomes}")
+    return [f"{case.point} ({case.agent}, {case.nth}): {fault}" for fault in found]
 
 
 def test_a_turn_that_the_gateway_dies_of_three_times_is_put_aside_and_told(location: str) -> None:
@@ -132,8 +111,8 @@ def test_a_turn_that_the_gateway_dies_of_three_times_is_put_aside_and_told(locat
                 world.say("s1", "bread")
                 await world.settled()
                 await world.kill(last)
-                assert not world.faults()
-                assert [turn.outcome for turn in world.turns()] == ["parked", "answered"]
+                assert not world.broken()
+                assert world.outcomes() == ["parked", "answered"]
 
     asyncio.run(dies_three_times())
 
@@ -147,29 +126,30 @@ def test_nothing_is_lost_or_doubled_however_often_a_gateway_is_killed(location: 
     asyncio.run(kill_again_and_again(location, soak_count()))
 
 
-async def talk_for_a_while(world: World, rng: random.Random, numbers: Iterator[int]) -> None:
-    for _ in range(rng.randint(1, 4)):
-        world.say(rng.choice(TALKERS), f"message {next(numbers)}")
-        await asyncio.sleep(rng.random() ** 2 * LONGEST_PAUSE)
-
-
 async def kill_again_and_again(location: str, count: int) -> None:
     rng = seeded(f"{count} kills of a gateway")
-    numbers = itertools.count()
     async with ScriptedChat(resend_after=0.3) as chat:
         # So that some die while a call is on its way.
         chat.delay = 0.01
         with World(location, chat) as world:
             for _ in range(count):
-                process = world.begin()
-                await talk_for_a_while(world, rng, numbers)
-                await world.kill(process)
+                await killed_at_some_instant(world, rng)
             last = world.begin()
             await world.settled()
             await world.kill(last)
-            faults = world.faults()
-            outcomes = Counter(turn.outcome for turn in world.turns())
-            sys.stdout.write(
-                f"{len(world.said)} messages, turns {dict(outcomes)}, {world.doubtful} deliveries in doubt\n"
-            )
-    assert not faults, "\n".join(faults)
+            found, outcomes = world.broken(), Counter(world.outcomes())
+            sys.stdout.write(f"{len(world.said)} messages, turns {dict(outcomes)}, {world.doubtful} sends in doubt\n")
+    assert not found, "\n".join(found)
+
+
+async def killed_at_some_instant(world: World, rng: random.Random) -> None:
+    """A gateway that is not given much time, while people talk and the platform has its moods."""
+    process = world.begin()
+    if rng.random() < 0.2:
+        world.chat.rate_limit_next(0.1)
+    if rng.random() < 0.2:
+        world.chat.lose_acks()
+    for _ in range(rng.randint(1, 4)):
+        world.say(rng.choice(TALKERS), f"message {len(world.said)}")
+        await asyncio.sleep(rng.random() ** 2 * LONGEST_PAUSE)
+    await world.kill(process)

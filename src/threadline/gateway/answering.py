@@ -12,6 +12,7 @@ from threadline.clock import to_instant
 from threadline.errors import InvalidRequest, LeaseLost, ThreadlineError
 from threadline.gateway.fold import Folded, fold, shown_text
 from threadline.gateway.outbox import Outbox
+from threadline.gateway.patience import patiently
 from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.streaming import Streamer
 from threadline.gateway.supervisor import Supervisor
@@ -101,7 +102,7 @@ class Composer:
         fate: Fate = "interrupted" if outcome in ("stopped", "interrupted") else "answered"
         folded = fold(events, unfinished=words.TOOL_CANCELLED if outcome == "stopped" else words.TOOL_UNKNOWN)
         parts = self._parts(claimed, folded, notice)
-        await self.store.finish_turn(
+        await self._end(
             Finish(
                 held=claimed.held,
                 session_id=claimed.session.session_id,
@@ -126,7 +127,7 @@ class Composer:
 
     async def answer_command(self, claimed: Claimed, text: str, *, move_to: str | None = None) -> None:
         """Ends the turn of a command with what it has to say."""
-        await self.store.finish_turn(
+        await self._end(
             Finish(
                 held=claimed.held,
                 session_id=claimed.session.session_id,
@@ -141,7 +142,7 @@ class Composer:
 
     async def park(self, claimed: Claimed) -> None:
         """Gives a turn up that broke the gateway each time; what was said is kept, the answer is not tried again."""
-        await self.store.finish_turn(
+        await self._end(
             Finish(
                 held=claimed.held,
                 session_id=claimed.session.session_id,
@@ -156,6 +157,10 @@ class Composer:
             )
         )
         log.error("turn.parked", turn=claimed.held.turn_id)
+
+    async def _end(self, wanted: Finish) -> None:
+        # Stored unheard it would be `LeaseLost` the next time: the turn is over, and that is all that is wanted.
+        await patiently(lambda: self.store.finish_turn(wanted), self.outbox.is_late)
 
     def streamer(self, claimed: Claimed) -> Streamer | None:
         """What shows the answer as it grows, where the platform can."""
@@ -398,7 +403,10 @@ class Answering:
             return
         called_tool = any(isinstance(event, ToolCall) for event in fresh)
         encoded = [msgspec.json.encode(event).decode() for event in _joined(fresh)]
-        await self._composer.store.journal(self.claimed.held, self._kept + 1, encoded, called_tool=called_tool)
+        store, held, place = self._composer.store, self.claimed.held, self._kept + 1
+        await patiently(
+            lambda: store.journal(held, place, encoded, called_tool=called_tool), self._composer.outbox.is_late
+        )
         self._kept += len(fresh)
 
     def _end(self) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from threadline.clock import Instant, to_instant
 from threadline.errors import LeaseLost
+from threadline.gateway.patience import patiently
 from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
@@ -154,12 +155,17 @@ class Outbox:
             log.warning("delivery.parked", delivery=delivery.delivery_id, error=str(cause))
             await self._fail(delivery, Park(str(cause)), str(cause))
         else:
-            await self._store.delivery_sent(
-                delivery,
-                external_id,
-                owner=self._settings.owner,
-                may_be_repeated=delivery.is_doubtful and not platform.capabilities.idempotent_send,
-            )
+            await self._keep_receipt(platform, delivery, external_id)
+
+    async def _keep_receipt(self, platform: Platform, delivery: Delivery, external_id: str) -> None:
+        """Notes that it arrived; what is not noted would be sent again."""
+        may_be_repeated = delivery.is_doubtful and not platform.capabilities.idempotent_send
+        await patiently(
+            lambda: self._store.delivery_sent(
+                delivery, external_id, owner=self._settings.owner, may_be_repeated=may_be_repeated
+            ),
+            self.is_late,
+        )
 
     async def _put(self, platform: Platform, delivery: Delivery) -> str:
         """Brings the chat to the text; the platform's id of the message."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
+from threadline.gateway.patience import patiently
 from threadline.gateway.settings import Split
 from threadline.log import get_logger
 from threadline.ports.platform import Ambiguous, NotModified, Outgoing, Platform, PlatformError, RateLimited
@@ -92,7 +93,7 @@ class Streamer:
             log.info("stream.not_begun", delivery=self._new.delivery_id, error=str(cause))
             await self._take_back(stream)
             return
-        await self._store.keep_stream_id(stream, message_id)
+        await patiently(lambda: self._store.keep_stream_id(stream, message_id), self._is_late)
         # A key that was used before brought an older text back.
         await self._grow(message_id, "" if stream.is_doubtful else shown)
 

@@ -164,6 +164,8 @@ def forget_journal(tx: Tx, held: Held) -> None:
 def finish(tx: Tx, wanted: Finish) -> None:
     """Ends a turn: transcript, usage, replies and fates in one. `LeaseLost`, and nothing is written, where it is another's."""
     held = wanted.held
+    # The session first, as whoever takes a message in does: the other way round the two could wait for each other.
+    session = _locked(tx, wanted.session_id)
     _require(
         tx.run(
             "end_turn",
@@ -175,7 +177,6 @@ def finish(tx: Tx, wanted: Finish) -> None:
         )
     )
     by_pk = {waiting.pk: waiting for waiting in wanted.taken}
-    session = _locked(tx, wanted.session_id)
     if session is None:
         _drop_all(tx, wanted)
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -20,7 +21,7 @@ from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission
 from threadline.store.outbox import Delivery, NewDelivery, Stream
 from threadline.store.reception import Greeting, Received
-from threadline.store.turns import Claim, Claimed, Finish, Held
+from threadline.store.turns import Claim, Claimed, Finish, Held, StillHeld
 
 # What happens to a message, in order.
 # accept     it is stored
@@ -57,26 +58,26 @@ def lose_store() -> None:
 
 
 class Trigger:
-    """Acts when a crash point is passed for the n-th time, once."""
+    """Acts when a crash point is passed for the n-th time, and then at every call for a while."""
 
-    def __init__(self, point: str | None = None, *, nth: int = 1, act: Act = die) -> None:
-        """`point` is one of `CRASH_POINTS`, or `None` for a trigger that never acts."""
+    def __init__(self, point: str | None = None, *, nth: int = 1, act: Act = die, seconds: float = 0.0) -> None:
+        """`point` is one of `CRASH_POINTS`, or `None` for a trigger that never acts. By default it acts once."""
         if point is not None and point not in CRASH_POINTS:
             raise ValueError(f"there is no crash point {point!r}")
         self._point = point
         self._left = nth
         self._act = act
-
-    @property
-    def has_acted(self) -> bool:
-        """Whether the point was passed often enough."""
-        return self._left == 0
+        self._seconds = seconds
+        self._until = 0.0
 
     def passed(self, point: str) -> None:
         """Called at every crash point."""
-        if point == self._point and self._left:
+        if time.monotonic() < self._until:
+            self._act()
+        elif point == self._point and self._left:
             self._left -= 1
             if not self._left:
+                self._until = time.monotonic() + self._seconds
                 self._act()
 
 
@@ -86,6 +87,12 @@ class CrashingStore(GatewayStore):
     trigger = Trigger()
     _has_message = False
     _has_answer = False
+
+    def renew_leases_blocking(
+        self, owner: str, held: Sequence[Held], flying: Sequence[Delivery], *, lease: int
+    ) -> list[StillHeld]:
+        self.trigger.passed("renewal")
+        return super().renew_leases_blocking(owner, held, flying, lease=lease)
 
     async def receive(self, wanted: Admission, greeting: Greeting) -> Received:
         self.trigger.passed("before accept")

@@ -61,7 +61,10 @@ class GatewayVerbs(Verbs, PeopleVerbs, ReceptionVerbs):
         self, owner: str, held: Sequence[turns.Held], flying: Sequence[outbox.Delivery], *, lease: int
     ) -> Plan[list[turns.StillHeld]]:
         """Renews the leases of what an owner is at, and tells which turns it still holds. What it has let go of ends."""
-        yield from write(outbox.renew, flying, owner=owner, lease=lease, at=self._now())
+        if flying:
+            yield from write(outbox.renew, flying, owner=owner, lease=lease, at=self._now())
+        if not held:
+            return []
         return (yield from write(turns.renew, held, lease=lease, at=self._now()))
 
     def journal(self, held: turns.Held, place: int, events: Sequence[str], *, called_tool: bool = False) -> Plan[None]:

@@ -1,0 +1,214 @@
+"""What must hold however often gateways died: every message has one fate, every answer stands once, in order."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import msgspec
+from tests.system.gateway_child import CALL, FOUND, LOOKS, answer_to, kind_of
+
+from threadline.model import words_gateway as words
+from threadline.model.message import Message
+from threadline.testing.scripted import ChatMessage, ScriptedChat
+
+
+class Rows(Protocol):
+    """Reads the database behind the store's back."""
+
+    def __call__(self, text: str, /) -> list[tuple[Any, ...]]: ...
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A message of somebody, in their direct chat."""
+
+    user: str
+    text: str
+    key: str
+
+
+class TakenTurn(msgspec.Struct, kw_only=True):
+    """A turn as the database has it, with what it answered."""
+
+    pk: int
+    outcome: str | None
+    attempts: int
+    said: list[Said]
+    fates: list[str | None]
+
+    @property
+    def user(self) -> str:
+        return self.said[0].user
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """What became of an answer."""
+
+    delivery_id: str
+    state: str
+    text: str
+
+
+class Promises:
+    """Compares what people said with what the database has and what the chat shows."""
+
+    def __init__(self, said: Sequence[Said], chat: ScriptedChat, rows: Rows, *, kills: int) -> None:
+        self._said = said
+        self._chat = chat
+        self._rows = rows
+        self._kills = kills
+        self.turns = self._taken()
+
+    def broken(self, users: Sequence[str]) -> list[str]:
+        """All that is not as promised, for these people and in general; empty where everything is."""
+        found = list(self._broken_fates())
+        for user in users:
+            turns = [turn for turn in self.turns if turn.user == user]
+            answers = self._answers(user, turns)
+            found += self._broken_transcript(user, turns, answers)
+            found += self._broken_chat(user, turns, answers)
+        return found
+
+    def _taken(self) -> list[TakenTurn]:
+        by_key = {said.key: said for said in self._said}
+        taken: dict[int, TakenTurn] = {}
+        for pk, outcome, attempts, key, fate in self._rows(
+            "SELECT t.pk, t.outcome, t.attempts, i.dedupe_key, i.fate FROM turns t JOIN inbox i ON i.turn_pk = t.pk"
+            " ORDER BY t.pk, i.pk"
+        ):
+            turn = taken.setdefault(pk, TakenTurn(pk=pk, outcome=outcome, attempts=attempts, said=[], fates=[]))
+            turn.said.append(by_key[key])
+            turn.fates.append(fate)
+        return list(taken.values())
+
+    def _broken_fates(self) -> Iterator[str]:
+        kept = Counter(key for (key,) in self._rows("SELECT dedupe_key FROM inbox"))
+        said = Counter(said.key for said in self._said)
+        if kept != said:
+            yield f"said and not kept once: {said - kept}, kept and not said: {kept - said}"
+        for turn in self.turns:
+            fate = turn.outcome if turn.outcome in ("answered", "interrupted", "parked") else None
+            before = "merged" if fate == "answered" else fate
+            if fate is None or turn.fates != [before] * (len(turn.fates) - 1) + [fate]:
+                yield f"turn {turn.pk} ended as {turn.outcome}, its messages as {turn.fates}"
+            if turn.outcome == "parked" and turn.attempts != 3:
+                yield f"turn {turn.pk} was parked after {turn.attempts} attempts"
+        for left in ("SELECT * FROM journal", "SELECT * FROM ready", "SELECT * FROM turns WHERE state <> 'done'"):
+            if rows := self._rows(left):
+                yield f"{left}: {rows}"
+
+    def _answers(self, user: str, turns: Sequence[TakenTurn]) -> list[list[Message]]:
+        """What the transcript has behind the words of each turn."""
+        left = self._transcript(user)
+        answers: list[list[Message]] = []
+        for turn in turns:
+            left, answer = left[len(turn.said) :], []
+            while left and left[0]["role"] != "user":
+                answer.append(left.pop(0))
+            answers.append(answer)
+        return answers
+
+    def _transcript(self, user: str) -> list[Message]:
+        bodies = self._rows(
+            "SELECT m.body FROM messages m JOIN session_state t ON m.number >> 24 = t.session_pk"
+            f" WHERE t.owner = 'scripted:{user}' ORDER BY m.number"
+        )
+        return [msgspec.json.decode(body) for (body,) in bodies]
+
+    def _broken_transcript(
+        self, user: str, turns: Sequence[TakenTurn], answers: Sequence[Sequence[Message]]
+    ) -> Iterator[str]:
+        expected = [said.text for said in self._said if said.user == user]
+        if [said.text for turn in turns for said in turn.said] != expected:
+            yield f"{user}: not answered in the order in which it was said: {turns}"
+        told = [str(m["content"]) for m in self._transcript(user) if m["role"] == "user"]
+        if told != expected:
+            yield f"{user}: said {expected}, the transcript has {told}"
+        for turn, answer in zip(turns, answers, strict=True):
+            if fault := _fault_of_answer(turn, answer):
+                yield f"{user}: turn {turn.pk}: {fault}: {answer}"
+
+    def _broken_chat(
+        self, user: str, turns: Sequence[TakenTurn], answers: Sequence[Sequence[Message]]
+    ) -> Iterator[str]:
+        messages = self._chat.messages(f"dm-{user}")
+        shown: dict[str, list[ChatMessage]] = defaultdict(list)
+        for message in messages:
+            shown[message.key].append(message)
+        expected = self._deliveries(turns, answers)
+        for delivered in expected:
+            if fault := _fault_of_shown(delivered, shown[delivered.delivery_id]):
+                texts = [message.text for message in shown[delivered.delivery_id]]
+                yield f"{user}: {delivered.delivery_id} is {delivered.state}: {fault}: {texts}"
+        # In the order of what came last of each: a repetition stands for the message.
+        order = list(dict.fromkeys(message.key for message in reversed(messages)))[::-1]
+        if order != [delivered.delivery_id for delivered in expected]:
+            yield f"{user}: shown as {order}, answered as {expected}"
+        if sum(delivered.state == "unknown" for delivered in expected) > self._kills:
+            yield f"{user}: more in doubt than {self._kills} kills explain: {expected}"
+
+    def _deliveries(self, turns: Sequence[TakenTurn], answers: Sequence[Sequence[Message]]) -> list[Delivered]:
+        by_turn: dict[int, list[tuple[str, str]]] = defaultdict(list)
+        for pk, delivery_id, state in self._rows("SELECT turn_pk, delivery_id, state FROM deliveries ORDER BY pk"):
+            by_turn[pk].append((delivery_id, state))
+        return [
+            Delivered(delivery_id, state, shown_text(turn, answer))
+            for turn, answer in zip(turns, answers, strict=True)
+            for delivery_id, state in by_turn[turn.pk]
+        ]
+
+
+def whole_answer(turn: TakenTurn) -> list[Message]:
+    """What the agent says where nothing happens to it."""
+    answer: Message = {"role": "assistant", "content": answer_to([said.text for said in turn.said])}
+    if kind_of(turn.user) != "tools":
+        return [answer]
+    function = {"name": CALL.name, "arguments": CALL.arguments}
+    call = {"id": CALL.call_id, "type": "function", "function": function}
+    looks: Message = {"role": "assistant", "content": LOOKS, "tool_calls": [call]}
+    found: Message = {"role": "tool", "tool_call_id": CALL.call_id, "tool_name": CALL.name, "content": FOUND}
+    return [looks, found, answer]
+
+
+def shown_text(turn: TakenTurn, answer: Sequence[Message]) -> str:
+    """What the chat is to show of a turn with this answer."""
+    texts = [str(message["content"]) for message in answer if message["role"] == "assistant" and message["content"]]
+    notice = {"interrupted": words.BROKEN_OFF, "parked": words.PARKED}.get(turn.outcome or "")
+    return "\n\n".join([*texts, *([notice] if notice else [])])
+
+
+def _fault_of_answer(turn: TakenTurn, answer: Sequence[Message]) -> str | None:
+    whole = whole_answer(turn)
+    if turn.outcome == "answered":
+        return None if list(answer) == whole else f"the answer should be {whole}"
+    if turn.outcome == "parked":
+        return "a turn that was given up has an answer" if answer else None
+    if not answer:
+        return None
+    if answer[-1].get("interrupted") is not True:
+        return "nothing says that it broke off"
+    for place, (said, meant) in enumerate(zip(answer, whole, strict=False)):
+        is_last = place == len(answer) - 1
+        fits = said["content"] == meant["content"] or (is_last and _is_cut(said, meant))
+        if not fits or said.get("tool_calls") != meant.get("tool_calls"):
+            return f"not the beginning of {whole}"
+    return "a call without its result" if answer[-1].get("tool_calls") else None
+
+
+def _is_cut(said: Message, meant: Message) -> bool:
+    if said["role"] == "tool":
+        return bool(said["content"] == words.TOOL_UNKNOWN)
+    return str(meant["content"]).startswith(str(said["content"]))
+
+
+def _fault_of_shown(delivered: Delivered, shown: Sequence[ChatMessage]) -> str | None:
+    texts = [message.text for message in shown]
+    if delivered.state == "sent":
+        return None if texts == [delivered.text] else f"it should be there once, as {delivered.text!r}"
+    if delivered.state != "unknown":
+        return "it did not arrive"
+    marked = words.MAY_BE_REPEATED.format(text=delivered.text)
+    if not texts or texts[-1] != marked:
+        return f"it should say {marked!r}"
+    return "repeated without a mark" if sum(text != marked for text in texts) > 1 else None
