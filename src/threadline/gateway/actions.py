@@ -8,8 +8,8 @@ from typing import TypeAlias
 import msgspec
 
 from threadline.errors import NothingToRedo, NothingToUndo, NotYours, UnknownSession
-from threadline.gateway.answering import Retried
 from threadline.gateway.command_table import TABLE, Call
+from threadline.gateway.composing import Retried
 from threadline.model import words_commands as words
 from threadline.model.access import Role, allows, lowest, may_stop
 from threadline.model.session import SessionEntry

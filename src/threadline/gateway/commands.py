@@ -8,8 +8,8 @@ from threadline.clock import to_instant
 from threadline.errors import InvalidRequest, UnknownSession
 from threadline.gateway.access import Allowed
 from threadline.gateway.actions import ACTIONS, Answer, Means
-from threadline.gateway.answering import Composer, Retried
 from threadline.gateway.command_table import TABLE, Call, Command, Typed, read_command, refusal_of
+from threadline.gateway.composing import Composer, Retried
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger

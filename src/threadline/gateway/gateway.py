@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from threadline.gateway.access import Access, AccessRules
-from threadline.gateway.answering import Composer
 from threadline.gateway.commands import Commands
+from threadline.gateway.composing import Composer
 from threadline.gateway.heartbeat import Heartbeat
 from threadline.gateway.inbox import Reception
 from threadline.gateway.outbox import Outbox

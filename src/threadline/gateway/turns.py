@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from threadline.clock import to_instant
 from threadline.errors import LeaseLost, StoreError
-from threadline.gateway.answering import Answering, Composer, Retried
+from threadline.gateway.answering import Answering
+from threadline.gateway.composing import Composer, Retried
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Supervisor
