@@ -42,6 +42,7 @@ from threadline.model.prompt import build_session_context_prompt
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
+from threadline.ports.agent import AgentError
 from threadline.store.facade import AsyncSessionStore, SessionStore
 
 __version__ = "0.1.0"
@@ -65,6 +66,7 @@ __all__ = [
     "MessageRef",
     "TranscriptMessage",
     "ThreadlineError",
+    "AgentError",
     "AlreadyServed",
     "ConfigError",
     "LeaseLost",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -17,16 +18,19 @@ from threadline.config.load import load_config
 from threadline.config.paths import default_database, ensure_user_folder
 from threadline.config.settings import Config
 from threadline.errors import InvalidLocation, ThreadlineError
-from threadline.log import EventFormatter
+from threadline.log import EventFormatter, get_logger
 from threadline.store.facade import SessionStore
 from threadline.store.location import Location, SqliteLocation, parse_location
 from threadline.store.servelock import ServeLock
 
 if TYPE_CHECKING:
     # Loaded where they are used: most commands need no gateway, and would pay for it at every start.
+    from threadline.assembly import Agents, Running
     from threadline.gateway.gateway import Gateway
     from threadline.ports.platform import Platform
     from threadline.store.gateway import GatewayStore
+
+log = get_logger(__name__)
 
 T = TypeVar("T")
 Tell: TypeAlias = Callable[[str], None]
@@ -74,11 +78,15 @@ def with_gateway_store(db: str | None, work: Callable[[GatewayStore], Awaitable[
 
 
 async def _with_gateway_store(db: str | None, work: Callable[[GatewayStore], Awaitable[T]]) -> T:
-    from threadline.store.gateway import GatewayStore
-
     place = locate(db)
     if not is_there(place):
         raise InvalidLocation(f"there is no database at {place.text}; `threadline serve` makes one, --db names another")
+    return await _with_store(place, work)
+
+
+async def _with_store(place: Location, work: Callable[[GatewayStore], Awaitable[T]]) -> T:
+    from threadline.store.gateway import GatewayStore
+
     async with await GatewayStore.open(_reopenable(place), migrate=False) as store:
         return await work(store)
 
@@ -113,7 +121,7 @@ def served_by(db: str | None) -> str | None:
 
 def diagnose(wanted: Serving) -> Iterator[Finding]:
     """Looks at everything that a gateway needs, one finding each: nothing is changed, nothing is sent."""
-    from threadline.assembly import Agents, platforms_of
+    from threadline.assembly import Agents, Platforms
 
     try:
         config = _configured(wanted.config, wanted.db, wanted.agent)
@@ -125,7 +133,8 @@ def diagnose(wanted: Serving) -> Iterator[Finding]:
     agents = Agents(config)
     for name in config.agents:
         yield _looked_at(f"agent {name}", lambda name=name: agents.named(name))  # type: ignore[misc]
-    yield _looked_at("platforms", lambda: platforms_of(config))
+    yield _looked_at("platforms", lambda: Platforms(config).all())
+    yield from _alarms(_place(config))
 
 
 def _looked_at(what: str, look: Callable[[], object]) -> Finding:
@@ -136,6 +145,19 @@ def _looked_at(what: str, look: Callable[[], object]) -> Finding:
     return Finding(what)
 
 
+def _alarms(place: Location) -> Iterator[Finding]:
+    """What fails until somebody mends it, as running gateways found it."""
+    if not is_there(place):
+        return
+    try:
+        found = asyncio.run(_with_store(place, lambda store: store.open_alarms()))
+    except ThreadlineError:
+        # What is wrong with the database was told before.
+        return
+    for alarm in found:
+        yield Finding(f"alarm since {alarm.since.astimezone():%Y-%m-%d %H:%M}, until it has worked again", alarm.text)
+
+
 def _open_and_close(place: Location) -> None:
     if is_there(place):
         SessionStore.open(_reopenable(place), migrate=False).close()
@@ -143,6 +165,8 @@ def _open_and_close(place: Location) -> None:
 
 def serve(wanted: Serving, *, ready: Tell, note: Tell) -> None:
     """Runs the gateway with its web page until SIGTERM or SIGINT, then lets what runs finish and returns.
+
+    SIGHUP lets it read its configuration anew; one that can't be used changes nothing.
 
     `ready` is told the address once it answers; `note` is told what a person should know. Without a port the first free one
     from the usual one on is used; one that was asked for and is taken is `InvalidRequest`. A file that another gateway
@@ -152,29 +176,84 @@ def serve(wanted: Serving, *, ready: Tell, note: Tell) -> None:
 
 
 async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
-    from threadline.assembly import platforms_of
+    from threadline.assembly import Platforms, Running, forget_old_alarms
+    from threadline.gateway.supervisor import Supervisor
     from threadline.web.app import make_app
     from threadline.web.server import bind, run_server
 
     config = _configured(wanted.config, wanted.db, wanted.agent)
     _log_to(logging.StreamHandler(sys.stderr), config.log_level)
     host, port = wanted.host or config.web.host, wanted.port if wanted.port is not None else config.web.port
-    place = _place(config)
-    with bind(host, port, note) as listening:
-        async with _gateway(config, "serve", platforms_of(config)) as (_, store):
-            is_default = place == parse_location(default_database())
-            app = make_app(store, host=host, port=listening.getsockname()[1], is_default=is_default)
+    with bind(host, port, note) as listening, _hangups() as hangup:
+        platforms = await asyncio.to_thread(Platforms, config)
+        async with _gateway(config, "serve", platforms.all()) as (gateway, store, agents):
+            running = Running(gateway, store, agents, platforms)
+            await forget_old_alarms(gateway, config)
+            app = make_app(
+                store,
+                host=host,
+                port=listening.getsockname()[1],
+                is_default=_place(config) == parse_location(default_database()),
+                readiness=gateway.not_ready,
+                metrics=gateway.metrics_text,
+            )
             _advise(config, note)
-            await run_server(app, listening, ready)
+            reloading = Supervisor()
+            reloading.keep("reload", lambda: _keep_reloading(running, wanted, config, hangup))
+            try:
+                await run_server(app, listening, ready)
+            finally:
+                await reloading.stop()
             note("Stopping: what runs is finished first.")
 
 
-def chat(wanted: Serving, *, whole_input: bool = False) -> None:
-    """A conversation at this terminal, or through a pipe, until the end of input."""
-    asyncio.run(_chat(wanted, whole_input=whole_input))
+@contextmanager
+def _hangups() -> Iterator[asyncio.Event]:
+    """An event that is set with each SIGHUP, which otherwise would end the process."""
+    loop, heard = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, heard.set)
+    try:
+        yield heard
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
 
 
-async def _chat(wanted: Serving, *, whole_input: bool) -> None:
+async def _keep_reloading(running: Running, wanted: Serving, began_with: Config, hangup: asyncio.Event) -> None:
+    while True:
+        await hangup.wait()
+        hangup.clear()
+        try:
+            config = await asyncio.to_thread(_configured, wanted.config, wanted.db, wanted.agent)
+            restart = _needing_restart(began_with, config, wanted)
+            await running.reload(config)
+        except Exception as cause:  # noqa: BLE001 - a package's own code may raise anything; the old configuration goes on
+            running.gateway.metrics.reloaded("refused")
+            log.error("config.refused", error=str(cause) if isinstance(cause, ThreadlineError) else repr(cause))  # noqa: TRY400
+            continue
+        running.gateway.metrics.reloaded("changed")
+        logging.getLogger().setLevel(config.log_level.upper())
+        log.info("config.loaded", path=config.path)
+        if restart:
+            log.warning("config.needs_restart", settings=", ".join(restart))
+
+
+def _needing_restart(before: Config, now: Config, wanted: Serving) -> list[str]:
+    """The settings that differ from those at the start and hold only from the next one on."""
+    changed = {
+        "db": _place(before) != _place(now),
+        "web.host": wanted.host is None and before.web.host != now.web.host,
+        "web.port": wanted.port is None and before.web.port != now.web.port,
+        "gateway.lease_seconds": before.gateway.lease_seconds != now.gateway.lease_seconds,
+    }
+    return [name for name, has_changed in changed.items() if has_changed]
+
+
+def chat(wanted: Serving, *, whole_input: bool = False) -> bool:
+    """A conversation at this terminal, or through a pipe, until the end of input; whether everything was answered."""
+    return asyncio.run(_chat(wanted, whole_input=whole_input))
+
+
+async def _chat(wanted: Serving, *, whole_input: bool) -> bool:
     from threadline.gateway.commands import TABLE
     from threadline.platforms.local.platform import Terminal
 
@@ -195,15 +274,19 @@ async def _chat(wanted: Serving, *, whole_input: bool) -> None:
     )
     # A terminal is closed at any moment: what it leaves behind is taken up by the next one soon.
     quick = {"burst_seconds": 0.0, "poll_seconds": 0.2, "lease_seconds": 5.0, "drain_seconds": 2.0}
-    async with _gateway(config, "chat", [terminal], **quick) as (gateway, _):
+    async with _gateway(config, "chat", [terminal], **quick) as (gateway, _, _):
         settled.append(gateway)
         await gateway.wait_for_platforms()
+    counts = gateway.metrics
+    unanswered = sum(counts.counted("turns_total", outcome=outcome) for outcome in ("failed", "parked"))
+    unanswered += sum(counts.counted("messages_total", verdict=verdict) for verdict in ("refused", "parked"))
+    return unanswered == 0
 
 
 @asynccontextmanager
 async def _gateway(
     config: Config, kind: str, platforms: Sequence[Platform], **changes: object
-) -> AsyncIterator[tuple[Gateway, GatewayStore]]:
+) -> AsyncIterator[tuple[Gateway, GatewayStore, Agents]]:
     """A gateway that works, on the configured store."""
     from threadline.assembly import Agents, access_rules, gateway_settings, open_gateway_store
     from threadline.gateway.gateway import Gateway
@@ -222,7 +305,7 @@ async def _gateway(
             # Only of another `serve` can the lock tell that it is dead.
             await gateway.start(alone=is_file and kind == "serve")
             try:
-                yield gateway, store
+                yield gateway, store, agents
             finally:
                 await gateway.stop()
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
 
-from threadline.agents.registry import AgentSettings, make_agent
+from threadline.agents.registry import AgentSettings, agent_kinds, make_agent
 from threadline.config.policies import agent_for, find_chat, home_channels, reset_policies, session_scope, zone_of
 from threadline.config.resolve import resolve, resolve_secret
+from threadline.config.settings import MAIN_AGENT, Config
 from threadline.config.settings import AgentSettings as ConfiguredAgent
-from threadline.config.settings import Config
 from threadline.gateway.access import AccessRules
+from threadline.gateway.alarms import agent_alarm, platform_alarm
+from threadline.gateway.gateway import Gateway
 from threadline.gateway.settings import ChatRules, GatewaySettings
 from threadline.ids import new_owner
 from threadline.model.source import SessionSource
@@ -26,9 +29,11 @@ from threadline.store.gateway import GatewayStore
 class Agents:
     """The configured agents, each made when it is first asked to answer."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, earlier: Agents | None = None) -> None:
+        """Of the `earlier` agents those stay about which nothing has changed, not even a secret."""
         self._config = config
-        self._made: dict[str, Agent] = {}
+        self._kept: Mapping[str, tuple[AgentSettings, Agent]] = {} if earlier is None else dict(earlier.made)
+        self.made: dict[str, tuple[AgentSettings, Agent]] = {}
 
     def answering(self, source: SessionSource) -> tuple[str, Agent]:
         """Who answers there: the most exact binding, else the default agent."""
@@ -43,36 +48,51 @@ class Agents:
 
     def named(self, name: str) -> Agent:
         """The agent of that name."""
-        if name not in self._made:
-            self._made[name] = make_agent(_settings_of(self._config.agents[name]))
-        return self._made[name]
+        if name not in self.made:
+            settings = _settings_of(self._config.agents[name])
+            kept = self._kept.get(name)
+            self.made[name] = kept if kept is not None and kept[0] == settings else (settings, make_agent(settings))
+        return self.made[name][1]
+
+
+class Platforms:
+    """The platforms that are configured and enabled. Made by `all`, from what was looked up before: secrets may take a while."""
+
+    def __init__(self, config: Config, earlier: Platforms | None = None) -> None:
+        """Of the `earlier` platforms those stay about which nothing has changed, not even a secret. Blocks."""
+        self._wanted = {
+            name: (settings.kind, PlatformSettings(name, settings.account, _options(settings.options)))
+            for name, settings in config.platforms.items()
+            if settings.enabled
+        }
+        self._kept: Mapping[str, tuple[str, PlatformSettings, Platform]] = {} if earlier is None else dict(earlier.made)
+        self.made: dict[str, tuple[str, PlatformSettings, Platform]] = {}
+
+    def all(self, is_over: Callable[[Platform], bool] = lambda _platform: False) -> list[Platform]:
+        """Every platform, not yet connected or as it was. One that `is_over` is made anew: whoever asks wants it back."""
+        for name, (kind, settings) in self._wanted.items():
+            kept = self._kept.get(name)
+            if kept is not None and kept[:2] == (kind, settings) and not is_over(kept[2]):
+                self.made[name] = kept
+            else:
+                self.made[name] = kind, settings, make_platform(kind, settings)
+        return [platform for _, _, platform in self.made.values()]
 
 
 def with_agent(config: Config, wanted: str | None) -> Config:
-    """The configuration with another default agent: a configured name, a kind, or `package.module:callable`."""
-    if wanted is None or wanted in config.agents:
-        chosen = wanted or config.gateway.default_agent
-        gateway = msgspec.structs.replace(config.gateway, default_agent=chosen)
-        return msgspec.structs.replace(config, gateway=gateway)
-    agent = ConfiguredAgent(kind="echo") if wanted == "echo" else ConfiguredAgent(kind="function", call=wanted)
-    agents = {**config.agents, "main": agent}
-    gateway = msgspec.structs.replace(config.gateway, default_agent="main")
-    return msgspec.structs.replace(config, agents=agents, gateway=gateway)
+    """The configuration with one agent for everything: a configured name, a kind, or `package.module:callable`.
 
-
-def platforms_of(config: Config) -> list[Platform]:
-    """The platforms that are configured and enabled, not yet connected."""
-    found = []
-    for name, settings in config.platforms.items():
-        if not settings.enabled:
-            continue
-        options = resolve(settings.options)
-        found.append(
-            make_platform(
-                settings.kind, PlatformSettings(name, settings.account, options if isinstance(options, Mapping) else {})
-            )
-        )
-    return found
+    Bindings go: who names an agent on the command line wants to hear that one.
+    """
+    if wanted is None:
+        return config
+    agents, chosen = dict(config.agents), wanted
+    if wanted not in agents:
+        chosen = MAIN_AGENT
+        is_kind = wanted in agent_kinds()
+        agents[MAIN_AGENT] = ConfiguredAgent(kind=wanted) if is_kind else ConfiguredAgent(kind="function", call=wanted)
+    gateway = msgspec.structs.replace(config.gateway, default_agent=chosen)
+    return msgspec.structs.replace(config, agents=agents, gateway=gateway, bindings=())
 
 
 def gateway_settings(config: Config, kind: str, agents: Agents, secret: bytes, **changes: object) -> GatewaySettings:
@@ -120,6 +140,36 @@ async def open_gateway_store(config: Config, location: str) -> GatewayStore:
     )
 
 
+async def forget_old_alarms(gateway: Gateway, config: Config) -> None:
+    """Alarms about agents and platforms that this configuration does not name are over."""
+    platforms = {
+        platform_alarm(name, settings.account) for name, settings in config.platforms.items() if settings.enabled
+    }
+    await gateway.alarms.forget_all_but({*map(agent_alarm, config.agents), *platforms})
+
+
+class Running:
+    """A gateway that works, and what it is made of by the configuration of the moment."""
+
+    def __init__(self, gateway: Gateway, store: GatewayStore, agents: Agents, platforms: Platforms) -> None:
+        self.gateway = gateway
+        self.store = store
+        self._agents = agents
+        self._platforms = platforms
+
+    async def reload(self, config: Config) -> None:
+        """Goes on with another configuration. Whatever of it can't be had is raised before anything is changed."""
+        agents = Agents(config, self._agents)
+        await asyncio.to_thread(agents.make_all)
+        platforms = await asyncio.to_thread(Platforms, config, self._platforms)
+        connected = platforms.all(self.gateway.has_ended)
+        settings = gateway_settings(config, "serve", agents, await self.store.installation_secret())
+        await forget_old_alarms(self.gateway, config)
+        self._agents, self._platforms = agents, platforms
+        self.store.reconfigure(policies=reset_policies(config), scope=session_scope(config), timezone=zone_of(config))
+        await self.gateway.reconfigure(settings, access_rules(config), connected)
+
+
 def _rules_for(config: Config, source: SessionSource) -> ChatRules:
     found = find_chat(config.chats, source.platform, source.account, source.chat_id)
     return ChatRules() if found is None else ChatRules(found.system_prompt, found.role)
@@ -127,6 +177,11 @@ def _rules_for(config: Config, source: SessionSource) -> ChatRules:
 
 def _split(text: str, capabilities: Capabilities) -> list[str]:
     return split(text, capabilities.max_length, capabilities.length_unit)
+
+
+def _options(options: Mapping[str, object]) -> Mapping[str, object]:
+    resolved = resolve(options)
+    return resolved if isinstance(resolved, Mapping) else {}
 
 
 def _settings_of(agent: ConfiguredAgent) -> AgentSettings:
@@ -140,4 +195,5 @@ def _settings_of(agent: ConfiguredAgent) -> AgentSettings:
         temperature=agent.temperature,
         max_tokens=agent.max_tokens,
         history_limit=agent.history_limit,
+        options=_options(agent.options),
     )

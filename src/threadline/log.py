@@ -15,6 +15,10 @@ class EventLog:
         self._logger.addHandler(logging.NullHandler())
         self._bound: Any = None
 
+    def debug(self, event: str, **fields: object) -> None:
+        """Something happened that only matters to whoever looks for it."""
+        self._structured().debug(event, **fields)
+
     def info(self, event: str, **fields: object) -> None:
         """Something worth knowing happened."""
         self._structured().info(event, **fields)

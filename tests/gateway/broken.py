@@ -52,17 +52,16 @@ async def begun(
     """A turn that a gateway had begun, and what it had journalled of it."""
     await accepted(store, text, user)
     now = store.clock.now()
-    claimed = await store.claim_turn(
+    (claimed,) = await store.claim_turns(
         Claim(
             owner=DEAD,
-            turn_id=new_turn_id(now),
+            turn_ids=(new_turn_id(now),),
             at=to_instant(now),
             lease=_LONG,
             per_platform=1000,
             platforms=("scripted",),
         )
     )
-    assert claimed is not None
     await store.declare_replay(claimed.held, replay)
     if journal:
         called_tool = any(isinstance(event, ToolCall) for event in journal)

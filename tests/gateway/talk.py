@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.gateway.world import EVERYONE, Running, settings_for
 
+from threadline.errors import InvalidRequest
 from threadline.gateway.gateway import Gateway
 from threadline.model.session import SessionEntry
 from threadline.ports.agent import Agent, Event, Text, Turn
@@ -24,6 +25,16 @@ THREAD: dict[str, Any] = {**GROUP, "thread": "plans"}
 async def echo(turn: Turn) -> AsyncIterator[Event]:
     """Says what it hears."""
     yield Text(f"you said: {turn.text}")
+
+
+class ChoosingAgent(ScriptedAgent):
+    """One that can answer with other models; those of the provider `none` are not to be had."""
+
+    async def check_model(self, name: str) -> str:
+        """The full name of a model."""
+        if name.startswith("none:"):
+            raise InvalidRequest("there is no provider 'none'")
+        return name if ":" in name else f"own:{name}"
 
 
 async def ask(here: Running, text: str, *, user: str = "ada", chat: str | None = None, **more: Any) -> str:

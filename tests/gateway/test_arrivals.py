@@ -171,9 +171,8 @@ async def test_what_follows_new_lands_in_the_new_session_though_the_gateway_died
         await accepted(store, "/new", "session")
         await accepted(store, "two", "talk")
         now = to_instant(store.clock.now())
-        wanted = Claim(owner="serve:dead", turn_id="t", at=now, lease=60_000_000, platforms=("scripted",))
-        claimed = await store.claim_turn(wanted)
-        assert claimed is not None
+        wanted = Claim(owner="serve:dead", turn_ids=("t",), at=now, lease=60_000_000, platforms=("scripted",))
+        (claimed,) = await store.claim_turns(wanted)
         await store.declare_replay(claimed.held, "never")
         fresh = await store.start_afresh(claimed.session.session_id)
     agent = ScriptedAgent(echo)

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, ParamSpec
 
 import pytest
-from tests.gateway.talk import ask, current, echo, fates, heard, said, turns_of
+from tests.gateway.talk import GROUP, ChoosingAgent, ask, current, echo, fates, heard, said, turns_of
 from tests.gateway.world import Open, awaited
 
 from threadline.gateway.commands import TABLE
 from threadline.model import words_commands as words
 from threadline.model.access import COMMANDS
-from threadline.ports.agent import AgentError, Event, Text, Turn, UsageOf
+from threadline.ports.agent import AgentError, AskPermission, Event, Text, Turn, UsageOf
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_world import ALL_CAPABILITIES
@@ -69,6 +69,24 @@ async def test_stop_ends_the_answer_and_keeps_what_was_said(opened: Open) -> Non
         here.chat.say("/stop")
         await here.chat.wait_for(lambda: {words.STOPPING, "so far\n\n(stopped)"} <= set(here.texts()))
         assert await here.transcript() == [("user", "go"), ("assistant", "so far")]
+
+
+@of("approve", "deny")
+async def test_approve_and_deny_answer_what_was_asked(opened: Open) -> None:
+    wanted = AskPermission(ask_id="1", tool="shell")
+
+    async def careful(turn: Turn) -> AsyncIterator[Event]:
+        answer = turn.permitted(wanted)
+        yield wanted if answer is None else Text(f"{turn.text}: {answer}")
+
+    async with opened(ScriptedAgent(careful)) as here:
+        assert await ask(here, "/approve") == words.NOTHING_ASKED
+        assert await ask(here, "/approve of this") == words.USE["approve"]
+        for said_, answer in (("/approve", "one: True"), ("/deny", "one: False")):
+            assert "shell" in await ask(here, "one")
+            await here.gateway.idle()
+            here.chat.say(said_)
+            await here.chat.wait_for(lambda answer=answer: answer in here.texts())  # type: ignore[misc]
 
 
 @of("queue")
@@ -172,6 +190,59 @@ async def test_title_names_the_conversation_and_takes_its_name_away(opened: Open
         assert (await current(here)).title == "Summer plans"
         assert await ask(here, "/title") == words.TITLE_GONE
         assert (await current(here)).title is None
+
+
+@of("model")
+async def test_model_tells_and_chooses_what_answers(opened: Open) -> None:
+    async with opened(ChoosingAgent(echo)) as here:
+        assert await ask(here, "/model") == words.MODEL_IS_OWN
+        assert await ask(here, "/model one two") == words.USE["model"]
+        assert await ask(here, "/model swift") == words.MODEL_CHOSEN.format(model="own:swift")
+        assert await ask(here, "/model") == words.MODEL_IS.format(model="own:swift")
+        assert (await current(here)).chosen_model == "own:swift"
+        assert "Model: own:swift" in await ask(here, "/status")
+        assert await ask(here, "/model default") == words.MODEL_OWN_AGAIN
+        assert (await current(here)).chosen_model is None
+
+
+@of("timezone")
+async def test_timezone_tells_and_sets_where_somebody_lives(opened: Open) -> None:
+    async with opened(ScriptedAgent(echo)) as here:
+        assert "You have named no time zone" in await ask(here, "/timezone")
+        assert "counted in Asia/Tokyo" in await ask(here, "/timezone asia/tokyo")
+        assert "counted in Asia/Tokyo" in await ask(here, "/timezone")
+        assert "Did you mean /timezone Europe/Berlin?" in await ask(here, "/timezone Europe/Berln")
+        assert (await here.store.zone_of_person("scripted:ada")).name == "Asia/Tokyo"
+        assert "counts for you as for all" in await ask(here, "/timezone default")
+        assert not (await here.store.zone_of_person("scripted:ada")).is_own
+
+
+@of("sethome")
+async def test_sethome_makes_this_chat_the_home_and_takes_it_back(opened: Open) -> None:
+    async with opened(ScriptedAgent(echo)) as here:
+        assert await ask(here, "/sethome off") == words.NO_HOME_SET.format(platform="scripted")
+        assert await ask(here, "/sethome") == words.HOME_SET.format(platform="scripted", name="DM with ada")
+        assert [home.channel.chat_id for home in await here.store.homes()] == ["dm-ada"]
+        assert await ask(here, "/sethome OFF") == words.HOME_GONE.format(platform="scripted")
+        assert await ask(here, "/sethome there") == words.USE["sethome"]
+        assert await here.store.homes() == []
+
+
+@of("handoff")
+async def test_handoff_goes_on_in_another_chat(opened: Open) -> None:
+    async with opened(ScriptedAgent(echo)) as here:
+        await ask(here, "earlier")
+        old = (await current(here)).session_id
+        await ask(here, "one", **GROUP)
+        assert await ask(here, "/handoff", **GROUP) == words.USE["handoff"]
+        there = words.HANDED_OVER.format(place="DM with ada (scripted)")
+        assert await ask(here, "/handoff scripted:dm-ada", **GROUP) == there
+        told = words.HANDED_HERE.format(title=words.HANDED_UNNAMED, place="group: den (scripted)")
+        await here.shows("you said: earlier", told)
+        assert await ask(here, "two") == "you said: two"
+        new = (await current(here)).session_id
+        assert await said(here, new) == ["one", "you said: one", "two", "you said: two"]
+        assert (await here.store.get_session(old)).end_reason == "session_switch"
 
 
 @of("fork")
@@ -289,7 +360,7 @@ async def test_forwarded_edited_and_quoted_commands_are_just_words(opened: Open)
 
 @pytest.mark.parametrize(
     ("typed", "near"),
-    [("/statsu", "status"), ("/sesions", "sessions"), ("/xyzzy", None), ("/modle", None)],
+    [("/statsu", "status"), ("/sesions", "sessions"), ("/xyzzy", None), ("/modle", "model")],
 )
 @awaited
 async def test_an_unknown_command_gets_a_hint(opened: Open, typed: str, near: str | None) -> None:

@@ -17,7 +17,7 @@ from threadline.gateway.outbox import Outbox
 from threadline.gateway.supervisor import Supervisor
 from threadline.model import words_gateway as words
 from threadline.model.delivery import Target
-from threadline.model.inbound import Inbound
+from threadline.model.inbound import Arrival
 from threadline.ports.agent import Event, Text, Turn
 from threadline.ports.platform import BadMarkup, Gone, Platform, PlatformError, TooLong, Transient, Verdict
 from threadline.store.gateway import GatewayStore
@@ -119,7 +119,7 @@ def office(location: str) -> OpenOffice:
     return opened
 
 
-async def _takes_nothing(_event: Inbound) -> Verdict:
+async def _takes_nothing(_event: Arrival) -> Verdict:
     raise AssertionError("nobody speaks here")
 
 

@@ -11,7 +11,8 @@ from tests.gateway.broken import DEAD, begun, streamed
 from tests.gateway.talk import echo, eventually, heard
 from tests.gateway.world import Open, Running, awaited, settings_for
 
-from threadline.gateway.answering import Answering, Composer
+from threadline.gateway.answering import Answering
+from threadline.gateway.composing import Composer
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.supervisor import Supervisor
 from threadline.model import words_gateway as words

@@ -8,7 +8,7 @@ from tests.gateway.world import Open, awaited
 
 from threadline.gateway.commands import TABLE
 from threadline.model import words_commands as words
-from threadline.model.access import allows
+from threadline.model.access import ROLES, Role, allows
 from threadline.testing.agents import ScriptedAgent
 
 # mallory is on no list: anyone in a group that is answered.
@@ -20,16 +20,20 @@ def refused(name: str) -> str:
     return words.NOT_ALLOWED.format(usage=command.usage, whom=words.ROLE_MEANS[command.least])
 
 
+@pytest.mark.parametrize(
+    ("user", "role", "place"),
+    [("mallory", "group", GROUP), ("bob", "guest", {}), ("tim", "trusted", {}), ("ada", "owner", {})],
+    ids=ROLES,
+)
 @awaited
-async def test_a_command_is_refused_to_those_below_its_role(opened: Open) -> None:
+async def test_a_command_is_refused_to_those_below_its_role(
+    opened: Open, user: str, role: Role, place: dict[str, str]
+) -> None:
     async with opened(ScriptedAgent(echo)) as here:
         for name, command in TABLE.items():
             typed = f"/{name} words" if name == "search" else f"/{name}"
-            answer = await ask(here, typed, user="mallory", **GROUP)
-            assert (answer == refused(name)) is not allows("group", command.least), answer
-            if not allows("guest", command.least):
-                assert await ask(here, typed, user="bob") == refused(name)
-                assert await ask(here, typed, user="tim") != refused(name)
+            answer = await ask(here, typed, user=user, **place)
+            assert (answer == refused(name)) is not allows(role, command.least), answer
 
 
 @awaited

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
+from tests.gateway.talk import ask, running_with
 from tests.gateway.world import Open, awaited
 
+from threadline import ResetPolicies, SessionResetPolicy
 from threadline.gateway.settings import ChatRules
+from threadline.model import words_gateway as words
 from threadline.ports.agent import AgentError, Event, Text, ToolCall, ToolResult, Turn, UsageOf
+from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_world import ALL_CAPABILITIES
@@ -211,3 +216,21 @@ async def test_a_turn_that_a_stop_cut_short_runs_again_and_it_cost_no_attempt(op
         await here.shows("hello again")
     assert [turn.attempt for turn in agent.turns] == [1, 1]
     assert agent.turns[0].turn_id == agent.turns[1].turn_id
+
+
+@awaited
+async def test_the_agent_is_told_once_and_for_good_that_a_conversation_started_afresh(location: str) -> None:
+    clock = FakeClock(datetime(2026, 3, 1, 12, tzinfo=UTC))
+    policies = ResetPolicies(default=SessionResetPolicy(mode="idle", idle_minutes=60))
+    agent = ScriptedAgent(echo)
+    async with running_with(location, agent, store={"clock": clock, "policies": policies}) as here:
+        await ask(here, "one")
+        clock.advance(timedelta(hours=2))
+        here.chat.say("two")
+        here.chat.say("three")
+        await here.chat.wait_for(lambda: len(agent.turns) > 1 and not here.gateway.turns.busy)
+        assert words.AFRESH_IDLE not in agent.turns[0].context_prompt
+        assert words.AFRESH_IDLE in agent.turns[1].context_prompt
+        assert {turn.context_prompt for turn in agent.turns[1:]} == {agent.turns[1].context_prompt}
+        fresh = agent.turns[1].session.session_id
+        assert await here.store.take_reset_notice(fresh, "agent") is None

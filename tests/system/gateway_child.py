@@ -22,11 +22,12 @@ from threadline.gateway.access import AccessRules
 from threadline.gateway.gateway import Gateway
 from threadline.gateway.settings import GatewaySettings
 from threadline.ids import new_owner
+from threadline.log import EventFormatter
 from threadline.model.source import SessionSource
 from threadline.platforms.text import plain, split
 from threadline.ports.agent import Agent, Event, Text, ToolCall, ToolResult, Turn
 from threadline.testing.agents import ScriptedAgent
-from threadline.testing.crashing import CrashingPlatform, CrashingStore, Trigger, die, lose_store
+from threadline.testing.crashing import Act, CrashingPlatform, CrashingStore, Trigger, die, fall_asleep, lose_store
 from threadline.testing.scripted import ScriptedPlatform
 from threadline.testing.scripted_world import ALL_CAPABILITIES
 
@@ -85,8 +86,11 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = "mixed"
     point: str | None = None
     nth: int = 1
-    # At the point the store goes away for so many seconds, and the gateway lives on.
+    # At the point the store goes away for so many seconds, and the gateway lives on. If it does so for any time at all, then
+    # until the gateway has let go of everything, however slow the machine is. 0: that one call fails.
     outage: float | None = None
+    # At the point it is stopped until it gets SIGCONT, instead of killed.
+    sleeps: bool = False
     # The name under which it holds leases.
     owner: str | None = None
     # The seconds of a lease.
@@ -115,7 +119,8 @@ def start(child: Child) -> BaseProcess:
 def run(child: Child) -> None:
     """Runs a gateway until the process is killed, or nobody is there any more who could."""
     if child.log is not None:
-        logging.basicConfig(filename=child.log, level=logging.INFO, format="%(asctime)s %(process)d %(message)s")
+        logging.basicConfig(filename=child.log, level=logging.INFO)
+        logging.root.handlers[0].setFormatter(EventFormatter())
     asyncio.run(_run(child))
 
 
@@ -123,15 +128,21 @@ async def _run(child: Child) -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         asyncio.get_running_loop().add_reader(parent.sentinel, os._exit, 1)
-    act = die if child.outage is None else lose_store
-    trigger = Trigger(child.point, nth=child.nth, act=act, seconds=child.outage or 0.0)
+    trigger = Trigger(child.point, nth=child.nth, act=_act_of(child), seconds=child.outage or 0.0)
     store = await CrashingStore.open(child.location)
     store.trigger = trigger
     platform = ScriptedPlatform(child.address, capabilities=ALL_CAPABILITIES)
     everyone = AccessRules(answer_groups=frozenset({"*"}), guests=frozenset(_people()))
     gateway = Gateway(store, _settings(child), everyone, [CrashingPlatform(platform, trigger)])
+    trigger.goes_on = lambda: bool(gateway.turns.held or gateway.outbox.flying)
     await gateway.start(alone=child.is_alone)
     await gateway.wait_for_platforms()
+
+
+def _act_of(child: Child) -> Act:
+    if child.outage is not None:
+        return lose_store
+    return fall_asleep if child.sleeps else die
 
 
 def _settings(child: Child) -> GatewaySettings:

@@ -22,7 +22,8 @@ from threadline.testing.scripted import ScriptedChat
 
 T = TypeVar("T")
 
-_SETTLING_SECONDS = 40.0
+# So long nothing at all may happen.
+_PATIENCE_SECONDS = 40.0
 # So many worlds at the same time: most of what they do is waiting.
 _AT_ONCE = 8
 
@@ -65,19 +66,24 @@ class World:
 
     async def connected(self, count: int = 1) -> None:
         """Waits until so many gateways are there."""
-        await self.chat.wait_for(lambda: self.chat.connected >= count, timeout=_SETTLING_SECONDS)
+        await self.chat.wait_for(lambda: self.chat.connected >= count, timeout=_PATIENCE_SECONDS)
 
     async def kill(self, process: BaseProcess) -> None:
         """Ends a gateway as the kernel does when memory is short."""
         process.kill()
         await self.died(process)
 
+    async def fell_asleep(self, process: BaseProcess) -> None:
+        """Waits until a gateway is stopped, and nothing in it moves any more."""
+        stat = Path(f"/proc/{process.pid}/stat")
+        await self.chat.wait_for(lambda: ") T " in stat.read_text(), timeout=_PATIENCE_SECONDS)
+
     async def died(self, process: BaseProcess) -> None:
         """Waits for a gateway's death, which must be a violent one."""
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(process.sentinel, ended.set)
         try:
-            await asyncio.wait_for(ended.wait(), _SETTLING_SECONDS)
+            await asyncio.wait_for(ended.wait(), _PATIENCE_SECONDS)
         except TimeoutError as cause:
             raise AssertionError(f"the gateway did not die; {self.chat.portrait()}") from cause
         finally:
@@ -87,13 +93,18 @@ class World:
         self.kills += 1
 
     async def settled(self) -> None:
-        """Waits until nothing waits, runs or is to be sent any more."""
+        """Waits until nothing waits, runs or is to be sent any more: as long as it takes, if only it goes on."""
+        done = 0
         try:
-            await self.chat.wait_for(self._is_settled, timeout=_SETTLING_SECONDS)
+            while not self._is_settled():
+                done = await self.chat.wait_for(functools.partial(self._more_than, done), timeout=_PATIENCE_SECONDS)
         except TimeoutError as cause:
             inbox = self.rows("SELECT pk, dedupe_key, turn_pk, fate FROM inbox WHERE fate IS NULL")
             turns = self.rows("SELECT pk, state, attempts, owner, lease_until FROM turns WHERE state <> 'done'")
-            out = self.rows("SELECT delivery_id, state, error FROM deliveries WHERE state NOT IN ('sent', 'unknown')")
+            out = self.rows(
+                "SELECT delivery_id, state, attempts, due_at, error FROM deliveries"
+                " WHERE state NOT IN ('sent', 'unknown') ORDER BY lane, pk"
+            )
             raise AssertionError(f"never settled: {inbox=} {turns=} {out=}; {self.chat.portrait()}") from cause
 
     def running(self, owner: str) -> int:
@@ -115,6 +126,14 @@ class World:
 
     def _promises(self) -> Promises:
         return Promises(self.said, self.chat, self.rows, kills=self.kills)
+
+    def _more_than(self, done: int) -> int:
+        """How much has come to its end, if that is more than before or all there is; else 0."""
+        ended = 1 + len(self.chat.events) - len(self.chat.unacknowledged)
+        if ended > 1:
+            ended += len(self.rows("SELECT 1 FROM inbox WHERE fate IS NOT NULL"))
+            ended += len(self.rows("SELECT 1 FROM deliveries WHERE state NOT IN ('pending', 'sending', 'open')"))
+        return ended if ended > done or self._is_settled() else 0
 
     def _is_settled(self) -> bool:
         if self.chat.unacknowledged or not self.said:

@@ -6,6 +6,7 @@ import asyncio
 import random
 import sys
 from collections import Counter
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -58,7 +59,6 @@ CASES = [
     *both("tool", "tools", "answered", "interrupted"),
     Case("after journal", "tools", "interrupted", nth=3),
     *both("finish", "tools", "interrupted", "answered"),
-    *both("receipt", "tools"),
     # Nothing was done yet when a turn that never runs again was only claimed.
     *both("claim", "never"),
     *both("journal", "never", "interrupted", "interrupted"),
@@ -115,6 +115,24 @@ def test_a_turn_that_the_gateway_dies_of_three_times_is_put_aside_and_told(locat
                 assert world.outcomes() == ["parked", "answered"]
 
     asyncio.run(dies_three_times())
+
+
+def test_a_platform_that_says_when_is_believed_however_many_gateways_died_at_the_delivery(tmp_path: Path) -> None:
+    async def asked_to_wait() -> None:
+        async with ScriptedChat(resend_after=0.3) as chat:
+            with World(f"sqlite://{tmp_path}/threadline.db", chat) as world:
+                world.say("e1", "one")
+                for _ in range(6):
+                    await world.died(world.begin("after take"))
+                chat.rate_limit_next(0.1)
+                last = world.begin()
+                # After so many attempts a pause of our own would take a minute.
+                await chat.wait_for(chat.messages, timeout=30)
+                await world.settled()
+                await world.kill(last)
+                assert not world.broken()
+
+    asyncio.run(asked_to_wait())
 
 
 def test_nothing_is_lost_or_doubled_whenever_a_gateway_is_killed(location: str) -> None:

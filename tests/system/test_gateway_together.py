@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from tests.conftest import PostgresServer
-from tests.system.gateway_world import World
+from tests.system.gateway_world import World, in_worlds
+from tests.system.test_gateway_crashes import Case
 
 from threadline.testing.scripted import ScriptedChat
 
@@ -57,6 +58,56 @@ def test_of_two_gateways_one_takes_over_what_the_other_was_at(shared: str) -> No
     in_world(shared, one_is_killed, lease=LEASE)
 
 
+# Where a gateway falls asleep, who answers there, and what becomes of the turn that it was at. Who sleeps after the last look at
+# the lease and before the request leaves can't be helped: so neither `before send` nor `before edit`.
+SLEEPS = [
+    Case("before ack", "echo"),
+    Case("after claim", "echo"),
+    Case("after claim", "never"),
+    Case("after take", "echo"),
+    Case("after send", "echo"),
+    Case("after stream", "slow"),
+    Case("after send", "slow"),
+    Case("after stream id", "slow"),
+    Case("after edit", "slow"),
+    Case("before finish", "slow"),
+    Case("after stream", "never", "interrupted"),
+    Case("after journal", "never", "interrupted"),
+    Case("before tool", "tools"),
+    Case("after tool", "tools", "interrupted"),
+    Case("before finish", "tools", "interrupted"),
+    Case("after finish", "tools"),
+]
+
+
+def test_a_gateway_that_falls_asleep_at_any_instant_spoils_nothing_when_it_wakes(shared: str) -> None:
+    found = in_worlds(shared, SLEEPS, broken_by_sleep, lease=1.5)
+    assert not found, "\n".join(found)
+
+
+async def broken_by_sleep(world: World, number: int, case: Case) -> list[str]:
+    """What is not as promised after a gateway fell asleep in this way, another did its work, and it woke up."""
+    ada = f"{case.agent[0]}{number}"
+    sleeper = world.begin(case.point, sleeps=True)
+    await world.connected()
+    world.say(ada, "one")
+    await world.fell_asleep(sleeper)
+    other = world.begin()
+    await world.connected(2)
+    await world.settled()
+    os.kill(sleeper.pid or 0, signal.SIGCONT)
+    # It finds that what it was at is another's by now, and works on.
+    await world.kill(other)
+    world.say(ada, "two")
+    await world.settled()
+    await world.kill(sleeper)
+    found, outcomes = world.broken(ada), world.outcomes(ada)
+    if outcomes != [case.outcome, "answered"]:
+        found.append(f"turns ended as {outcomes}")
+    return [f"{case.point} ({case.agent}): {fault}" for fault in found]
+
+
+@pytest.mark.soak
 def test_a_gateway_that_slept_through_its_leases_spoils_nothing(shared: str) -> None:
     async def one_sleeps(world: World) -> None:
         sleeper = world.begin(owner="serve:sleeper")

@@ -15,7 +15,7 @@ from tests.system.seeds import seeded
 
 from threadline.errors import StoreUnavailable
 from threadline.model.delivery import Target, target_of
-from threadline.model.inbound import Attachment, Inbound, Quote
+from threadline.model.inbound import Arrival, Attachment, Inbound, Quote, Unreadable
 from threadline.ports.platform import Accept, Button, Outgoing, Unauthorized, Verdict
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
 
@@ -39,8 +39,13 @@ class Gateway:
 
     def __init__(self) -> None:
         self.accepted: list[Inbound] = []
+        self.unreadable: list[Unreadable] = []
 
-    async def accept(self, event: Inbound) -> Verdict:
+    async def accept(self, event: Arrival) -> Verdict:
+        if isinstance(event, Unreadable):
+            self.unreadable.append(event)
+            return "parked"
+        assert isinstance(event, Inbound)
         self.accepted.append(event)
         return "accepted"
 
@@ -108,7 +113,7 @@ def test_an_event_is_acknowledged_only_after_it_was_accepted() -> None:
     async def scenario() -> None:
         begun, may_end = asyncio.Event(), asyncio.Event()
 
-        async def accept(event: Inbound) -> Verdict:
+        async def accept(event: Arrival) -> Verdict:
             begun.set()
             await may_end.wait()
             return "accepted"
@@ -131,7 +136,7 @@ def test_what_could_not_be_stored_is_told_again_and_nothing_overtakes_it() -> No
         gateway = Gateway()
         failures = iter(range(3))
 
-        async def accept(event: Inbound) -> Verdict:
+        async def accept(event: Arrival) -> Verdict:
             if next(failures, None) is not None:
                 raise StoreUnavailable
             return await gateway.accept(event)
@@ -254,7 +259,7 @@ def test_who_came_last_is_told_and_the_other_can_still_speak() -> None:
     asyncio.run(scenario())
 
 
-def test_what_can_not_be_read_is_passed_over_and_acknowledged() -> None:
+def test_what_can_not_be_read_is_handed_on_as_it_came_and_acknowledged() -> None:
     async def scenario() -> None:
         gateway = Gateway()
         async with ScriptedChat() as chat, joined(chat, gateway.accept):
@@ -264,6 +269,7 @@ def test_what_can_not_be_read_is_passed_over_and_acknowledged() -> None:
             chat.happen(b'{"kind":"joined","key":"j","message":"1","chat":"c","user":"7","at":"2026-01-05T12:00:00Z"}')
             await chat.wait_for(lambda: not chat.unacknowledged)
         assert gateway.texts == ["hi"]
+        assert [event.raw for event in gateway.unreadable] == ['{"kind":"message","key":7}', '"a poem"']
 
     asyncio.run(scenario())
 
@@ -272,7 +278,8 @@ def test_accepting_may_wait_for_an_answer_that_comes_on_the_same_wire() -> None:
     async def scenario() -> None:
         platform: ScriptedPlatform
 
-        async def accept(event: Inbound) -> Verdict:
+        async def accept(event: Arrival) -> Verdict:
+            assert isinstance(event, Inbound)
             await platform.send(target_of(event.source), Outgoing(text="full"), key=event.dedupe_key)
             return "refused"
 
@@ -298,7 +305,7 @@ def test_who_is_not_known_is_told_so_and_ends() -> None:
 
 def test_a_fault_in_accepting_is_not_hidden() -> None:
     async def scenario() -> None:
-        async def accept(event: Inbound) -> Verdict:
+        async def accept(event: Arrival) -> Verdict:
             raise ZeroDivisionError
 
         async with ScriptedChat() as chat:

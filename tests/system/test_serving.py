@@ -58,9 +58,9 @@ def start(command: list[str], folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
 
 
-def answers(done: subprocess.CompletedProcess[str]) -> list[str]:
+def answers(done: subprocess.CompletedProcess[str], code: int = 0) -> list[str]:
     """What was written, without the welcome of a first conversation."""
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return [line for line in done.stdout.splitlines() if line and not line.startswith("Hello! I'm your agent")]
 
 
@@ -90,7 +90,7 @@ def test_a_python_function_answers(db: Path, agents: Path) -> None:
 
 def test_a_function_that_fails_is_told_without_its_secrets(db: Path, agents: Path) -> None:
     done = chat(db, "hi\n", "--agent", "my_agents:broken", folder=agents)
-    (line,) = answers(done)
+    (line,) = answers(done, code=1)
     assert line.startswith("I could not answer that")
     assert "secret" not in done.stdout
 

@@ -12,8 +12,10 @@ from tests.unit.conftest import Cli
 
 from threadline.clock import to_instant
 from threadline.model.delivery import Park, Target
-from threadline.model.inbound import Inbound
+from threadline.model.inbound import Inbound, Unreadable
+from threadline.model.inert import inert
 from threadline.model.source import SessionSource
+from threadline.store.alarms import Alarm
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission, Refusal
 from threadline.store.outbox import NewDelivery
@@ -102,6 +104,24 @@ def test_a_refused_message_has_its_reason(db: Path, cli: Cli) -> None:
     assert "let me in" not in cli("messages", "show", str(line["pk"]), "--json").out
 
 
+def test_what_nobody_could_read_is_listed_with_its_reason_and_shown_inert(db: Path, cli: Cli) -> None:
+    raw = '{"text": "\x1b[2J\x1b]0;title\x07poison\u202e"}\r\nsecond line'
+    event = Unreadable(
+        platform="telegram", account="main", dedupe_key="u1", raw=raw, reason="it can't be read: \x1b[31mno id"
+    )
+    on(db, lambda store: store.park_event(event))
+    on(db, _accepted)
+    listed = cli("messages", "list", "--fate", "parked")
+    assert "it can't be read: no id" in listed.out
+    assert "telegram:7" not in listed.out
+    (line,) = cli("messages", "list", "--fate", "parked", "--json").json()
+    shown = cli("messages", "show", str(line["pk"]))
+    assert '  {"text": "poison"}\n  second line\n' in shown.out
+    for told in (listed, shown):
+        assert inert(told.out) == told.out
+    assert cli("messages", "show", str(line["pk"]), "--json").json()["raw"] == raw
+
+
 def test_status_tells_what_waits_and_who_serves(db: Path, cli: Cli) -> None:
     on(db, _accepted)
     on(db, _parked)
@@ -111,6 +131,19 @@ def test_status_tells_what_waits_and_who_serves(db: Path, cli: Cli) -> None:
     assert load["load"]["parked_deliveries"] == 1
     with ServeLock(db, "process 4711"):
         assert "process 4711" in cli("status").out
+
+
+def test_an_open_alarm_is_shown_until_it_is_over(db: Path, cli: Cli) -> None:
+    alarm = Alarm(name="agent:main", text="The agent main can't answer: no key.", since=NOW)
+    on(db, lambda store: store.sound_alarm(alarm, ()))
+    assert "no key" in cli("status").out
+    assert cli("status", "--json").json()["alarms"][0]["name"] == "agent:main"
+    doctor = cli("doctor")
+    assert doctor.code == 1
+    assert "no key" in doctor.out
+    on(db, lambda store: store.clear_alarm("agent:main"))
+    assert "no key" not in cli("status").out
+    assert cli("doctor").code == 0
 
 
 def test_doctor_finds_nothing_wrong_with_a_fresh_installation(db: Path, cli: Cli) -> None:

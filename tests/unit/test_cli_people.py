@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from tests.unit.conftest import Cli, Outcome
 
 from threadline import SessionStore
 from threadline.model.message import REMOVED
+from threadline.store.gateway import GatewayStore
 from threadline.testing import assistant, dm, thread, user
 
 KINDS = ["person", "session", "message", "message", "message", "usage"]
@@ -78,6 +80,18 @@ def test_of_somebody_unknown_it_says_that_nothing_is_known(store: SessionStore, 
     assert exported.code == 0
     assert [(line["kind"], line["sessions"], line["messages"]) for line in _lines(exported.out)] == [("person", 0, 0)]
     assert "Nothing is known of telegram:77" in exported.err
+
+
+def test_of_somebody_who_only_waits_to_be_let_in_it_does_not_say_so(db: Path, cli: Cli) -> None:
+    async def ask() -> None:
+        async with await GatewayStore.open(db) as gateway:
+            await gateway.request_pairing(dm("77", user_name="Ada"))
+
+    asyncio.run(ask())
+    exported = cli("people", "export", "telegram:77")
+    (line,) = _lines(exported.out)
+    assert line["standing"]["name"] == "Ada"
+    assert exported.err == "Wrote 1 record.\n"
 
 
 def test_a_name_that_is_none_is_refused_and_leaves_no_file(store: SessionStore, cli: Cli, tmp_path: Path) -> None:

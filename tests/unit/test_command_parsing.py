@@ -84,6 +84,7 @@ def test_a_command_may_answer_another_message() -> None:
         *(f"/{name} thing" for name in ("help", "status", "whoami", "usage", "sessions", "fork", "redo", "retry")),
         *("/new thing", "/reset thing", "/queue 3", "/queue drop", "/queue drop -1", "/queue drop 1 2"),
         *("/search", "/undo 0", "/undo two", "/undo 1.5", "/undo 99999", "/undo \u0663"),
+        *("/model a b", "/sethome there", "/handoff", "/handoff signal dm"),
     ],
 )
 def test_a_wrong_argument_is_explained(text: str) -> None:
@@ -95,9 +96,10 @@ def test_a_wrong_argument_is_explained(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *(f"/{name}" for name in TABLE if name != "search"),
+        *(f"/{name}" for name in TABLE if name not in ("search", "handoff")),
         *("/start payload", "/stop now!", "/queue drop 3", "/queue DROP  12", "/search words", "/undo 3"),
-        *("/title Any\nthing", "/resume Any thing"),
+        *("/title Any\nthing", "/resume Any thing", "/model openai:gpt-5", "/timezone New York", "/sethome OFF"),
+        *("/handoff signal", "/handoff matrix:!r:example.org:$t"),
     ],
 )
 def test_a_right_one_is_not_refused(text: str) -> None:

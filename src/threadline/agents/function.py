@@ -9,7 +9,7 @@ import inspect
 import sys
 import threading
 import traceback
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -25,7 +25,7 @@ from threadline.model.message import Message
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.turn import Replay
-from threadline.ports.agent import AgentError, AskPermission, Done, Event, Spoken, Text, Turn
+from threadline.ports.agent import AgentError, AskPermission, Done, Event, Permission, Spoken, Text, Turn, permitted
 
 GRACE = 5.0
 THREADS = 64
@@ -45,11 +45,27 @@ class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
     source: SessionSource
     role: str
     attempt: int
-    answers: Mapping[str, bool]
     system_prompt: str | None
+    permissions: tuple[Permission, ...]
+    so_far: Sequence[Event]
+    take: Callable[[], Awaitable[tuple[Spoken, ...]]]
+    loop: asyncio.AbstractEventLoop
+
+    def permitted(self, ask: AskPermission) -> bool | None:
+        """What was answered to exactly this call; `None`: nobody was asked, or the answer was used up."""
+        return permitted(self.permissions, ask)
+
+    async def more(self) -> tuple[Spoken, ...]:
+        """What was said since the turn began; the turn answers it too, from then on. Empty unless `when_busy` is `steer`."""
+        return await self.take()
+
+    def more_now(self) -> tuple[Spoken, ...]:
+        """The same for a plain function, which runs in a thread."""
+        return asyncio.run_coroutine_threadsafe(self.more(), self.loop).result()
 
 
 AgentFunction: TypeAlias = Callable[[FunctionTurn], object]
+FlushFunction: TypeAlias = Callable[[SessionEntry, Sequence[Message]], object]
 
 
 class FunctionAgent:
@@ -63,7 +79,12 @@ class FunctionAgent:
     `async` function is cancelled, a generator is closed, and a plain function is left alone in its thread.
 
     What it raises becomes an `AgentError` that names the type of the fault and none of its text; an `AgentError` stays as it is.
+
+    With a function that has an attribute `flush` (plain or `async`, called with the session and its history) this is an agent
+    that `Flushes`; with any other it is not.
     """
+
+    flush: Callable[[SessionEntry, Sequence[Message]], Coroutine[Any, Any, None]]
 
     def __init__(
         self, function: AgentFunction, replay: Replay = "until_tool", *, grace: float = GRACE, threads: int = THREADS
@@ -72,6 +93,10 @@ class FunctionAgent:
         self._replay: Replay = replay
         self._grace = grace
         self._slots = asyncio.Semaphore(threads)
+        own: Any = getattr(function, "flush", None)
+        if callable(own):
+            # Set here and not written as a method: whoever asks whether this agent flushes looks for the name.
+            self.flush = functools.partial(_flush, own)
 
     @property
     def replay(self) -> Replay:
@@ -116,6 +141,25 @@ class FunctionAgent:
         async with self._slots, aclosing(stepped(functools.partial(self._function, view))) as steps:
             async for step in steps:
                 yield step
+
+
+async def _flush(function: FlushFunction, session: SessionEntry, history: Sequence[Message]) -> None:
+    """Calls the function and sees it through: a plain one in a thread of its own, which is left alone if nobody waits longer."""
+    async with _faults_told():
+        if _is_async(function):
+            await _seen_through(function(session, history))
+            return
+        async with aclosing(stepped(functools.partial(function, session, history))) as steps:
+            async for step in steps:
+                await _seen_through(step)
+
+
+async def _seen_through(given: object) -> None:
+    if isinstance(given, AsyncIterator):
+        async for _ in given:
+            pass
+    elif isinstance(given, Awaitable):
+        await given
 
 
 def load_callable(name: str) -> AgentFunction:
@@ -186,8 +230,11 @@ def _view_of(turn: Turn) -> FunctionTurn:
         source=turn.source,
         role=turn.role,
         attempt=turn.attempt,
-        answers=turn.answers,
         system_prompt=turn.system_prompt,
+        permissions=turn.permissions,
+        so_far=turn.so_far,
+        take=turn.take,
+        loop=asyncio.get_running_loop(),
     )
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from threadline.agents.model_provider import open_model
+from threadline.agents.model_choice import Models, OpenModel
 from threadline.agents.registry import AgentSettings
 from threadline.agents.stopping import until_cancelled
-from threadline.errors import InvalidRequest
 from threadline.model.turn import Replay
 from threadline.model.usage import micros_of
 from threadline.ports.agent import AgentError, Event, Text, Thought, Turn, UsageOf
@@ -33,17 +31,16 @@ class ModelAgent:
 
     Requests that fail at the start are repeated `retries` times. What still fails is an `AgentError` of one sentence; the
     usage known by then is told before it. A cancelled turn drops its request at once.
+
+    A session may have chosen another model, "provider:name" or a name at the agent's own provider. The agent's key and address
+    are never used for another provider: that one needs a key of its own in the environment.
     """
 
     def __init__(self, settings: AgentSettings, *, retries: int = _RETRIES) -> None:
         """`AgentError` where the extra or a key is missing, `InvalidRequest` where the settings can't be used."""
-        self._provider_name, self._name = _model_name(settings)
         self._settings = settings
         self._request_settings = _request_settings(settings, retries)
-        # Loaded and connected here, not at the first turn: it takes seconds, and would hold up the event loop.
-        self._model = open_model(settings, self._provider_name, self._name)
-        self._asks = self._model.system
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._models = Models(settings)
 
     @property
     def replay(self) -> Replay:
@@ -64,36 +61,29 @@ class ModelAgent:
         if failure is not None:
             raise failure
 
+    async def check_model(self, name: str) -> str:
+        """The full name of a model that a session can choose; `InvalidRequest` where it can't be asked. Nothing is sent."""
+        return await self._models.check(name)
+
     async def aclose(self) -> None:
         """Closes the connections that are kept for the next turn. The agent can be used again."""
-        if self._loop is asyncio.get_running_loop():
-            self._loop = None
-            await self._model.__aexit__(None, None, None)
+        await self._models.aclose()
 
     async def _answer(self, turn: Turn, asked: _Asked) -> AsyncGenerator[Event, None]:
         from pydantic_ai.direct import model_request_stream
 
         messages = self._messages(turn)
-        await self._enter()
         async with (
-            self._failures_told(asked),
-            model_request_stream(self._model, messages, model_settings=self._request_settings) as stream,
+            self._models.using(turn.session.chosen_model) as model,
+            _failures_told(model, asked),
+            model_request_stream(await model.connected(), messages, model_settings=self._request_settings) as stream,
         ):
             asked.stream = stream
             async for event in stream:
                 if (said := _event_of(event)) is not None:
                     asked.has_text |= isinstance(said, Text)
                     yield said
-            asked.require_end(self._asks)
-
-    @asynccontextmanager
-    async def _failures_told(self, asked: _Asked) -> AsyncIterator[None]:
-        from threadline.agents.model_failures import FAILURES, failure_of
-
-        try:
-            yield
-        except FAILURES as cause:
-            raise failure_of(cause, self._asks, self._name, has_begun=asked.stream is not None) from cause
+            asked.require_end(model.asks)
 
     def _messages(self, turn: Turn) -> list[ModelMessage]:
         from threadline.agents.model_history import clean, recent, to_model
@@ -104,16 +94,6 @@ class ModelAgent:
         if instructions and messages[-1].kind == "request":
             messages[-1].instructions = instructions
         return messages
-
-    async def _enter(self) -> None:
-        """Keeps connections open from turn to turn, until `aclose`. They belong to the event loop that opened them."""
-        loop = asyncio.get_running_loop()
-        if self._loop is loop:
-            return
-        if self._loop is not None:
-            self._model = open_model(self._settings, self._provider_name, self._name)
-        self._loop = loop
-        await self._model.__aenter__()
 
 
 class _Asked:
@@ -143,6 +123,17 @@ class _Asked:
             raise broken_off(provider)
         if response.finish_reason == "length" and not self.has_text:
             raise used_up()
+
+
+@asynccontextmanager
+async def _failures_told(model: OpenModel, asked: _Asked) -> AsyncIterator[None]:
+    from threadline.agents.model_failures import FAILURES, failure_of
+
+    try:
+        yield
+    except FAILURES as cause:
+        has_begun = asked.stream is not None
+        raise failure_of(cause, model.asks, model.name, has_begun=has_begun, is_chosen=model.is_chosen) from cause
 
 
 def make(settings: AgentSettings) -> ModelAgent:
@@ -194,15 +185,6 @@ def _event_of(event: object) -> Event | None:
             return Thought(thought) if thought else None
         case _:
             return None
-
-
-def _model_name(settings: AgentSettings) -> tuple[str, str]:
-    provider, colon, name = (settings.model or "").partition(":")
-    if not colon or not provider or not name:
-        raise InvalidRequest(
-            f"a model agent needs `model` as 'provider:name', such as 'openai:gpt-5', not {settings.model!r}"
-        )
-    return provider, name
 
 
 def _request_settings(settings: AgentSettings, retries: int) -> ModelSettings:

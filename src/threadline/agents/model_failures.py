@@ -32,18 +32,17 @@ FAILURES = (AgentRunError, UserError)
 _A_WHILE = "in a minute"
 
 
-def failure_of(error: Exception, provider: str, name: str, *, has_begun: bool) -> AgentError:
+def failure_of(error: Exception, provider: str, name: str, *, has_begun: bool, is_chosen: bool = False) -> AgentError:
     """The sentence for `error`. `has_begun`: some of the answer is there already, so that it broke off.
 
-    Nothing of the error's own text is in it: that may repeat the conversation, or parts of the key.
+    `is_chosen`: somebody named the model in the chat, and can name another. Nothing of the error's own text is in it: that
+    may repeat the conversation, or parts of the key.
     """
     match error:
-        case ModelRateLimitError() | ModelUnavailableError() if error.retry_after is not None:
-            return AgentError(f"{_busy(error, provider)} Try again in {_seconds(error.retry_after)}.")
         case ModelRateLimitError() | ModelUnavailableError():
-            return AgentError(f"{_busy(error, provider)} Try again {_A_WHILE}.")
+            return _busy(error, provider)
         case ModelRequestRejectedError() | ModelQuotaExceededError():
-            return _refusal(error, provider, name)
+            return _refusal(error, provider, name, is_chosen=is_chosen)
         case ContentFilterError():
             return declined()
         case _ if has_begun:
@@ -51,9 +50,9 @@ def failure_of(error: Exception, provider: str, name: str, *, has_begun: bool) -
         case ModelTimeoutError() | ModelRequestTimeout():
             return AgentError(f"{provider} did not answer in time. Try again {_A_WHILE}.")
         case ModelConnectionError():
-            return AgentError(f"{provider} can't be reached. Check the network and try again.")
+            return AgentError(f"{provider} can't be reached. Check the network and try again.", is_owners=True)
         case ModelServerError():
-            return AgentError(f"{provider} has a fault just now. Try again {_A_WHILE}.")
+            return AgentError(f"{provider} has a fault just now. Try again {_A_WHILE}.", is_owners=True)
         case ModelAPIError():
             return AgentError(f"{provider} could not answer. Try again; its owner finds the reason in the log.")
         case _:
@@ -77,17 +76,21 @@ def used_up() -> AgentError:
     )
 
 
-def _refusal(error: ModelAPIError, provider: str, name: str) -> AgentError:
+def _refusal(error: ModelAPIError, provider: str, name: str, *, is_chosen: bool) -> AgentError:
     match error:
         case ModelAuthenticationError():
             sentence = f"{provider} does not accept the key for {name}. Its owner has to set another one."
         case ModelQuotaExceededError():
             sentence = f"The account at {provider} has no credit left. Its owner has to add some."
+        case ModelNotFoundError() if is_chosen:
+            return AgentError(
+                f"{provider} has no model {name}. /model NAME chooses another one, /model default the agent's own."
+            )
         case ModelNotFoundError():
             sentence = f"{provider} has no model {name}. Its owner has to name another one."
         case ModelContextWindowExceededError():
             return AgentError(
-                "This conversation is too long for the model. /compress shortens it, /new starts another one."
+                "This conversation is too long for the model. /new starts another one; /resume brings this one back."
             )
         case _:
             return AgentError(
@@ -96,10 +99,16 @@ def _refusal(error: ModelAPIError, provider: str, name: str) -> AgentError:
     return AgentError(sentence, is_owners=True)
 
 
-def _busy(error: Exception, provider: str) -> str:
-    if isinstance(error, ModelRateLimitError):
-        return f"{provider} gets more requests than it allows."
-    return f"{provider} is {'overloaded' if isinstance(error, ModelOverloadedError) else 'not available just now'}."
+def _busy(error: ModelRateLimitError | ModelUnavailableError, provider: str) -> AgentError:
+    """It takes no more just now. That it is not there at all is for the owner to know."""
+    wait = _A_WHILE if error.retry_after is None else f"in {_seconds(error.retry_after)}"
+    match error:
+        case ModelRateLimitError():
+            return AgentError(f"{provider} gets more requests than it allows. Try again {wait}.")
+        case ModelOverloadedError():
+            return AgentError(f"{provider} is overloaded. Try again {wait}.")
+        case _:
+            return AgentError(f"{provider} is not available just now. Try again {wait}.", is_owners=True)
 
 
 def _seconds(wait: float) -> str:

@@ -6,16 +6,18 @@ A package adds a kind with an entry point in the group `threadline.agents`, whos
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from threadline.config.settings import AGENT_GROUP
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.ports.agent import Agent
 
-GROUP = "threadline.agents"
+GROUP = AGENT_GROUP
 
 # Named, not imported: a kind's code is loaded when it is made.
 BUILT_IN = (
@@ -24,9 +26,15 @@ BUILT_IN = (
     EntryPoint("model", "threadline.agents.model:make", GROUP),
 )
 
+# What may hold secrets.
+_HIDDEN = ("api_key", "options")
+
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes an agent. A kind reads what it needs; `api_key` is the key itself, and is never shown."""
+    """What makes an agent. A kind reads what it needs; `api_key` is the key itself, and is never shown.
+
+    `options` are the settings of a kind that a package brings, still unchecked; they may hold secrets and are not shown either.
+    """
 
     kind: str
     # What answers, for a function agent, such as "my_agent:answer".
@@ -40,14 +48,15 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     # How many earlier messages the model sees at most; all, where there is none.
     history_limit: int | None = None
+    options: Mapping[str, object] = {}
 
     def __repr__(self) -> str:
-        shown = {name: getattr(self, name) for name in self.__struct_fields__ if name != "api_key"}
-        fields = [f"{name}={value!r}" for name, value in shown.items() if value is not None]
-        return f"AgentSettings({', '.join([*fields, *(['api_key=…'] if self.api_key else [])])})"
+        fields = [f"{name}={value!r}" for name, value in self.__rich_repr__() if value is not None]
+        hidden = [f"{name}=…" for name in _HIDDEN if getattr(self, name)]
+        return f"AgentSettings({', '.join([*fields, *hidden])})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [(name, getattr(self, name)) for name in self.__struct_fields__ if name != "api_key"]
+        return [(name, getattr(self, name)) for name in self.__struct_fields__ if name not in _HIDDEN]
 
 
 Factory: TypeAlias = Callable[[AgentSettings], Agent]
@@ -81,7 +90,7 @@ def _doors() -> list[EntryPoint]:
 def _factory(kind: str) -> Factory:
     found = {point.value: point for point in _doors() if point.name == kind}
     if not found:
-        raise InvalidRequest(f"there is no agent of kind {kind!r}; use one of {', '.join(agent_kinds())}")
+        raise InvalidRequest(_not_there(kind, agent_kinds()))
     if len(found) > 1:
         raise InvalidRequest(
             f"several packages bring an agent of kind {kind!r} ({', '.join(sorted(found))}); remove all but one"
@@ -96,3 +105,12 @@ def _factory(kind: str) -> Factory:
             f"the agent kind {kind!r} can't be loaded from {point.value}: {type(cause).__name__};"
             " install its package anew, or remove it"
         ) from cause
+
+
+def _not_there(kind: str, known: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(kind, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? There are" if near else "there are"
+    return (
+        f"no agent of the kind {kind!r} is installed; {hint} {', '.join(known)}."
+        " A package that brings another is installed with pip, beside Threadline"
+    )

@@ -16,7 +16,7 @@ app = typer.Typer(
 _FATES = ("waiting", "running", "answered", "merged", "interrupted", "refused", "parked", "dropped")
 
 
-@app.command("list", epilog=examples("threadline messages list", "threadline messages list --fate refused --json"))
+@app.command("list", epilog=examples("threadline messages list", "threadline messages list --fate parked"))
 def list_(
     fate: Annotated[str | None, typer.Option("--fate", metavar="FATE", help=f"Only: {', '.join(_FATES)}.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many, newest first.")] = 50,
@@ -25,7 +25,7 @@ def list_(
 ) -> None:
     """List what came in, newest first, with the fate of each.
 
-    What was said is not shown: `threadline sessions show` has it.
+    What was said is not shown: `threadline sessions show` has it. Parked is what nobody could read or answer.
     """
     from threadline.app import with_gateway_store
 
@@ -55,7 +55,10 @@ def show(
     db: Db = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell the whole story of one message: who, when, which turn, which deliveries."""
+    """Tell the whole story of one message: who, when, which turn, which deliveries.
+
+    What nobody could read is shown as it came.
+    """
     from threadline.app import with_gateway_store
 
     story = with_gateway_store(db, lambda store: store.message_story(number))
@@ -80,3 +83,6 @@ def show(
         for line in story.deliveries
     ]
     render.show_facts(facts)
+    if story.raw is not None:
+        render.show_heading("What came")
+        render.show_indented(story.raw)

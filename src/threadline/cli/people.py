@@ -44,19 +44,26 @@ def export(
     """Write all that is known of a person as JSON lines.
 
     One record a line, told apart by its `kind`: the person, then each session of theirs with all that was ever said in
-    it, what they wrote in shared sessions, and what their turns cost. What others wrote there is not in it.
+    it, what they wrote in shared sessions, what their turns cost, what came in from them and what was sent to them. What
+    others wrote is not in it.
     """
     from threadline.app import open_existing
     from threadline.cli.transcripts import Counted, write_new
 
     with open_existing(db) as store, _progress(output) as told:
+        is_known = _is_known(store, who)
         lines = Counted(_lines(store, who, told))
         if output is not None:
             write_new(output, lines)
         for line in lines:
             render.say_stored(line)
     wrote = f"Wrote {render.counted(lines.count, 'record')}{'' if output is None else f' to {output}'}."
-    render.note(wrote if lines.count > 1 else f"{wrote} Nothing is known of {who}; people are named like telegram:7.")
+    render.note(wrote if is_known else f"{wrote} Nothing is known of {who}; people are named like telegram:7.")
+
+
+def _is_known(store: SessionStore, who: str) -> bool:
+    summary = store.export(who, limit=1)[0].summary
+    return summary is not None and not summary.is_empty
 
 
 def _progress(output: Path | None) -> AbstractContextManager[Progress]:
@@ -70,7 +77,7 @@ def _lines(store: SessionStore, who: str, told: Progress) -> Iterator[str]:
     total = 0
     for done, record in enumerate(_records(store, who), 1):
         if record.summary is not None:
-            total = 1 + record.summary.sessions + record.summary.messages + record.summary.usage
+            total = 1 + record.summary.following
         yield json_text(record.to_dict()) + "\n"
         # What is stored meanwhile comes on top of what was counted.
         told(done, max(done, total))

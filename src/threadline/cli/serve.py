@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -26,7 +27,7 @@ Agent: TypeAlias = Annotated[
     typer.Option(
         "--agent",
         metavar="NAME",
-        help="Who answers: the name of a configured agent, `echo`, or a Python function as package.module:callable.",
+        help="Who answers, in every chat: a configured agent, `echo`, or a Python function as package.module:callable.",
         show_default="the configured one, else echo",
     ),
 ]
@@ -57,8 +58,8 @@ def serve(
     """Run the gateway with its web page until Ctrl-C.
 
     Messages from the configured platforms are answered by the configured agent; without any, the echo agent answers. A store
-    that is missing is made. On SIGTERM or Ctrl-C what runs is finished first. The page shows counts, never names or
-    messages: it has no login yet.
+    that is missing is made. On SIGTERM or Ctrl-C what runs is finished first; on SIGHUP the configuration is read anew. The
+    page shows counts, never names or messages: it has no login yet.
     """
     from threadline import app
 
@@ -78,8 +79,10 @@ def chat(
     """Talk to the agent at this terminal, in a conversation that lasts.
 
     /help shows the commands; Ctrl-C stops an answer, Ctrl-D ends. Through a pipe each line is a message, and only the answers
-    are written.
+    are written; the exit code is 1 if a message could not be answered.
     """
     from threadline import app
 
-    app.chat(app.Serving(db=db, agent=agent, config=config), whole_input=whole)
+    is_answered = app.chat(app.Serving(db=db, agent=agent, config=config), whole_input=whole)
+    if not is_answered and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise typer.Exit(1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import stat
 from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -13,7 +15,7 @@ import msgspec
 from threadline.config.load import current_environment, load_config
 from threadline.config.resolve import resolve_secret
 from threadline.config.secret import Secret, find_reference, without_password
-from threadline.config.settings import Config
+from threadline.config.settings import AGENT_GROUP, OWN_KINDS, Config
 from threadline.errors import ConfigError
 
 Severity: TypeAlias = Literal["problem", "warning"]
@@ -33,8 +35,17 @@ def check(path: Path | None = None, environment: Mapping[str, str] | None = None
         config = load_config(path, variables)
     except ConfigError as error:
         return [Finding("problem", line) for line in str(error).splitlines()]
-    problems = [Finding("problem", text) for text in _missing_secrets(config, variables)]
+    problems = [Finding("problem", text) for text in (*_unknown_kinds(config), *_missing_secrets(config, variables))]
     return problems + [Finding("warning", text) for text in _doubts(config)]
+
+
+def _unknown_kinds(config: Config) -> Iterator[str]:
+    known = sorted({*OWN_KINDS, *(point.name for point in entry_points(group=AGENT_GROUP))})
+    for name, agent in config.agents.items():
+        if agent.kind not in known:
+            near = difflib.get_close_matches(agent.kind, known, n=1)
+            hint = f'did you mean "{near[0]}"?' if near else f"use one of {', '.join(known)}, or install its package"
+            yield f'agents.{name}.kind: no agent of the kind "{agent.kind}" is installed; {hint}'
 
 
 def _missing_secrets(config: Config, environment: Mapping[str, str]) -> Iterator[str]:
@@ -52,6 +63,7 @@ def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
     for name, agent in config.agents.items():
         if agent.api_key is not None:
             yield f"agents.{name}.api_key", agent.api_key
+        yield from _references(agent.options, f"agents.{name}")
     for name, platform in config.platforms.items():
         if platform.enabled:
             yield from _references(platform.options, f"platforms.{name}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 
 from threadline.config.reading import Problem
-from threadline.config.settings import AccessSettings, AgentSettings, Settings
+from threadline.config.settings import OWN_KINDS, AccessSettings, AgentSettings, Settings
 
 
 def broken_rules(settings: Settings) -> Iterator[Problem]:
@@ -19,6 +20,11 @@ def broken_rules(settings: Settings) -> Iterator[Problem]:
 
 
 def _agent(name: str, agent: AgentSettings) -> Iterator[Problem]:
+    if agent.kind not in OWN_KINDS:
+        # Only whoever wrote that kind knows what it needs.
+        return
+    for option in agent.options:
+        yield Problem(("agents", name, option), f"there is no such setting{_hint(name, option, agent.kind)}")
     for setting, kind, value in (("call", "function", agent.call), ("model", "model", agent.model)):
         if agent.kind == kind and value is None:
             yield Problem(("agents", name), f'{setting} is missing; kind = "{kind}" needs it')
@@ -26,6 +32,14 @@ def _agent(name: str, agent: AgentSettings) -> Iterator[Problem]:
             yield Problem(
                 ("agents", name, setting), f'this is never used with kind = "{agent.kind}"; set kind = "{kind}"'
             )
+
+
+def _hint(name: str, option: str, kind: str) -> str:
+    known = [field for field in AgentSettings.__struct_fields__ if field != "options"]
+    near = difflib.get_close_matches(option.lower(), known, n=1)
+    if near:
+        return f"; did you mean agents.{name}.{near[0]}?"
+    return f' of kind = "{kind}"; use one of {", ".join(known)}'
 
 
 def _agent_names(settings: Settings) -> Iterator[Problem]:

@@ -14,10 +14,13 @@ from threadline.model.source import MAIN_ACCOUNT, ChatType
 
 WhenBusy: TypeAlias = Literal["collect", "queue", "interrupt", "steer"]
 Role: TypeAlias = Literal["owner", "trusted", "guest", "group"]
-AgentKind: TypeAlias = Literal["echo", "function", "model"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 MAIN_AGENT = "main"
+# The kinds of agents that come with Threadline. Packages bring more; what these are told is known here, to the letter.
+OWN_KINDS = ("echo", "function", "model")
+# The entry points by which packages bring theirs.
+AGENT_GROUP = "threadline.agents"
 
 _CENTURY_MINUTES = 100 * 366 * 24 * 60
 _POLICY = SessionResetPolicy()
@@ -149,9 +152,11 @@ class ResetSettings(ResetRule, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An agent that answers."""
+    """An agent that answers; further settings are those of a kind that a package brings."""
 
-    kind: Annotated[AgentKind, _says("Whether it repeats what it hears, is a Python function or asks a model")] = "echo"
+    kind: Annotated[
+        Slug, _says("What it is: echo repeats what it hears, function is a Python function, model asks a model")
+    ] = "echo"
     call: Annotated[Callable | None, _says("For a function: where it is", example="my_agents.main:answer")] = None
     model: Annotated[str | None, _says("For a model: its provider and name", example="openai:gpt-5")] = None
     system_prompt: Annotated[
@@ -177,6 +182,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Annotated[int, msgspec.Meta(ge=1)] | None,
         _says("How many messages of the conversation it is shown", unset="all of them", example=200),
     ] = None
+    options: Annotated[dict[str, object], _says("The own settings of a kind that a package brings", rest=True)] = {}
 
 
 class BindingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

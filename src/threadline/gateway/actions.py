@@ -9,11 +9,16 @@ import msgspec
 
 from threadline.errors import NothingToRedo, NothingToUndo, NotYours, UnknownSession
 from threadline.gateway.command_table import TABLE, Call
-from threadline.gateway.composing import Retried
+from threadline.gateway.composing import Composer, Retried
+from threadline.gateway.settings import GatewaySettings
 from threadline.model import words_commands as words
 from threadline.model.access import Role, allows, lowest, may_stop
+from threadline.model.delivery import target_of
+from threadline.model.inert import inert_line
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Stop, Waiting
+from threadline.ports.agent import AskPermission, ChoosesModel
+from threadline.store.asks import Decision
 from threadline.store.gateway import GatewayStore
 from threadline.store.snippet import CLOSE, OPEN
 
@@ -29,17 +34,43 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     move_to: str | None = None
     # What the agent is to answer again.
     retried: Retried | None = None
-    # A waiting message to drop, and what to say where that is too late.
+    # A waiting message to drop.
     drops: Waiting | None = None
+    # A question to answer, and how.
+    decides: int | None = None
+    decision: Decision = "denied"
+    # What to say where either comes too late.
     too_late: str = ""
 
 
 class Means:
     """What commands work with."""
 
-    def __init__(self, store: GatewayStore, stop_turn: Callable[[str, Stop], None]) -> None:
+    def __init__(
+        self,
+        store: GatewayStore,
+        stop_turn: Callable[[str, Stop], None],
+        composer: Composer,
+        is_owner: Callable[[str], Awaitable[bool]],
+    ) -> None:
         self.store = store
         self.stop_turn = stop_turn
+        self.is_owner = is_owner
+        self._composer = composer
+
+    @property
+    def settings(self) -> GatewaySettings:
+        """How the gateway behaves at this moment."""
+        return self._composer.settings
+
+    def chosen_model(self, call: Call, entry: SessionEntry) -> str | None:
+        """The model that a session chose; a choice that its agent does not look at is none."""
+        _, agent = self.settings.agent_for(call.source)
+        return entry.chosen_model if isinstance(agent, ChoosesModel) else None
+
+    def is_connected(self, platform: str, account: str) -> bool:
+        """Whether this gateway can send there now."""
+        return self._composer.outbox.platform_of(platform, account) is not None
 
 
 Action: TypeAlias = Callable[[Means, Call], Awaitable[Answer]]
@@ -67,6 +98,32 @@ async def _stop(means: Means, call: Call) -> Answer:
     return Answer(text=words.STOPPING if asked else words.NOTHING_RUNS)
 
 
+async def _approve(means: Means, call: Call) -> Answer:
+    return await _decide(means, call, "granted")
+
+
+async def _deny(means: Means, call: Call) -> Answer:
+    return await _decide(means, call, "denied")
+
+
+async def _decide(means: Means, call: Call, decision: Decision) -> Answer:
+    """Only by who may, only on the question that they mean, and only on one that they can have read."""
+    asked, code = await means.store.open_ask(call.session.session_id), call.argument.upper()
+    if code and (asked is None or code != asked.code):
+        asked = await means.store.ask_in_chat(target_of(call.source).lane, code) or asked
+    if asked is None:
+        return Answer(text=words.NOTHING_ASKED)
+    if code and code != asked.code:
+        return Answer(text=words.ANOTHER_QUESTION.format(code=asked.code))
+    if not call.argument and asked.shown_at is None:
+        return Answer(text=words.NOT_SHOWN_YET.format(code=asked.code))
+    tool = inert_line(msgspec.json.decode(asked.event, type=AskPermission).tool, _LINE)
+    if not allows(call.role, asked.least):
+        return Answer(text=words.NOT_YOURS_TO_ALLOW.format(tool=tool, whom=words.ROLE_MEANS[asked.least]))
+    said = words.APPROVED if decision == "granted" else words.DENIED
+    return Answer(text=said.format(tool=tool), decides=asked.pk, decision=decision, too_late=words.NOTHING_ASKED)
+
+
 async def _queue(means: Means, call: Call) -> Answer:
     waiting = await means.store.waiting_messages(call.session.session_id)
     if call.argument:
@@ -92,14 +149,15 @@ async def _status(means: Means, call: Call) -> Answer:
     entry = await means.store.get_session(call.session.session_id)
     waiting = await means.store.waiting_messages(entry.session_id)
     people = await means.store.people_of_turn(entry.session_id)
+    asked = await means.store.open_ask(entry.session_id)
     return Answer(
         text=words.STATUS.format(
             title=_short(entry.title) if entry.title else words.UNTITLED,
             session=entry.session_id,
             messages=entry.message_count,
-            model=entry.model or words.OWN_MODEL,
+            model=means.chosen_model(call, entry) or entry.model or words.OWN_MODEL,
             waiting=len(waiting),
-            doing=words.DOING if people else words.DOING_NOTHING,
+            doing=words.DOING_ASKS if asked else words.DOING if people else words.DOING_NOTHING,
         )
     )
 
@@ -241,6 +299,8 @@ ACTIONS: Mapping[str, Action] = {
     "help": _help,
     "start": _start,
     "stop": _stop,
+    "approve": _approve,
+    "deny": _deny,
     "queue": _queue,
     "status": _status,
     "whoami": _whoami,

@@ -8,7 +8,8 @@ from contextlib import suppress
 
 import msgspec
 
-from threadline.errors import LeaseLost, ThreadlineError
+from threadline.errors import LeaseLost, ThreadlineError, UnknownSession
+from threadline.gateway.asking import checked_ask, since_asked
 from threadline.gateway.composing import Composer, Retried
 from threadline.gateway.fold import shown_text
 from threadline.gateway.patience import patiently
@@ -20,9 +21,12 @@ from threadline.model.turn import Outcome, Stop
 from threadline.ports.agent import (
     Agent,
     AgentError,
+    AskPermission,
     Done,
     Event,
+    Spoken,
     Text,
+    Thought,
     ToolCall,
     ToolResult,
     Turn,
@@ -51,13 +55,26 @@ class Answering:
         self._is_lost = False
         self._shutting_down = False
         self._fault: str | None = None
+        # Who answers, and what it said where it could not.
+        self.agent = ""
+        self.error: AgentError | None = None
         # What the store said to the agent's words: the turn is somebody's to recover, not ours to end.
         self._failure: ThreadlineError | None = None
-        self._events: list[Event] = []
-        self._kept = 0
+        # All that was said and done, from the turn's beginning on: also before it last asked.
+        self._events: list[Event] = list(composer.so_far(claimed))
+        self._kept = len(self._events)
+        self._place = claimed.journalled - self._kept + 1
+        self._ask: AskPermission | None = None
         self._keeping = asyncio.Lock()
         self._unkept = asyncio.Event()
+        self._taking = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
+        self._streamer: Streamer | None = None
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the agent has answered, and nothing kept it from its end."""
+        return self._fault is None and not self._cancelled.is_set()
 
     def stop(self, stop: Stop) -> None:
         """Its people do not want it any more: it ends with what it has said."""
@@ -66,8 +83,10 @@ class Answering:
             self._end()
 
     def lose(self) -> None:
-        """Another worker has the turn: this one ends and writes nothing."""
+        """Another worker has the turn: this one ends, writes nothing and shows nothing."""
         self._is_lost = True
+        if self._streamer is not None:
+            self._streamer.close()
         self._end()
 
     def shut_down(self) -> None:
@@ -78,21 +97,24 @@ class Answering:
     async def run(self) -> None:
         """Runs the agent to its end, whichever end that is."""
         composer, claimed = self._composer, self.claimed
-        _, agent = composer.settings.agent_for(claimed.origin)
+        self.agent, agent = composer.settings.agent_for(claimed.origin)
         if agent.replay != claimed.replay:
             await composer.store.declare_replay(claimed.held, agent.replay)
-        turn = await composer.prepare(claimed, self._cancelled, self._retried)
-        streamer = composer.streamer(claimed)
+        turn = await composer.prepare(claimed, self._cancelled, self._retried, self._take_more)
+        self._streamer = streamer = composer.streamer(claimed)
         showing = None if streamer is None else self._supervisor.start("stream", streamer.run())
         keeping = None if agent.replay == "safe" else self._supervisor.start("journal", self._keep_words())
+        presence = composer.presence(claimed, self._supervisor)
         outcome: Outcome = "answered"
         notice: str | None = None
+        presence.begin()
         try:
             self._task = self._supervisor.start("agent", self._listen(agent, turn, streamer))
             if self._cancelled.is_set():
                 self._end()
             outcome, notice = await self._ended(self._task)
         finally:
+            presence.end()
             if keeping is not None:
                 keeping.cancel()
             if streamer is not None and showing is not None:
@@ -112,23 +134,45 @@ class Answering:
             await store.forget_journal(self.claimed.held)
             await store.release_turn(self.claimed.held, self.claimed.session_pk, is_counted=False)
             return
-        await self._composer.finish(self.claimed, self._events, outcome, notice)
+        if self._ask is None or outcome != "answered" or not await self._asked(self._ask):
+            await self._composer.finish(self.claimed, self._events, outcome, notice)
+
+    async def _asked(self, ask: AskPermission) -> bool:
+        """Whether the turn waits now for somebody's word; not in a session that was deleted meanwhile."""
+        composer = self._composer
+        async with self._keeping:
+            fresh = [msgspec.json.encode(event).decode() for event in _joined(self._events[self._kept :])]
+            place = self._place + self._kept
+            try:
+                await patiently(
+                    lambda: composer.ask(self.claimed, self._events, place, fresh, ask), composer.outbox.is_late
+                )
+            except UnknownSession:
+                return False
+        return True
+
+    async def _take_more(self) -> tuple[Spoken, ...]:
+        async with self._taking:
+            self.claimed, more = await self._composer.take_more(self.claimed)
+        return more
 
     async def _ended(self, task: asyncio.Task[None]) -> tuple[Outcome, str | None]:
         await asyncio.wait([task])
         if self._fault is not None:
             return "failed", self._fault
         if self._stop is not None:
-            return "stopped", words.STOPPED if self._stop == "stop" else words.INTERRUPTED
+            return "stopped", words.STOPS[self._stop]
         if self._shutting_down:
             return "interrupted", words.BROKEN_OFF
         return "answered", None
 
     async def _listen(self, agent: Agent, turn: Turn, streamer: Streamer | None) -> None:
-        events = agent.run(turn)
+        events: AsyncIterator[Event] | None = None
         try:
+            events = agent.run(turn)
             await self._take_all(events, agent, streamer)
         except AgentError as cause:
+            self.error = cause
             self._fault = words.AGENT_FAILED.format(reason=str(cause))
             log.warning("agent.failed", turn=turn.turn_id, error=str(cause), cause=repr(cause.__cause__))
         except TimeoutError:
@@ -154,13 +198,18 @@ class Answering:
                     event = await anext(events)
             except StopAsyncIteration:
                 return
+            _require_event(event)
             if isinstance(event, Done):
+                return
+            if isinstance(event, AskPermission):
+                self._ask = checked_ask(event)
+                self._events.append(self._ask)
                 return
             self._events.append(event)
             if isinstance(event, Text):
                 waits_chars += len(event.text)
                 if streamer is not None:
-                    streamer.update(shown_text(self._events))
+                    streamer.update(shown_text(since_asked(self._events)))
             self._unkept.set()
             if self._is_due(agent, event, waits_chars):
                 await self._keep()
@@ -183,6 +232,9 @@ class Answering:
     async def _keep(self) -> None:
         try:
             async with self._keeping:
+                if self._failure is not None:
+                    # Nothing more of a turn that is somebody else's to recover: what is kept decides what becomes of it.
+                    raise self._failure
                 await self._journal(self._events[self._kept :])
         except ThreadlineError as cause:
             self._failure = cause
@@ -194,7 +246,7 @@ class Answering:
             return
         called_tool = any(isinstance(event, ToolCall) for event in fresh)
         encoded = [msgspec.json.encode(event).decode() for event in _joined(fresh)]
-        store, held, place = self._composer.store, self.claimed.held, self._kept + 1
+        store, held, place = self._composer.store, self.claimed.held, self._place + self._kept
         await patiently(
             lambda: store.journal(held, place, encoded, called_tool=called_tool), self._composer.outbox.is_late
         )
@@ -212,6 +264,13 @@ class Answering:
         results = {event.call_id for event in self._events if isinstance(event, ToolResult)}
         open_calls = [e for e in self._events if isinstance(e, ToolCall) and e.call_id not in results]
         return _GRACE_SECONDS if open_calls else 0.0
+
+
+def _require_event(event: object) -> None:
+    """An agent may yield anything. What is no event, or a text without words in it, is the agent's fault and reaches nobody."""
+    is_sound = not isinstance(event, (Text, Thought)) or isinstance(event.text, str)
+    if not isinstance(event, Event) or not is_sound:
+        raise TypeError(f"the agent yielded {type(event).__name__}, which is no event")
 
 
 def _joined(events: Sequence[Event]) -> list[Event]:

@@ -57,6 +57,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     session: SessionEntry
     role: Role
     person: str | None
+    # They run the chat, as its platform says.
+    is_admin: bool = False
 
     @property
     def argument(self) -> str:
@@ -98,17 +100,23 @@ TABLE: Mapping[str, Command] = {
         # Platforms put things behind it that nobody typed, and who wants it to stop need not spell.
         _control("start", takes=_ANYTHING),
         _control("stop", takes=_ANYTHING),
+        _control("approve", "[CODE]", takes=r"[A-Za-z]{4}|"),
+        _control("deny", "[CODE]", takes=r"[A-Za-z]{4}|"),
         _control("queue", "[drop N]", takes=r"(?i:drop)\s+[0-9]{1,6}|"),
         _control("status"),
         _control("whoami"),
         _control("usage"),
         _control("sessions"),
         _control("search", "WORDS", takes=r"[\s\S]+"),
+        _control("timezone", "[ZONE]", takes=_ANYTHING),
+        _control("sethome", "[off]", takes=r"(?i:off)|"),
         _session("title", "[NAME]", takes=_ANYTHING, is_repeatable=True),
+        _session("model", "[NAME]", takes=r"\S*", is_repeatable=True),
         _session("fork"),
         _session("undo", "[N]", takes=r"[1-9][0-9]{0,3}|"),
         _session("redo"),
         _session("retry", is_repeatable=True),
+        _session("handoff", "TARGET", takes=r"\S+"),
         _stopping("new"),
         _stopping("reset"),
         _stopping("resume", "[NAME or ID]", takes=_ANYTHING),
@@ -116,11 +124,23 @@ TABLE: Mapping[str, Command] = {
 }
 
 
+# What stands on buttons of ours.
+ON_BUTTONS = ("approve", "deny")
+
+
 def read_command(event: Inbound) -> Typed | None:
-    """The command that a message is; `None` for one that is just talk. Only new words of one's own are commands."""
-    if event.kind != "message" or event.is_forward:
-        return None
-    match = _COMMAND.fullmatch(event.text.strip())
+    """The command that a message is; `None` for one that is just talk. Only new words of one's own are commands.
+
+    A pressed button says a command too, if it is one that we put there.
+    """
+    if event.kind == "button":
+        typed = _typed(event.button or "")
+        return typed if typed is not None and typed.name in ON_BUTTONS else None
+    return None if event.kind != "message" or event.is_forward else _typed(event.text)
+
+
+def _typed(text: str) -> Typed | None:
+    match = _COMMAND.fullmatch(text.strip())
     if match is None:
         return None
     name = match[1].lower()
@@ -142,8 +162,8 @@ def refusal_of(call: Call) -> str | None:
 
 
 def may_change(call: Call) -> bool:
-    """Whether its sender may change the conversation: one that is shared is for who started it, and for the owner."""
-    if not call.session.is_shared or call.role == "owner":
+    """Whether its sender may change the conversation: one that is shared is for who started it, the chat's admins and the owner."""
+    if not call.session.is_shared or call.role == "owner" or call.is_admin:
         return True
     return call.person is not None and call.person == person_of(call.session.origin)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from threadline.clock import to_instant
 from threadline.errors import InvalidRequest, UnknownSession
 from threadline.gateway.access import Allowed
-from threadline.gateway.actions import ACTIONS, Answer, Means
+from threadline.gateway.actions import ACTIONS, Action, Answer, Means
+from threadline.gateway.actions_choosing import CHOOSING_ACTIONS
+from threadline.gateway.actions_handoff import HANDOFF_ACTIONS
 from threadline.gateway.command_table import TABLE, Call, Command, Typed, read_command, refusal_of
 from threadline.gateway.composing import Composer, Retried
 from threadline.gateway.outbox import Outbox
@@ -18,6 +20,7 @@ from threadline.model.delivery import target_of
 from threadline.model.inbound import Inbound
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Stop, Waiting
+from threadline.store.asks import Deciding
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Control
 from threadline.store.outbox import NewDelivery
@@ -29,12 +32,21 @@ __all__ = ["TABLE", "Command", "Commands", "call_of"]
 log = get_logger(__name__)
 
 _UNHANDLED_SECONDS = 5.0
+_ACTIONS: Mapping[str, Action] = {**ACTIONS, **CHOOSING_ACTIONS, **HANDOFF_ACTIONS}
 
 
 def call_of(waiting: Waiting, session: SessionEntry) -> Call:
     """The command that a message is, as its sender gave it in a session."""
     typed = read_command(waiting.event) or Typed("", "", None)
-    return Call(typed=typed, source=waiting.event.source, session=session, role=waiting.role, person=waiting.person)
+    event = waiting.event
+    return Call(
+        typed=typed,
+        source=event.source,
+        session=session,
+        role=waiting.role,
+        person=waiting.person,
+        is_admin=event.sender_is_admin,
+    )
 
 
 class Commands:
@@ -47,9 +59,12 @@ class Commands:
         outbox: Outbox,
         supervisor: Supervisor,
         stop_turn: Callable[[str, Stop], None],
+        wake_turns: Callable[[], None],
+        is_owner: Callable[[str], Awaitable[bool]],
     ) -> None:
         self._store = store
-        self._means = Means(store, stop_turn)
+        self._means = Means(store, stop_turn, composer, is_owner)
+        self._wake_turns = wake_turns
         self._composer = composer
         self._outbox = outbox
         self._supervisor = supervisor
@@ -89,9 +104,15 @@ class Commands:
             dropping = None
             if answer.drops is not None:
                 dropping = Dropping(waiting=answer.drops, otherwise=self._replies(control, answer.too_late))
+            deciding = self._deciding(control, answer)
             replies = self._replies(control, answer.text)
-            if await self._store.answer_control(waiting, replies, dropping=dropping):
+            if await self._store.answer_control(waiting, replies, dropping=dropping, deciding=deciding):
                 self._outbox.wake()
+                if deciding is not None:
+                    log.info(
+                        "ask.answered", session=control.session.session_id, by=waiting.person, said=answer.decision
+                    )
+                    self._wake_turns()
         finally:
             self._begun.discard(waiting.pk)
 
@@ -100,11 +121,21 @@ class Commands:
         if refusal is not None:
             return Answer(text=refusal)
         try:
-            return await ACTIONS[call.typed.name](self._means, call)
+            return await _ACTIONS[call.typed.name](self._means, call)
         except InvalidRequest as cause:
             return Answer(text=words.FAILED.format(reason=cause))
         except UnknownSession:
             return Answer(text=words.GONE)
+
+    def _deciding(self, control: Control, answer: Answer) -> Deciding | None:
+        if answer.decides is None:
+            return None
+        return Deciding(
+            ask=answer.decides,
+            decision=answer.decision,
+            person=control.waiting.person,
+            otherwise=self._replies(control, answer.too_late),
+        )
 
     def _replies(self, control: Control, text: str) -> tuple[NewDelivery, ...]:
         """The answer in as many parts as the platform needs."""

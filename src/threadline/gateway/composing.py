@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 import msgspec
 
 from threadline.clock import to_instant
 from threadline.errors import InvalidRequest
-from threadline.gateway.fold import Folded, fold
+from threadline.gateway.asking import ASK_LASTS, buttons, question, since_asked
+from threadline.gateway.fold import Folded, fold, shown_text
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.patience import patiently
+from threadline.gateway.presence import Presence
 from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.streaming import Streamer
+from threadline.gateway.supervisor import Supervisor
+from threadline.ids import new_ask_code
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
 from threadline.model.access import Role
 from threadline.model.context import build_session_context
-from threadline.model.delivery import target_of
+from threadline.model.delivery import Button, target_of
+from threadline.model.homes import homes_in_force
 from threadline.model.message import Message, encode_message
 from threadline.model.ownership import person_of
 from threadline.model.prompt import build_session_context_prompt
-from threadline.model.speaker import label_message
+from threadline.model.speaker import Speaker, introduced, label_message, names_before, speaker_of
 from threadline.model.turn import Fate, Outcome, Waiting
 from threadline.ports.agent import (
+    AskPermission,
     Event,
+    Permission,
     Spoken,
     Turn,
 )
+from threadline.store.asks import Asking
 from threadline.store.gateway import GatewayStore
 from threadline.store.outbox import NewDelivery, showable
 from threadline.store.turns import Claimed, Finish, Said
@@ -36,6 +45,11 @@ from threadline.store.turns import Claimed, Finish, Said
 log = get_logger(__name__)
 
 _decode_event = msgspec.json.Decoder(Event).decode
+_decode_ask = msgspec.json.Decoder(AskPermission).decode
+
+
+# Takes into a running turn what was said since it began.
+TakeMore: TypeAlias = Callable[[], Awaitable[tuple[Spoken, ...]]]
 
 
 class Retried(msgspec.Struct, frozen=True):
@@ -55,8 +69,10 @@ class Composer:
         self.settings = settings
         self.outbox = outbox
 
-    async def prepare(self, claimed: Claimed, cancelled: asyncio.Event, retried: Retried | None) -> Turn:
-        """The turn as the agent sees it."""
+    async def prepare(
+        self, claimed: Claimed, cancelled: asyncio.Event, retried: Retried | None, take: TakeMore
+    ) -> Turn:
+        """The turn as the agent sees it. `take` takes in what is said while it runs."""
         if retried is None:
             history: Sequence[Message] = await self.store.load_transcript(claimed.session.session_id)
             spoken = tuple(self._spoken(claimed, waiting) for waiting in claimed.taken)
@@ -75,7 +91,57 @@ class Composer:
             role=rules.role or (claimed.role if retried is None or retried.role is None else retried.role),
             attempt=claimed.attempts,
             system_prompt=rules.system_prompt,
+            permissions=tuple(Permission(_decode_ask(one.event), one.decision == "granted") for one in claimed.answers),
+            so_far=self.so_far(claimed),
+            take=take,
         )
+
+    async def take_more(self, claimed: Claimed) -> tuple[Claimed, tuple[Spoken, ...]]:
+        """The turn with what was said since it began, and that; none where messages are not to steer it."""
+        if self.settings.when_busy != "steer":
+            return claimed, ()
+        more = await self.store.take_more(claimed.held, claimed.session.session_id, claimed.role)
+        grown = msgspec.structs.replace(claimed, taken=(*claimed.taken, *more))
+        return grown, tuple(self._spoken(grown, waiting) for waiting in more)
+
+    def so_far(self, claimed: Claimed) -> tuple[Event, ...]:
+        """What the turn had said and done when it was claimed."""
+        return tuple(_decode_event(event) for event in claimed.journal)
+
+    async def ask(
+        self, claimed: Claimed, events: Sequence[Event], place: int, fresh: Sequence[str], wanted: AskPermission
+    ) -> None:
+        """Puts the turn's question to its people; it goes on when somebody has answered. `fresh` is not journalled yet."""
+        code, now = new_ask_code(), self.store.clock.now()
+        text = showable(shown_text(since_asked(events[:-1])))
+        said = self._cut(claimed, text) if text.strip() else []
+        asked = self._cut(claimed, showable(question(wanted, code)))
+        last = len(asked) - 1
+        await self.store.ask(
+            Asking(
+                turn_pk=claimed.held.turn_pk,
+                fence=claimed.held.fence,
+                session_id=claimed.session.session_id,
+                place=place,
+                events=fresh,
+                event=msgspec.json.encode(wanted).decode(),
+                least=wanted.least,
+                code=code,
+                streamed=said[0] if said else None,
+                messages=(
+                    *(self._reply(claimed, index, part) for index, part in enumerate(said)),
+                    *(
+                        self._delivery(
+                            claimed, f"ask{claimed.asked}.{index}", part, buttons(code) if index == last else ()
+                        )
+                        for index, part in enumerate(asked)
+                    ),
+                ),
+                at=to_instant(now),
+                expires_at=to_instant(now + ASK_LASTS),
+            )
+        )
+        log.info("turn.asks", turn=claimed.held.turn_id, tool=wanted.tool, least=wanted.least)
 
     async def finish(self, claimed: Claimed, events: Sequence[Event], outcome: Outcome, notice: str | None) -> None:
         """Ends a turn with all that it said; `notice` is added for the chat alone."""
@@ -90,7 +156,7 @@ class Composer:
         is_talk = claimed.lane == "talk"
         fate: Fate = "interrupted" if outcome in ("stopped", "interrupted") else "answered"
         folded = fold(events, unfinished=words.TOOL_CANCELLED if outcome == "stopped" else words.TOOL_UNKNOWN)
-        parts = self._parts(claimed, folded, notice)
+        parts = self._parts(claimed, events, notice)
         await self._end(
             Finish(
                 held=claimed.held,
@@ -102,7 +168,7 @@ class Composer:
                 answer=tuple(encode_message(message) for message in _marked(folded, outcome)),
                 usage=folded.usage,
                 # The first part goes to the streamed message where there is one; else its own row is made.
-                streamed=parts[0],
+                streamed=parts[0] if parts else None,
                 replies=tuple(self._reply(claimed, index, part) for index, part in enumerate(parts)),
                 taken=claimed.taken,
                 error=notice if outcome == "failed" else None,
@@ -112,7 +178,7 @@ class Composer:
 
     async def close(self, claimed: Claimed, outcome: Outcome, notice: str) -> None:
         """Ends a turn that broke off, with what its journal has."""
-        await self.finish(claimed, [_decode_event(event) for event in claimed.journal], outcome, notice)
+        await self.finish(claimed, self.so_far(claimed), outcome, notice)
 
     async def answer_command(self, claimed: Claimed, text: str, *, move_to: str | None = None) -> None:
         """Ends the turn of a command with what it has to say."""
@@ -150,6 +216,12 @@ class Composer:
     async def _end(self, wanted: Finish) -> None:
         # Stored unheard it would be `LeaseLost` the next time: the turn is over, and that is all that is wanted.
         await patiently(lambda: self.store.finish_turn(wanted), self.outbox.is_late)
+        self.outbox.metrics.turn_ended(wanted.outcome)
+
+    def presence(self, claimed: Claimed, supervisor: Supervisor) -> Presence:
+        """What shows in the chat that the turn is being worked at."""
+        notice = self._delivery(claimed, f"{claimed.asked}.progress", words.STILL_AT_IT)
+        return Presence(self.store, self.settings, self.outbox, supervisor, notice)
 
     def streamer(self, claimed: Claimed) -> Streamer | None:
         """What shows the answer as it grows, where the platform can."""
@@ -165,22 +237,32 @@ class Composer:
             self.outbox.is_late,
         )
 
-    def _parts(self, claimed: Claimed, folded: Folded, notice: str | None) -> list[str]:
-        """What the chat is told, cut for a platform that need not be connected: one is not yet while a gateway recovers."""
-        text = showable("\n\n".join(part for part in (folded.text, notice) if part))
+    def _parts(self, claimed: Claimed, events: Sequence[Event], notice: str | None) -> list[str]:
+        """What the chat is told at the end; nothing where all was said before a question."""
+        text = showable("\n\n".join(part for part in (shown_text(since_asked(events)), notice) if part))
+        if text.strip():
+            return self._cut(claimed, text)
+        return [] if showable(shown_text(events)).strip() else [words.NOTHING_SAID]
+
+    def _cut(self, claimed: Claimed, text: str) -> list[str]:
+        """The text in parts that the platform takes, which need not be connected: one is not yet while a gateway recovers."""
         can = self.outbox.capabilities_of(claimed.origin.platform, claimed.origin.account)
-        parts = [text] if can is None else self.settings.split(text, can)
-        return parts if text.strip() else [words.NOTHING_SAID]
+        return [text] if can is None else self.settings.split(text, can)
 
     def _reply(self, claimed: Claimed, index: int, text: str) -> NewDelivery:
+        # What a turn says after it has asked is another message than what it said before.
+        return self._delivery(claimed, f"{claimed.asked}.{index}" if claimed.asked else str(index), text)
+
+    def _delivery(self, claimed: Claimed, name: str, text: str, buttons: tuple[Button, ...] = ()) -> NewDelivery:
         last = claimed.taken[-1].event if claimed.taken else None
-        in_group = claimed.origin.chat_type != "dm"
+        is_first = name == "0" and claimed.origin.chat_type != "dm"
         return NewDelivery(
-            delivery_id=f"{claimed.held.turn_id}.{index}",
+            delivery_id=f"{claimed.held.turn_id}.{name}",
             target=target_of(claimed.origin),
             text=text,
             kind="reply",
-            reply_to=last.message_id if last is not None and in_group and index == 0 else None,
+            reply_to=last.message_id if last is not None and is_first else None,
+            buttons=buttons,
             session_pk=claimed.session_pk,
             turn_pk=claimed.held.turn_pk,
         )
@@ -204,6 +286,7 @@ class Composer:
             waiting.event.text,
             name=source.user_name,
             sender_id=source.sender,
+            others=names_before(speaker_of(source), _speakers(claimed)),
             platform=source.platform,
             redact_pii=self.settings.redact_pii,
             secret=self.settings.secret,
@@ -217,6 +300,7 @@ class Composer:
                 inbox_pk=waiting.pk,
                 message=encode_message({"role": "user", "content": self._labelled(claimed, waiting)}),
                 author=person_of(waiting.event.source) if claimed.session.is_shared else None,
+                speaker=_newcomer(claimed, waiting),
                 external_id=waiting.event.message_id or None,
                 fate="merged" if fate == "answered" and index < last else fate,
             )
@@ -227,11 +311,33 @@ class Composer:
         context = build_session_context(
             claimed.origin,
             connected_platforms=self.outbox.connected,
-            home_channels=self.settings.home_channels,
+            home_channels=homes_in_force(self.settings.home_channels, await self.store.homes()),
             entry=claimed.session,
         )
         block = build_session_context_prompt(context, redact_pii=self.settings.redact_pii, secret=self.settings.secret)
-        return await self.store.keep_context(claimed.session_pk, block)
+        entry = claimed.session
+        if entry.was_auto_reset and entry.reset_had_activity:
+            block += "\n\n" + (words.AFRESH_IDLE if entry.auto_reset_reason == "idle" else words.AFRESH_DAILY)
+        kept = await self.store.keep_context(claimed.session_pk, block)
+        if entry.was_auto_reset:
+            # The block has told it; nobody is to tell the agent again.
+            await self.store.take_reset_notice(entry.session_id, "agent")
+        return kept
+
+
+def _speakers(claimed: Claimed) -> tuple[Speaker, ...]:
+    """All who have spoken in a shared session, those of this turn included; nobody in a private one."""
+    if not claimed.session.is_shared:
+        return ()
+    return introduced(claimed.speakers, (speaker_of(waiting.event.source) for waiting in claimed.taken))
+
+
+def _newcomer(claimed: Claimed, waiting: Waiting) -> Speaker | None:
+    """Who speaks, where the session does not know them under that name yet."""
+    if not claimed.session.is_shared:
+        return None
+    speaker = speaker_of(waiting.event.source)
+    return None if speaker in claimed.speakers else speaker
 
 
 def _marked(folded: Folded, outcome: Outcome) -> tuple[Message, ...]:

@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
+
+from threadline.errors import StoreError
 from threadline.gateway.access import Access, AccessRules
+from threadline.gateway.actions_handoff import is_listed_owner
+from threadline.gateway.alarms import Alarms, Audience
 from threadline.gateway.commands import Commands
 from threadline.gateway.composing import Composer
+from threadline.gateway.expiry import Watcher
 from threadline.gateway.heartbeat import Heartbeat
 from threadline.gateway.inbox import Reception
+from threadline.gateway.metrics import Metrics, families_of
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Supervisor
 from threadline.gateway.turns import Turns
 from threadline.log import get_logger
-from threadline.model.inbound import Inbound
+from threadline.model.inbound import Arrival, Inbound
 from threadline.ports.platform import Platform, Unauthorized, Verdict
 from threadline.store.gateway import GatewayStore
 from threadline.store.turns import Held, StillHeld
@@ -34,11 +41,17 @@ class Gateway:
         self._store = store
         self._settings = settings
         self._platforms = platforms
+        self._rules = rules
         self._supervisor = Supervisor()
         self._heartbeat = Heartbeat(store, settings)
-        self.outbox = Outbox(store, settings, self._supervisor, platforms, self._heartbeat.is_late)
-        composer = Composer(store, settings, self.outbox)
-        self._commands = Commands(store, composer, self.outbox, self._supervisor, self._stop_turn)
+        self.metrics = Metrics()
+        self.outbox = Outbox(store, settings, self._supervisor, platforms, self._heartbeat.is_late, self.metrics)
+        self.alarms = Alarms(store, self.outbox, Audience(settings.home_channels, rules.owners))
+        self.outbox.chats = self.alarms
+        self._composer = Composer(store, settings, self.outbox)
+        self._commands = Commands(
+            store, self._composer, self.outbox, self._supervisor, self._stop_turn, self._wake_turns, self._is_owner
+        )
         self.turns = Turns(
             store,
             settings,
@@ -46,8 +59,10 @@ class Gateway:
             self.outbox,
             self._commands.run_in_turn,
             [platform.name for platform in platforms],
+            self.alarms,
         )
         self._reception = Reception(store, settings, Access(store, rules), self.turns, self.outbox, self._commands)
+        self._watcher = Watcher(store, settings, self._supervisor, [platform.name for platform in platforms])
         self._ended: dict[str, asyncio.Task[None]] = {}
 
     async def start(self, *, alone: bool = False) -> None:
@@ -59,13 +74,63 @@ class Gateway:
         self._supervisor.keep("turns", self.turns.run)
         self._supervisor.keep("outbox", self.outbox.run)
         self._supervisor.keep("recovery", self._keep_recovering)
+        self._supervisor.keep("expiry", self._watcher.run)
+        self._supervisor.keep("flushes", self._watcher.run_flushes)
         for platform in self._platforms:
-            name = f"platform.{platform.name}@{platform.account}"
-            self._ended[name] = self._supervisor.keep(name, lambda p=platform: self._connect(p), fatal=(Unauthorized,))  # type: ignore[misc]
+            self._open(platform)
 
-    async def accept(self, event: Inbound) -> Verdict:
+    async def reconfigure(self, settings: GatewaySettings, rules: AccessRules, platforms: Sequence[Platform]) -> None:
+        """Goes on with these. Turns that run keep what they began with.
+
+        Platforms that are among the new ones stay connected; those that are not are closed, then the new ones are connected.
+        The name of this process and the length of its leases stay: they are in what it holds.
+        """
+        own = self._settings
+        settings = msgspec.structs.replace(settings, owner=own.owner, lease_seconds=own.lease_seconds)
+        before, self._platforms, self._rules = self._platforms, platforms, rules
+        self._settings = self._composer.settings = settings
+        self.outbox.reconfigure(settings, platforms)
+        self.turns.reconfigure(settings, [platform.name for platform in platforms])
+        self._watcher.reconfigure(settings, [platform.name for platform in platforms])
+        self._reception.reconfigure(settings, Access(self._store, rules))
+        self.alarms.audience = Audience(settings.home_channels, rules.owners)
+        for platform in before:
+            if not any(platform is kept for kept in platforms):
+                await self._close(platform)
+                await self._forget(platform)
+        for platform in platforms:
+            if not any(platform is kept for kept in before):
+                self._open(platform)
+        self.turns.wake()
+
+    async def accept(self, event: Arrival) -> Verdict:
         """The one way in, for platforms and everyone else."""
-        return await self._reception.accept(event)
+        verdict = await self._reception.accept(event)
+        self.metrics.message(event.source.platform if isinstance(event, Inbound) else event.platform, verdict)
+        return verdict
+
+    def has_ended(self, platform: Platform) -> bool:
+        """Whether a platform of this gateway has ended by itself, for good."""
+        task = self._ended.get(_name(platform))
+        return task is not None and task.done()
+
+    async def not_ready(self) -> list[str]:
+        """What keeps this gateway from its work just now, by name; empty where nothing does."""
+        found = [f"platform {name}@{account}" for (name, account), is_up in self._connections().items() if not is_up]
+        try:
+            async with asyncio.timeout(_QUIET_SECONDS):
+                # Nobody holds anything under this name: a write that changes nothing tells that writing is possible.
+                await self._store.void_leases("nobody:%")
+        except (StoreError, TimeoutError):
+            return ["store", "leases", *found]
+        return ["leases", *found] if self._heartbeat.is_late() else found
+
+    async def metrics_text(self) -> str:
+        """What was counted here, and how much there is to do on the whole database, as Prometheus reads it."""
+        load, alarms = await self._store.load(), await self._store.open_alarms()
+        return self.metrics.text(
+            families_of(load, alarms=len(alarms), unavailable=self._store.unavailable, connected=self._connections())
+        )
 
     async def wait_for_platforms(self) -> None:
         """Returns when every platform has ended by itself: at the end of a terminal's input, say."""
@@ -84,6 +149,7 @@ class Gateway:
 
     async def stop(self) -> None:
         """No new turns; those that run get their time; what can be delivered at once is; then everything ends."""
+        self._watcher.drain()
         await self.turns.drain()
         self.outbox.wake()
         try:
@@ -92,12 +158,8 @@ class Gateway:
         except TimeoutError:
             log.warning("gateway.stopped_while_sending")
         for platform in self._platforms:
-            self.outbox.disconnect(platform)
-            try:
-                async with asyncio.timeout(_QUIET_SECONDS):
-                    await platform.close()
-            except TimeoutError:
-                log.warning("platform.slow_to_close", platform=platform.name)
+            await self._close(platform)
+        await self._watcher.close()
         await self._supervisor.stop()
         await asyncio.to_thread(self._heartbeat.stop)
 
@@ -118,11 +180,42 @@ class Gateway:
             if self._heartbeat.is_late():
                 self.turns.heard(self.turns.held, ())
 
+    def _connections(self) -> dict[tuple[str, str], bool]:
+        accounts = self.outbox.accounts
+        return {place: place in accounts for p in self._platforms for place in [(p.name, p.account)]}
+
+    def _open(self, platform: Platform) -> None:
+        name = _name(platform)
+        self._ended[name] = self._supervisor.keep(name, lambda: self._connect(platform), fatal=(Unauthorized,))
+
+    async def _close(self, platform: Platform) -> None:
+        self.outbox.disconnect(platform)
+        try:
+            async with asyncio.timeout(_QUIET_SECONDS):
+                await platform.close()
+        except TimeoutError:
+            log.warning("platform.slow_to_close", platform=platform.name)
+        except Exception:
+            # Somebody else's code: the others are to be closed all the same.
+            log.exception("platform.not_closed", platform=platform.name)
+
+    async def _forget(self, platform: Platform) -> None:
+        task = self._ended.pop(_name(platform), None)
+        # More than once: a cancel that meets the end of a wait can be lost.
+        while task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=0.5)
+        log.info("platform.closed", platform=platform.name, account=platform.account)
+
     async def _connect(self, platform: Platform) -> None:
         ready = asyncio.Event()
         watching = self._supervisor.start("platform.ready", self._announce(platform, ready))
         try:
             await platform.run(self.accept, ready)
+        except Unauthorized as cause:
+            reason = str(cause)
+            self._supervisor.start("alarm", self.alarms.platform_refused(platform.name, platform.account, reason))
+            raise
         finally:
             watching.cancel()
             self.outbox.disconnect(platform)
@@ -131,6 +224,7 @@ class Gateway:
         await ready.wait()
         log.info("platform.connected", platform=platform.name, account=platform.account)
         self.outbox.connect(platform)
+        await self.alarms.platform_works(platform.name, platform.account)
 
     async def _keep_recovering(self) -> None:
         while True:
@@ -138,9 +232,22 @@ class Gateway:
             await self._recover()
 
     async def _recover(self) -> None:
+        await self.alarms.refresh()
         await self.turns.recover()
         await self.outbox.recover()
         await self._commands.recover()
 
     def _stop_turn(self, session_id: str, stop: str) -> None:
         self.turns.stop(session_id, "stop" if stop == "stop" else "interrupt")
+        # One that waits for an answer is ended by whoever claims it.
+        self.turns.wake()
+
+    async def _is_owner(self, person: str) -> bool:
+        return is_listed_owner(self._rules, person) or await self._store.role_of(person) == "owner"
+
+    def _wake_turns(self) -> None:
+        self.turns.wake()
+
+
+def _name(platform: Platform) -> str:
+    return f"platform.{platform.name}@{platform.account}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,16 @@ log = get_logger(__name__)
 # The turns and the deliveries that a process is at. Asked from the heartbeat's thread.
 Holding: TypeAlias = Callable[[], tuple[Sequence[Held], Sequence[Delivery]]]
 Told: TypeAlias = Callable[[Sequence[Held], Sequence[StillHeld]], None]
+
+
+def steady() -> float:
+    """Seconds that never go back, and go on while the machine is asleep, where the system can tell."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
+
+
+def is_reliable(since: float, settings: GatewaySettings) -> bool:
+    """Whether a lease that was written at `since` or later is still to be relied on. Who can't renew it stops before it ends."""
+    return steady() - since <= settings.lease_seconds * 2 / 3
 
 
 class Renews(Protocol):
@@ -38,17 +49,17 @@ class Heartbeat:
     def __init__(self, store: Renews, settings: GatewaySettings) -> None:
         self._store = store
         self._settings = settings
-        self._renewed = time.monotonic()
+        self._renewed = steady()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
     def is_late(self) -> bool:
         """Whether nothing could be renewed for two thirds of a lease: who is, works and speaks no more. Another may have begun."""
-        return time.monotonic() - self._renewed > self._settings.lease_seconds * 2 / 3
+        return not is_reliable(self._renewed, self._settings)
 
     def start(self, holding: Holding, told: Told) -> None:
         """Begins to beat."""
-        self._renewed = time.monotonic()
+        self._renewed = steady()
         self._thread = threading.Thread(
             target=self._beat, args=(holding, told), name="threadline-heartbeat", daemon=True
         )
@@ -62,15 +73,18 @@ class Heartbeat:
 
     def _beat(self, holding: Holding, told: Told) -> None:
         while not self._stopping.wait(self._settings.lease_seconds / 3):
-            began = time.monotonic()
+            began = steady()
             held, flying = holding()
             try:
                 still = self._renew(held, flying)
             except ThreadlineError as cause:
                 log.warning("lease.not_renewed", error=str(cause))
                 continue
-            # First who lost something hears so. The lease may have been written as soon as the call began.
             told(held, still)
+            if len(still) < len(held):
+                # Who lost something stays late for a moment, in which they hear so: they would speak once more before.
+                self._stopping.wait(self._settings.lease_seconds / 30)
+            # The lease may have been written as soon as the call began.
             self._renewed = began
 
     def _renew(self, held: Sequence[Held], flying: Sequence[Delivery]) -> list[StillHeld]:

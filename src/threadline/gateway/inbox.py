@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from threadline.clock import Instant, to_instant
+from threadline.errors import InvalidRequest
 from threadline.gateway.access import Access, Allowed, Ignored, TurnedAway
 from threadline.gateway.command_table import Call, Typed, read_command, refusal_of
 from threadline.gateway.commands import Commands
@@ -13,13 +14,16 @@ from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.turns import Turns
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
+from threadline.model.admissible import excess_of, flaw_of, mended, parkable
 from threadline.model.delivery import target_of
-from threadline.model.inbound import Inbound
+from threadline.model.inbound import Arrival, Inbound, Moved, Unreadable
+from threadline.model.inert import inert_line
+from threadline.model.ownership import person_of
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Lane, Stop
 from threadline.ports.platform import Verdict
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission, Admitted, Refusal
+from threadline.store.inbox import Admission, Admitted, Refusal, spent
 from threadline.store.outbox import NewDelivery
 from threadline.store.reception import Changing, Greeting
 
@@ -45,16 +49,42 @@ class Reception:
         self._outbox = outbox
         self._commands = commands
 
-    async def accept(self, event: Inbound) -> Verdict:
-        """Takes an event in, or turns it away; when this returns, what became of it is stored."""
+    def reconfigure(self, settings: GatewaySettings, access: Access) -> None:
+        """From now on these hold."""
+        self._settings = settings
+        self._access = access
+
+    async def accept(self, event: Arrival) -> Verdict:
+        """Takes an event in, or turns it away; when this returns, what became of it is stored.
+
+        Only a store that can't be reached is an error: whatever else is wrong with an event, it ends here and blocks no other.
+        """
+        if isinstance(event, Unreadable):
+            return await self._park(event)
+        if isinstance(event, Moved):
+            return await self._move(event)
+        flaw = flaw_of(event)
+        if flaw is not None:
+            return await self._park_unfit(event, flaw)
+        try:
+            return await self._admit(mended(event))
+        except InvalidRequest as cause:
+            # Told again it would be no different, and all that comes after it would wait.
+            return await self._park_unfit(event, str(cause))
+
+    async def _admit(self, event: Inbound) -> Verdict:
         decision = await self._access.decide(event)
         if isinstance(decision, Ignored):
+            log.debug("message.ignored", platform=event.source.platform, reason=decision.reason)
             return "ignored"
         if isinstance(decision, TurnedAway):
             return await self._turn_away(event, decision)
+        excess = excess_of(event)
+        if excess is not None:
+            return await self._turn_away(event, TurnedAway(decision.person, excess, words.TOO_MUCH))
         if event.kind in ("edit", "delete"):
             return await self._change(event, decision)
-        if event.kind == "button":
+        if event.kind == "button" and read_command(event) is None:
             return await self._note(event, decision, "a button that nobody waits for")
         return await self._take(event, decision)
 
@@ -101,7 +131,16 @@ class Reception:
             elif typed is not None and _stops(event, allowed, session, typed):
                 await self._store.ask_to_stop(session.session_id, "stop")
                 self._turns.stop(session.session_id, "stop")
+            elif admitted.is_asking and typed is None:
+                await self._remind(event, session)
         self._turns.wake(after=self._settings.burst_seconds if typed is None else 0.0)
+
+    async def _remind(self, event: Inbound, session: SessionEntry) -> None:
+        """Who talks on while a question is open is told what keeps the answer."""
+        asked = await self._store.open_ask(session.session_id)
+        if asked is not None:
+            await self._store.enqueue(self._notice(event, "asked", words.ASK_FIRST.format(code=asked.code)))
+            self._outbox.wake()
 
     async def _change(self, event: Inbound, allowed: Allowed) -> Verdict:
         """An edit changes what still waits; a deletion drops it, or redacts what is in a transcript."""
@@ -130,6 +169,39 @@ class Reception:
         admitted = await self._store.refuse(refusal)
         self._outbox.wake()
         return "duplicate" if admitted.pk is None else "refused"
+
+    async def _park_unfit(self, event: Inbound, reason: str) -> Verdict:
+        """Parks what was read but can't be kept: where it came from, not what it says."""
+        source = event.source
+        unfit = Unreadable(
+            platform=source.platform,
+            account=source.account,
+            dedupe_key=event.dedupe_key,
+            raw=spent(event),
+            reason=reason,
+        )
+        return await self._park(unfit, person_of(source))
+
+    async def _park(self, event: Unreadable, person: str | None = None) -> Verdict:
+        kept = parkable(event)
+        admitted = await self._store.park_event(kept, person)
+        if admitted.pk is None:
+            return "duplicate"
+        log.warning("message.parked", platform=kept.platform, number=admitted.pk, reason=inert_line(kept.reason))
+        return "parked"
+
+    async def _move(self, event: Moved) -> Verdict:
+        """The conversation goes on under the new id. What the configuration says of the old one is its owner's to change."""
+        flaw = flaw_of(event)
+        if flaw is not None:
+            told = f"{event.what} {event.old_id} is {event.new_id}"
+            unfit = Unreadable(platform=event.platform, account=event.account, raw=told, reason=flaw)
+            return await self._park(unfit)
+        if not await self._store.move(event):
+            return "duplicate"
+        log.warning("id.moved", platform=event.platform, account=event.account, what=event.what)
+        self._outbox.wake()
+        return "accepted"
 
     async def _note(self, event: Inbound, allowed: Allowed, note: str) -> Verdict:
         refusal = Refusal(
@@ -160,5 +232,12 @@ def _stops(event: Inbound, allowed: Allowed, session: SessionEntry, typed: Typed
     """Whether a command ends the turn that runs: nobody's answer is cut short by what will be refused."""
     if typed.command is None or not typed.command.stops:
         return False
-    call = Call(typed=typed, source=event.source, session=session, role=allowed.role, person=allowed.person)
+    call = Call(
+        typed=typed,
+        source=event.source,
+        session=session,
+        role=allowed.role,
+        person=allowed.person,
+        is_admin=event.sender_is_admin,
+    )
     return refusal_of(call) is None

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Protocol
 
 import msgspec
 
 from threadline.clock import Instant, to_instant
-from threadline.errors import LeaseLost
+from threadline.gateway.heartbeat import is_reliable, steady
+from threadline.gateway.metrics import Metrics
 from threadline.gateway.patience import patiently
 from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
-from threadline.model.delivery import Park, RetryAt, after_failure
+from threadline.model.delivery import Park, RetryAt, Target, after_failure
 from threadline.ports.platform import (
     Ambiguous,
     BadMarkup,
@@ -34,6 +36,14 @@ from threadline.store.outbox import Delivery
 log = get_logger(__name__)
 
 
+class ChatWatch(Protocol):
+    """Who wants to know of chats that are gone for good, and of those that are back."""
+
+    async def chat_gone(self, chat: Target, reason: str) -> None: ...
+
+    async def chat_works(self, chat: Target) -> None: ...
+
+
 class Outbox:
     """Sends what waits on the platforms that this process is connected to."""
 
@@ -44,17 +54,26 @@ class Outbox:
         supervisor: Supervisor,
         served: Sequence[Platform],
         is_late: Callable[[], bool],
+        metrics: Metrics | None = None,
     ) -> None:
         """`served`: the platforms of this gateway, connected or not yet. `is_late`: its leases are no longer to be relied on."""
         self.is_late = is_late
+        self.metrics = metrics or Metrics()
         self._store = store
         self._settings = settings
         self._supervisor = supervisor
-        self._served = {(platform.name, platform.account): platform for platform in served}
+        self._served: dict[tuple[str, str], Platform] = {}
+        self.reconfigure(settings, served)
         self._platforms: dict[tuple[str, str], Platform] = {}
+        self.chats: ChatWatch | None = None
         self._wake = asyncio.Event()
         # Replaced, never changed: the heartbeat's thread reads it.
         self._flying: tuple[Delivery, ...] = ()
+
+    def reconfigure(self, settings: GatewaySettings, served: Sequence[Platform]) -> None:
+        """From now on these settings hold, and these are the platforms of this gateway."""
+        self._settings = settings
+        self._served = {(platform.name, platform.account): platform for platform in served}
 
     def connect(self, platform: Platform) -> None:
         """From now on messages for this account are sent by this process."""
@@ -63,7 +82,8 @@ class Outbox:
 
     def disconnect(self, platform: Platform) -> None:
         """Messages for this account wait for another process, or for it to come back."""
-        self._platforms.pop((platform.name, platform.account), None)
+        if self._platforms.get((platform.name, platform.account)) is platform:
+            del self._platforms[platform.name, platform.account]
 
     def platform_of(self, name: str, account: str) -> Platform | None:
         """The connected platform of that account."""
@@ -73,6 +93,11 @@ class Outbox:
         """What that account can do, also before it is connected; `None` for one that this gateway does not serve."""
         platform = self._served.get((name, account))
         return None if platform is None else platform.capabilities
+
+    @property
+    def accounts(self) -> list[tuple[str, str]]:
+        """The accounts that are connected, each with its platform."""
+        return sorted(self._platforms)
 
     @property
     def connected(self) -> list[str]:
@@ -108,7 +133,8 @@ class Outbox:
     async def recover(self) -> None:
         """Lets deliveries go on whose sender is gone."""
         safe = [place for place, platform in self._served.items() if platform.capabilities.idempotent_send]
-        while await self._store.recover_deliveries(safe):
+        while count := await self._store.recover_deliveries(safe):
+            self.metrics.deliveries_recovered(count)
             self.wake()
 
     async def _send_some(self) -> bool:
@@ -116,29 +142,32 @@ class Outbox:
         room = self._settings.sends_at_once - len(self._flying)
         if not self._platforms or room <= 0:
             return False
+        since = steady()
         taken = await self._store.claim_deliveries(
             list(self._platforms), owner=self._settings.owner, lease=self._settings.lease, limit=room
         )
         for delivery in taken:
             self._flying = (*self._flying, delivery)
-            self._supervisor.start(f"delivery.{delivery.pk}", self._deliver(delivery))
+            self._supervisor.start(f"delivery.{delivery.pk}", self._deliver(delivery, since))
         return bool(taken)
 
-    async def _deliver(self, delivery: Delivery) -> None:
+    async def _deliver(self, delivery: Delivery, since: float) -> None:
         try:
             platform = self._platforms.get((delivery.target.platform, delivery.target.account))
             if platform is None:
                 await self._again(delivery, wait=None, reason="the platform is not connected")
                 return
-            await self._send(platform, delivery)
+            await self._send(platform, delivery, since)
         finally:
             self._flying = tuple(one for one in self._flying if one is not delivery)
             self.wake()
 
-    async def _send(self, platform: Platform, delivery: Delivery) -> None:
-        if self.is_late():
-            # Asleep for long, it may be another's by now.
-            raise LeaseLost
+    async def _send(self, platform: Platform, delivery: Delivery, since: float) -> None:
+        """`since`: when it was taken, or a little before."""
+        if not is_reliable(since, self._settings):
+            # Asleep meanwhile: it may be another's by now. If it is not, nothing of it has left, for certain.
+            await self._fail(delivery, RetryAt(self._now()), "the gateway was held up before it could send this")
+            return
         try:
             external_id = await self._put(platform, delivery)
         except RateLimited as limit:
@@ -150,10 +179,12 @@ class Outbox:
             await self._again(delivery, wait=None, reason=str(cause))
         except PlatformError as cause:
             if isinstance(cause, Gone) and delivery.external_id is not None:
-                await self._send_anew(platform, delivery)
+                await self._send_anew(platform, delivery, since)
                 return
             log.warning("delivery.parked", delivery=delivery.delivery_id, error=str(cause))
             await self._fail(delivery, Park(str(cause)), str(cause))
+            if isinstance(cause, Gone) and self.chats is not None:
+                await self.chats.chat_gone(delivery.target, str(cause))
         else:
             await self._keep_receipt(platform, delivery, external_id)
 
@@ -166,10 +197,14 @@ class Outbox:
             ),
             self.is_late,
         )
+        self.metrics.delivery(delivery.target.platform, "unknown" if may_be_repeated else "sent")
+        if self.chats is not None:
+            await self.chats.chat_works(delivery.target)
 
     async def _put(self, platform: Platform, delivery: Delivery) -> str:
         """Brings the chat to the text; the platform's id of the message."""
-        message = Outgoing(text=delivery.text, reply_to=delivery.reply_to)
+        buttons = delivery.buttons if platform.capabilities.buttons else ()
+        message = Outgoing(text=delivery.text, reply_to=delivery.reply_to, buttons=buttons)
         if delivery.external_id is not None:
             await self._edited(platform, delivery, message, delivery.external_id)
             return delivery.external_id
@@ -183,10 +218,10 @@ class Outbox:
             await self._edited(platform, delivery, message, external_id)
         return external_id
 
-    async def _send_anew(self, platform: Platform, delivery: Delivery) -> None:
+    async def _send_anew(self, platform: Platform, delivery: Delivery, since: float) -> None:
         """Someone deleted the message while it was being written: the answer gets another one."""
         if await self._store.forget_message(delivery, owner=self._settings.owner):
-            await self._send(platform, msgspec.structs.replace(delivery, external_id=None))
+            await self._send(platform, msgspec.structs.replace(delivery, external_id=None), since)
 
     async def _marked(self, platform: Platform, delivery: Delivery) -> str:
         """Says that it may be a repetition. With that it may be longer than the platform takes, so it comes in parts."""
@@ -201,7 +236,7 @@ class Outbox:
         try:
             return await platform.send(delivery.target, message, key=delivery.delivery_id)
         except BadMarkup:
-            plain = Outgoing(text=self._settings.plain(message.text), reply_to=message.reply_to)
+            plain = msgspec.structs.replace(message, text=self._settings.plain(message.text))
             return await platform.send(delivery.target, plain, key=f"{delivery.delivery_id}.plain")
 
     async def _edited(self, platform: Platform, delivery: Delivery, message: Outgoing, external_id: str) -> None:
@@ -210,15 +245,15 @@ class Outbox:
         except NotModified:
             return
         except BadMarkup:
-            plain = Outgoing(text=self._settings.plain(message.text))
+            plain = msgspec.structs.replace(message, text=self._settings.plain(message.text))
             await platform.edit(delivery.target, external_id, plain)
 
     async def _again(
         self, delivery: Delivery, *, wait: timedelta | None, reason: str, is_doubtful: bool = False
     ) -> None:
-        step = after_failure(
-            attempts=delivery.attempts, first_at=delivery.created_at, now=self._now(), wait=wait, reason=reason
-        )
+        # A platform that says when is believed, however often it was tried: also by gateways that died of something else.
+        attempts = delivery.attempts if wait is None else 0
+        step = after_failure(attempts=attempts, first_at=delivery.created_at, now=self._now(), wait=wait, reason=reason)
         await self._fail(delivery, step, reason, is_doubtful=is_doubtful)
         if isinstance(step, RetryAt):
             seconds = max(0.0, (step.at - self._now()) / 1_000_000)
@@ -228,6 +263,7 @@ class Outbox:
         await self._store.delivery_failed(
             delivery, step, owner=self._settings.owner, error=error, is_doubtful=is_doubtful
         )
+        self.metrics.delivery(delivery.target.platform, "parked" if isinstance(step, Park) else "retried")
 
     def _now(self) -> Instant:
         return to_instant(self._store.clock.now())

@@ -49,8 +49,14 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     drain_seconds: float = 20.0
     # A turn that is over sooner is not streamed: one message instead of a message and its edits.
     stream_after_seconds: float = 0.4
+    # Signs of life: when a chat shows that somebody types, and where it can't, when it is told that the answer takes long.
+    typing_after_seconds: float = 1.0
+    progress_after_seconds: float = 30.0
     sends_at_once: int = 32
     poll_seconds: float = 1.0
+    # How often is looked for conversations that have gone stale.
+    watch_seconds: float = 60.0
+    flushes_at_once: int = 2
     welcome: bool = True
     redact_pii: bool = False
     secret: bytes = b""

@@ -81,7 +81,7 @@ class Streamer:
 
     async def _begin(self, stream: Stream) -> None:
         shown = await self._next("")
-        if not shown:
+        if not shown or self._is_late():
             await self._take_back(stream)
             return
         try:

@@ -9,14 +9,17 @@ from typing import TypeAlias
 
 from threadline.clock import to_instant
 from threadline.errors import LeaseLost, StoreError
+from threadline.gateway.alarms import Alarms
 from threadline.gateway.answering import Answering
 from threadline.gateway.composing import Composer, Retried
+from threadline.gateway.heartbeat import is_reliable, steady
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Supervisor
-from threadline.ids import new_turn_id
+from threadline.ids import new_turn_ids
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
+from threadline.model.delivery import target_of
 from threadline.model.turn import Close, GiveUp, Rerun, Stop, after_crash
 from threadline.store.gateway import GatewayStore
 from threadline.store.turns import Claim, Claimed, Held, StillHeld
@@ -28,6 +31,7 @@ RunCommand: TypeAlias = Callable[[Claimed], Awaitable[Retried | None]]
 
 # What a turn gets, after its time is over, to be given back or closed.
 _LAST_SECONDS = 3.0
+_CLAIMED_AT_ONCE = 16
 
 
 class Turns:
@@ -41,21 +45,28 @@ class Turns:
         outbox: Outbox,
         run_command: RunCommand,
         platforms: Sequence[str],
+        alarms: Alarms,
     ) -> None:
         """`platforms`: those that this gateway serves; it runs no turns for others."""
         self._store = store
-        self._settings = settings
         self._supervisor = supervisor
         self._outbox = outbox
         self._run_command = run_command
-        self._platforms = tuple(dict.fromkeys(platforms))
-        self._composer = Composer(store, settings, outbox)
+        self._alarms = alarms
+        self.reconfigure(settings, platforms)
         self._running: dict[Held, Answering] = {}
         # Replaced, never changed: the heartbeat's thread reads it.
         self._held: tuple[Held, ...] = ()
         self._wake = asyncio.Event()
         self._quiet = asyncio.Event()
         self._draining = False
+        self._claiming = asyncio.Lock()
+
+    def reconfigure(self, settings: GatewaySettings, platforms: Sequence[str]) -> None:
+        """From now on turns are claimed and run by these. Those that run keep what they began with."""
+        self._settings = settings
+        self._platforms = tuple(dict.fromkeys(platforms))
+        self._composer = Composer(self._store, settings, self._outbox)
 
     def wake(self, after: float = 0.0) -> None:
         """Something may be ready, now or in a moment."""
@@ -78,7 +89,7 @@ class Turns:
         """Claims and starts turns until it is cancelled."""
         while True:
             self._wake.clear()
-            while not self._draining and self.busy < self._settings.turns_at_once and await self._start_one():
+            while await self._start_some():
                 pass
             try:
                 async with asyncio.timeout(self._settings.poll_seconds):
@@ -89,6 +100,9 @@ class Turns:
     async def drain(self) -> None:
         """No new turns; those that run get their time, then they are stopped and given back or closed."""
         self._draining = True
+        # What is being claimed just now would be held by nobody.
+        async with self._claiming:
+            pass
         if not await self._idle_within(self._settings.drain_seconds):
             for answering in list(self._running.values()):
                 answering.shut_down()
@@ -118,10 +132,13 @@ class Turns:
     async def recover(self) -> None:
         """Takes turns over whose worker is gone: they run again, or are closed with what they had said."""
         settings = self._settings
+        while await self._store.expire_asks():
+            pass
         while taken := await self._store.take_over_turns(settings.owner, self._platforms, settings.lease):
             for claimed in taken:
                 decision = after_crash(claimed.replay, called_tool=claimed.called_tool, attempts=claimed.attempts)
                 log.info("turn.recovered", turn=claimed.held.turn_id, decision=type(decision).__name__)
+                self._outbox.metrics.turn_recovered(type(decision).__name__.lower())
                 try:
                     await self._settle_crashed(claimed, decision)
                 except (LeaseLost, StoreError) as cause:
@@ -151,29 +168,40 @@ class Turns:
 
     async def _close_stopped(self, claimed: Claimed, stop: Stop) -> None:
         """Nobody wants it any more: it does not run again."""
-        await self._composer.close(claimed, "stopped", words.STOPPED if stop == "stop" else words.INTERRUPTED)
+        await self._composer.close(claimed, "stopped", words.STOPS[stop])
 
-    async def _start_one(self) -> bool:
+    async def _start_some(self) -> bool:
+        """Claims turns as far as there is room, and starts them; whether there may be more."""
+        async with self._claiming:
+            room = self._settings.turns_at_once - self.busy
+            # Who is late would lose at once what it takes now: it goes on as soon as a lease can be renewed again.
+            if self._draining or room <= 0 or self._outbox.is_late():
+                return False
+            since = steady()
+            claimed = await self._store.claim_turns(self._claim(min(room, _CLAIMED_AT_ONCE)))
+            if claimed and not is_reliable(since, self._settings):
+                # Asleep meanwhile: they may be another's by now. If not, whoever finds their leases ended takes them over.
+                log.warning("turns.claimed_too_slowly", turns=len(claimed))
+                return False
+            for one in claimed:
+                self._held = (*self._held, one.held)
+                self._supervisor.start(f"turn.{one.held.turn_id}", self._carry_out(one))
+            return bool(claimed)
+
+    def _claim(self, count: int) -> Claim:
         settings = self._settings
         now = self._store.clock.now()
-        claimed = await self._store.claim_turn(
-            Claim(
-                owner=settings.owner,
-                turn_id=new_turn_id(now),
-                at=to_instant(now),
-                lease=settings.lease,
-                when_busy=settings.when_busy,
-                burst=settings.burst,
-                per_person=settings.turns_per_person,
-                per_platform=settings.turns_per_platform,
-                platforms=self._platforms,
-            )
+        return Claim(
+            owner=settings.owner,
+            turn_ids=new_turn_ids(now, count),
+            at=to_instant(now),
+            lease=settings.lease,
+            when_busy=settings.when_busy,
+            burst=settings.burst,
+            per_person=settings.turns_per_person,
+            per_platform=settings.turns_per_platform,
+            platforms=self._platforms,
         )
-        if claimed is None:
-            return False
-        self._held = (*self._held, claimed.held)
-        self._supervisor.start(f"turn.{claimed.held.turn_id}", self._carry_out(claimed))
-        return True
 
     async def _carry_out(self, claimed: Claimed) -> None:
         try:
@@ -185,6 +213,7 @@ class Turns:
                 await self._answer(claimed, retried)
         except LeaseLost:
             log.warning("turn.lost", turn=claimed.held.turn_id)
+            self._outbox.metrics.turn_lost()
         finally:
             self._held = tuple(held for held in self._held if held != claimed.held)
             if not self._held:
@@ -195,7 +224,11 @@ class Turns:
     async def _answer(self, claimed: Claimed, retried: Retried | None) -> None:
         answering = Answering(self._composer, claimed, self._supervisor, retried)
         self._running[claimed.held] = answering
+        began = asyncio.get_running_loop().time()
         try:
             await answering.run()
         finally:
             self._running.pop(claimed.held, None)
+        self._outbox.metrics.turn_took(asyncio.get_running_loop().time() - began)
+        where = target_of(claimed.origin)
+        await self._alarms.after_turn(answering.agent, where, answering.error, is_well=answering.is_well)

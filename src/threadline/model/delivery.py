@@ -40,6 +40,13 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return "/".join(part.replace("%", "%25").replace("/", "%2f") for part in parts)
 
 
+class Button(msgspec.Struct, frozen=True):
+    """A button under a message; a press comes back as an `Inbound` of kind `button` with this value."""
+
+    label: str
+    value: str
+
+
 def target_of(source: SessionSource) -> Target:
     """Where an answer to a message from `source` goes."""
     return Target(

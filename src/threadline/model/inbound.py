@@ -46,7 +46,38 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mentions_us: bool = False
     is_forward: bool = False
     from_bot: bool = False
+    # The platform says that the sender runs this chat. It is the platform's word, never the sender's.
+    sender_is_admin: bool = False
     attachments: tuple[Attachment, ...] = ()
     album_id: str | None = None
     # What a pressed button stands for.
     button: str | None = None
+
+
+class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that makes no sense to its codec: `raw` is what came, `reason` what is wrong with it.
+
+    It is kept for whoever looks into it, and acknowledged like any other, so that it blocks nothing. An empty `dedupe_key` stands
+    for one made of `raw`.
+    """
+
+    platform: str
+    account: str
+    raw: str
+    reason: str
+    dedupe_key: str = ""
+
+
+class Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """A platform has given a chat, or a person, another id for good: the conversation goes on under the new one."""
+
+    platform: str
+    account: str
+    dedupe_key: str
+    what: Literal["chat", "user"]
+    old_id: str
+    new_id: str
+
+
+# All that comes in by the gateway's one door.
+Arrival: TypeAlias = Inbound | Unreadable | Moved

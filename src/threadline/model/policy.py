@@ -133,6 +133,11 @@ def resolve_zone(policy: SessionResetPolicy, *, installation: str, person: str |
     return policy.timezone
 
 
+def counts_persons_days(policy: SessionResetPolicy) -> bool:
+    """Whether somebody's own time zone must be known to tell what `policy` says of their session."""
+    return policy.timezone == PERSON_ZONE and policy.mode in ("daily", "both")
+
+
 def last_boundary(now: datetime, at_hour: int, zone: str) -> datetime:
     """The last instant up to `now`, in UTC, at which a day began: at `at_hour`:00 on that zone's clocks.
 
@@ -155,7 +160,7 @@ def checked_zone(name: str) -> str:
 
     The list is the one that Threadline brings along, so a name that holds on one machine holds on all.
     """
-    if not isinstance(name, str) or name not in _zone_names():
+    if not isinstance(name, str) or name not in zone_names():
         raise InvalidRequest(f"{name!r} is no time zone: use an IANA name such as 'Europe/Berlin', or 'UTC'")
     return name
 
@@ -195,7 +200,8 @@ def _zone(name: str) -> ZoneInfo:
 
 
 @cache
-def _zone_names() -> frozenset[str]:
+def zone_names() -> frozenset[str]:
+    """Every time zone that there is."""
     # Not zoneinfo.available_timezones(): it adds what this machine happens to have.
     return frozenset(files("tzdata").joinpath("zones").read_text("utf-8").split())
 

@@ -16,6 +16,9 @@ from threadline.model.usage import COST_STATUSES, CostStatus, dollars_of
 
 ResetReason: TypeAlias = Literal["idle", "daily"]
 
+# Where `runtime` keeps the model that somebody chose. What a turn reports never overwrites it.
+CHOSEN_MODEL = "model"
+
 # Whoever can read the database can read `runtime`: credentials are referred to, never kept.
 _SECRET_WORDS = (
     "secret",
@@ -36,7 +39,7 @@ class SessionEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot of one session. Times are aware and in UTC.
 
     `updated_at` moves with any change and drives listings; `active_at` moves only when people or turns are
-    active and drives resets.
+    active and drives resets. `model` is the one that answered last, `chosen_model` the one that is to answer.
     """
 
     session_key: str
@@ -70,6 +73,12 @@ class SessionEntry(msgspec.Struct, frozen=True, kw_only=True):
     message_count: int = 0
     owner: str | None = None
     is_shared: bool = False
+
+    @property
+    def chosen_model(self) -> str | None:
+        """The model that somebody chose for this session; `None`: the agent's own. It stands in `runtime`, as `model`."""
+        chosen = self.runtime.get(CHOSEN_MODEL)
+        return chosen if isinstance(chosen, str) and chosen else None
 
     @property
     def total_tokens(self) -> int:

@@ -10,11 +10,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Any, TypeAlias
 
+import msgspec
+
 from threadline.model import words
+from threadline.model.inert import inert_line
+from threadline.model.ownership import person_of
 from threadline.model.privacy import INVISIBLE, LINE_BREAKS, redaction
+from threadline.model.source import SessionSource
 
 NAME_CHARS = 40
 
@@ -41,6 +47,29 @@ _LOOKALIKES = str.maketrans(
     "\u03b1\u03b5\u03bf\u03c1\u03c5\u03b9\u03ba\u03bd\u03c7\u03c4\u03b3\u0131\u0269\u0585\u057d\u0578i1|0",
     "aeopcyxljshdqwlbkmhtraeopulkvxtyllounlllo",
 )
+
+
+class Speaker(msgspec.Struct, frozen=True):
+    """Somebody under a name that they use. `person` is empty where nobody says who it is."""
+
+    person: str
+    name: str
+
+
+def speaker_of(source: SessionSource) -> Speaker:
+    """Who speaks, and under which name; the id stands in for a missing one."""
+    return Speaker(person_of(source) or "", inert_line(source.user_name or "") or inert_line(source.sender or ""))
+
+
+def introduced(known: Sequence[Speaker], speaking: Iterable[Speaker]) -> tuple[Speaker, ...]:
+    """Those who were known and those who speak now, each in the place where they first used their name."""
+    return tuple(dict.fromkeys((*known, *speaking)))
+
+
+def names_before(speaker: Speaker, known: Sequence[Speaker]) -> list[str]:
+    """The names that other people used before this one took theirs: who was first keeps the bare name, whoever comes later."""
+    earlier = takewhile(lambda other: other != speaker, known)
+    return [other.name for other in earlier if other.person != speaker.person]
 
 
 def label_message(

@@ -21,7 +21,8 @@ Replay: TypeAlias = Literal["safe", "until_tool", "never"]
 # What a message ends as; each has exactly one.
 Fate: TypeAlias = Literal["answered", "merged", "interrupted", "refused", "parked", "dropped"]
 Outcome: TypeAlias = Literal["answered", "failed", "interrupted", "stopped", "parked", "dropped"]
-Stop: TypeAlias = Literal["stop", "interrupt"]
+# Why a turn is to end: somebody said so, the next message did, or nobody answered its question in time.
+Stop: TypeAlias = Literal["stop", "interrupt", "expired"]
 
 MAX_ATTEMPTS = 3
 

@@ -13,9 +13,14 @@ QUEUE_FULL: Final = (
     "I still have {count} messages of this conversation to answer, so I did not take this one. "
     "Send it again later; /queue shows what waits."
 )
+TOO_MUCH: Final = (
+    "That was too much for one message, so I did not take it: I read up to 1,000,000 characters and 100 files at a time. "
+    "Send it in parts."
+)
 AGENT_FAILED: Final = "I could not answer that: {reason}"
 AGENT_FAULT: Final = "I could not answer that: the agent failed. The log of the gateway says more; /retry tries again."
 AGENT_SILENT: Final = "I gave up on that after {minutes} minutes without a sign of life; /retry tries again."
+STILL_AT_IT: Final = "I am still working on that. /stop stops me."
 NOTHING_SAID: Final = "(The agent had nothing to say.)"
 STOPPED: Final = "(stopped)"
 INTERRUPTED: Final = "(interrupted by the next message)"
@@ -27,7 +32,26 @@ PARKED: Final = (
     "I tried three times to answer your last message, and the gateway broke down each time, so I put it aside. "
     "/retry tries again."
 )
+ASK: Final = (
+    "May I use {tool}?\n\n{call}\n\n{reason}`/approve {code}` allows exactly this, once; `/deny {code}` does not. "
+    "I wait for a day."
+)
+ASK_YES: Final = "Allow"
+ASK_NO: Final = "Don't allow"
+ASK_EXPIRED: Final = "(Nobody allowed it within a day, so I did not do it. /retry lets me try again.)"
+ASK_FIRST: Final = (
+    "I answer this once my question is answered: `/approve {code}` or `/deny {code}`. /stop gives the question up."
+)
+# Why a turn was ended before its end.
+STOPS: Final[dict[str, str]] = {"stop": STOPPED, "interrupt": INTERRUPTED, "expired": ASK_EXPIRED}
 TOOL_CANCELLED: Final = "cancelled"
 TOOL_UNKNOWN: Final = "It is not known what came of this: the gateway was stopped before it ended."
+# For the agent, at the end of what it is told about where it is.
+AFRESH_IDLE: Final = (
+    "This conversation started afresh after a long silence. There was an earlier one, which is not shown to you."
+)
+AFRESH_DAILY: Final = (
+    "This conversation started afresh because a new day began. There was an earlier one, which is not shown to you."
+)
 RESET_IDLE: Final = "(I started a new conversation, because nothing was said here for long. /resume takes that back.)"
 RESET_DAILY: Final = "(I started a new conversation for the new day. /resume takes that back.)"

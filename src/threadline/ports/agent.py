@@ -7,12 +7,13 @@ transcript and the chat through its events alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from threadline.errors import ThreadlineError
+from threadline.model.access import Role
 from threadline.model.inbound import Attachment
 from threadline.model.message import Message
 from threadline.model.session import SessionEntry
@@ -65,13 +66,15 @@ class UsageOf(msgspec.Struct, frozen=True, tag="usage", kw_only=True, omit_defau
 class AskPermission(msgspec.Struct, frozen=True, tag="ask", kw_only=True):
     """The agent may not go on without somebody's word; the run ends with this event.
 
-    Once it is answered the turn runs again, and finds the answer in `Turn.answers` under `ask_id`.
+    People see the whole call. Once somebody whose role is at least `least` has answered, the turn goes on: `Turn.permitted`
+    tells the answer to exactly this call, once, and `Turn.so_far` what was said and done before.
     """
 
     ask_id: str
     tool: str
     arguments: str = "{}"
     reason: str = ""
+    least: Role = "owner"
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):
@@ -84,7 +87,7 @@ Event: TypeAlias = Text | Thought | ToolCall | ToolResult | UsageOf | AskPermiss
 class AgentError(ThreadlineError):
     """The agent could not answer. Its message is one plain sentence for the chat; the cause is for the log.
 
-    `is_owners` tells that only the owner can mend it (a wrong key, no credit): they are told, once.
+    `is_owners` tells that the owner should know (a wrong key, no credit, a provider that can't be reached): they are told, once.
     """
 
     def __init__(self, message: str | None = None, *, is_owners: bool = False) -> None:
@@ -100,6 +103,26 @@ class Spoken(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str | None = None
     quoted: str | None = None
     attachments: tuple[Attachment, ...] = ()
+
+
+class Permission(msgspec.Struct, frozen=True):
+    """What somebody answered to a question."""
+
+    asked: AskPermission
+    granted: bool
+
+    def covers(self, ask: AskPermission) -> bool:
+        """Whether it was an answer to this call, to the letter."""
+        return (ask.ask_id, ask.tool, ask.arguments) == (self.asked.ask_id, self.asked.tool, self.asked.arguments)
+
+
+def permitted(permissions: Sequence[Permission], ask: AskPermission) -> bool | None:
+    """What was answered to exactly this call; `None`: nobody was asked, or the answer was used up."""
+    return next((one.granted for one in permissions if one.covers(ask)), None)
+
+
+async def _nothing_more() -> tuple[Spoken, ...]:
+    return ()
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,9 +142,24 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     source: SessionSource
     role: str = "guest"
     attempt: int = 1
-    answers: Mapping[str, bool] = {}
+    # What people answered since it last asked, and what it had said and done until then: its new events follow those.
+    permissions: tuple[Permission, ...] = ()
+    so_far: Sequence[Event] = ()
+    # Takes in what was said since the turn began; see `more`.
+    take: Callable[[], Awaitable[tuple[Spoken, ...]]] = _nothing_more
     # What the chat's own settings add to the agent's instructions.
     system_prompt: str | None = None
+
+    def permitted(self, ask: AskPermission) -> bool | None:
+        """What was answered to exactly this call; `None`: nobody was asked, or the answer was used up."""
+        return permitted(self.permissions, ask)
+
+    async def more(self) -> tuple[Spoken, ...]:
+        """What was said since the turn began, for an agent that can take it in between two steps.
+
+        From then on the turn answers it too. Empty where `when_busy` is not `steer`: there it waits for the next turn.
+        """
+        return await self.take()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for agents outside of this process."""
@@ -159,7 +197,12 @@ class Flushes(Protocol):
 
 
 @runtime_checkable
-class Steers(Protocol):
-    """An agent that takes a message in while it works. False: it can't any more; the message waits for the next turn."""
+class ChoosesModel(Protocol):
+    """An agent that answers a session with the model that was chosen for it: `turn.session.chosen_model`."""
 
-    async def steer(self, turn_id: str, message: Spoken) -> bool: ...
+    async def check_model(self, name: str) -> str:
+        """The full name under which a session keeps a model that somebody named; `InvalidRequest` for one that can't be asked.
+
+        Nothing is sent to find that out.
+        """
+        ...

@@ -13,13 +13,15 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from threadline.errors import ThreadlineError
+from threadline.model.delivery import Button as Button  # noqa: PLC0414 - adapters find it beside Outgoing
 from threadline.model.delivery import Target
-from threadline.model.inbound import Inbound
+from threadline.model.inbound import Arrival
 
 LengthUnit: TypeAlias = Literal["chars", "utf16", "bytes"]
 Verdict: TypeAlias = Literal["accepted", "duplicate", "refused", "ignored", "parked"]
-# Returns once the event is stored, or surely not wanted: only then is the platform told that it arrived.
-Accept: TypeAlias = Callable[[Inbound], Awaitable[Verdict]]
+# Returns once the event is stored, or surely not wanted: only then is the platform told that it arrived. What can't be read, and
+# that an id has changed, comes in by the same door.
+Accept: TypeAlias = Callable[[Arrival], Awaitable[Verdict]]
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,15 +40,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     edit_interval: float = 1.0
 
 
-class Button(msgspec.Struct, frozen=True):
-    """A button under a message; a press comes back as an `Inbound` of kind `button` with this value."""
-
-    label: str
-    value: str
-
-
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
-    """One message as it is to be shown: markdown, already short enough for the platform."""
+    """One message as it is to be shown: markdown, already short enough for the platform, without previews of its links."""
 
     text: str
     reply_to: str | None = None
@@ -98,7 +93,7 @@ class Platform(Protocol):
 
     `run` connects, hands every event to `accept` and tells the platform that it arrived only after `accept` returned; it sets
     `ready` once messages can come in and go out, reconnects by itself, and ends only when it is cancelled, at end of input,
-    or with `Unauthorized`. An event that it can't read it parks and passes over.
+    or with `Unauthorized`. An event that it can't read it hands on as `Unreadable`.
 
     `send`, `edit` and `typing` may be called from `ready` on, from several tasks, and raise `PlatformError`s only. `send` returns
     the platform's id of the message. `close` lets sends in flight finish, within five seconds.

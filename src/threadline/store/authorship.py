@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import TypeAlias
 
@@ -18,9 +17,7 @@ Authors: TypeAlias = frozenset[str]
 NOBODY: Authors = frozenset()
 
 
-def of_fresh(
-    tx: Tx, session: StoredSession, replaced: Sequence[Row], fresh: Sequence[EncodedMessage]
-) -> list[Authors]:
+def of_fresh(tx: Tx, session: StoredSession, replaced: Sequence[Row], fresh: Sequence[EncodedMessage]) -> list[Authors]:
     """Who may have written each of the messages that a rewrite puts in the place of `replaced`.
 
     What was said before to the letter, be it folded or undone since, is its authors'. Any other user message stands for those that
@@ -28,17 +25,18 @@ def of_fresh(
     """
     if not any(message.role == "user" for message in fresh):
         return [NOBODY] * len(fresh)
-    by_number, by_body = _known(tx, session)
+    logged = _logged(tx, session)
+    said = _said(tx, replaced, logged)
+    before = _by_text((body, author) for _, author, body in logged)
+    exact = before | _by_text((body, author) for body, authors in said for author in authors)
     kept = {message.body for message in fresh}
-    for _, number, role, _, author, redacted_at, body in replaced:
-        if role == "user" and redacted_at is None and number not in by_number and (owner := _owner(tx, number, author)):
-            by_number[number] = by_body[body] = by_body.get(body, NOBODY) | {owner}
-    lost = [by_number.get(row[1], NOBODY) for row in replaced if row[6] not in kept]
-    anyone = NOBODY.union(*lost)
-    return [by_body.get(message.body, anyone) if message.role == "user" else NOBODY for message in fresh]
+    anyone = NOBODY.union(*(authors for body, authors in said if body not in kept))
+    return [exact.get(message.body, anyone) if message.role == "user" else NOBODY for message in fresh]
 
 
-def runs(messages: Sequence[EncodedMessage], authors: Sequence[Authors]) -> list[tuple[str | None, list[EncodedMessage]]]:
+def runs(
+    messages: Sequence[EncodedMessage], authors: Sequence[Authors]
+) -> list[tuple[str | None, list[EncodedMessage]]]:
     """The messages in their order, those of one certain author together."""
     named = zip(authors, messages, strict=True)
     return [
@@ -54,28 +52,36 @@ def keep_possible(tx: Tx, first: int, authors: Sequence[Authors]) -> None:
                 tx.run("add_possible_author", number=number, author=author)
 
 
-def _known(tx: Tx, session: StoredSession) -> tuple[dict[int, Authors], dict[str, Authors]]:
-    """The authors of all that the session shows, folded away or ever said, by number and by text."""
+def _logged(tx: Tx, session: StoredSession) -> list[Row]:
+    """Number, author and text of all that the session shows, folded away or ever said, where an author stands beside it."""
     view = views.load(tx, session.pk, session.view_version)
     own = Span(message_number(session.pk, 0), message_number(session.pk, MAX_SEQ))
-    by_number: defaultdict[int, set[str]] = defaultdict(set)
-    by_body: defaultdict[str, set[str]] = defaultdict(set)
-    for span in joined((*view.shown, *view.folded, own)):
-        for number, author, body in tx.rows("authors_between", lo=span.lo, hi=span.hi):
-            by_number[number].add(author)
-            by_body[body].add(author)
-    return (
-        {number: frozenset(authors) for number, authors in by_number.items()},
-        {body: frozenset(authors) for body, authors in by_body.items()},
-    )
+    spans = joined((*view.shown, *view.folded, own))
+    return [row for span in spans for row in tx.rows("authors_between", lo=span.lo, hi=span.hi)]
 
 
-def _owner(tx: Tx, number: int, author: str | None) -> str | None:
-    """Who wrote a message: its author, else whoever the log belongs to that it stands in."""
-    if author is not None:
-        return author
-    row = tx.find("owner_of_log", log=log_of(number))
-    return None if row is None else row[0]
+def _said(tx: Tx, replaced: Sequence[Row], logged: Sequence[Row]) -> list[tuple[str, Authors]]:
+    """Text and authors of each user message that a rewrite replaces. One without an author is the owner's of its log."""
+    rows = [
+        (number, body) for _, number, role, _, _, redacted_at, body in replaced if role == "user" and not redacted_at
+    ]
+    authors: dict[int, Authors] = {}
+    for number, author, _ in logged:
+        authors[number] = authors.get(number, NOBODY) | {author}
+    owners = {log: _owner(tx, log) for log in {log_of(number) for number, _ in rows}}
+    return [(body, authors.get(number, owners[log_of(number)])) for number, body in rows]
+
+
+def _by_text(said: Iterable[tuple[str, str]]) -> dict[str, Authors]:
+    found: dict[str, Authors] = {}
+    for body, author in said:
+        found[body] = found.get(body, NOBODY) | {author}
+    return found
+
+
+def _owner(tx: Tx, log: int) -> Authors:
+    row = tx.find("owner_of_log", log=log)
+    return NOBODY if row is None or row[0] is None else frozenset({row[0]})
 
 
 def _certain(authors: Authors) -> str | None:

@@ -79,8 +79,10 @@ def check_messages(tx: Tx, after: int) -> Stretch:
 
 
 def check_strays(tx: Tx) -> list[str]:
-    """Index entries without a message."""
-    return [f"search knows message {number}, which is gone" for (number,) in tx.rows("stray_documents", limit=20)]
+    """Index entries without a message, and addresses that disagree with their session on whether it goes on."""
+    faults = [f"search knows message {number}, which is gone" for (number,) in tx.rows("stray_documents", limit=20)]
+    odd = tx.rows("odd_addresses", limit=20)
+    return faults + [f"{key} does not tell rightly whether its current session has ended" for (key,) in odd]
 
 
 def _view_faults(tx: Tx, pk: int, spans: list[Span], last_seq: int, message_count: int) -> list[str]:

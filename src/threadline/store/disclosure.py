@@ -16,6 +16,7 @@ from threadline.model.session import SessionEntry
 from threadline.model.transcript import TranscriptMessage
 from threadline.model.usage import CostStatus
 from threadline.model.view import MAX_SEQ, log_of, message_number
+from threadline.store import aliases, correspondence, homes, outbox, preferences, speakers
 from threadline.store.database import Row, Tx
 from threadline.store.indexing import filter_token
 from threadline.store.listing import END, Page, check_limit
@@ -26,14 +27,36 @@ from threadline.store.transcript import named
 MAX_ADDRESSES = 1_000
 
 
-class PersonSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Who it is about, the names of their own conversations (at most 1,000), and how many records of each kind follow."""
+class PersonSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who it is about, the names of their own conversations (at most 1,000), and how many records of each kind follow.
+
+    Left out where there is none: the time zone that they named, the home channels that are direct chats of theirs, the names under
+    which they spoke where others did too, their names under other ids that their platform gave them, and what they
+    may do here.
+    """
 
     person: str
     addresses: list[str]
     sessions: int
     messages: int
     usage: int
+    timezone: str | None = None
+    homes: list[str] = []
+    names: list[str] = []
+    also_known_as: list[str] = []
+    standing: correspondence.Standing | None = None
+    events: int = 0
+    deliveries: int = 0
+
+    @property
+    def following(self) -> int:
+        """How many records follow this one."""
+        return self.sessions + self.messages + self.usage + self.events + self.deliveries
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known but the name that was asked for."""
+        return self == PersonSummary(person=self.person, addresses=[], sessions=0, messages=0, usage=0)
 
 
 class TurnUsage(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,15 +79,19 @@ class TurnUsage(msgspec.Struct, frozen=True, kw_only=True):
 class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that a store knows of a person. `kind` says which of the fields is set.
 
-    `platform_ids` go with a message: the platform's own ids of it, several where it was sent in parts.
+    `platform_ids` go with a message: the platform's own ids of it, several where it was sent in parts. `context` goes with a
+    session: what the agent is told of its surroundings.
     """
 
-    kind: Literal["person", "session", "message", "usage"]
+    kind: Literal["person", "session", "message", "usage", "event", "delivery"]
     summary: PersonSummary | None = None
     session: SessionEntry | None = None
     message: TranscriptMessage | None = None
     platform_ids: tuple[str, ...] = ()
     usage: TurnUsage | None = None
+    context: str | None = None
+    event: correspondence.EventRecord | None = None
+    delivery: outbox.DeliveryLine | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, `kind` first. A message stands under `message` as it was stored."""
@@ -72,9 +99,12 @@ class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     def _fields(self) -> dict[str, Any]:
         if self.session is not None:
-            return self.session.to_dict()
+            told = {} if self.context is None else {"context": self.context}
+            return self.session.to_dict() | told
+        if self.delivery is not None:
+            return {"delivery": msgspec.to_builtins(self.delivery)}
         if self.message is None:
-            plain: dict[str, Any] = msgspec.to_builtins(self.usage or self.summary)
+            plain: dict[str, Any] = msgspec.to_builtins(self.usage or self.event or self.summary)
             return plain
         return {
             "id": str(self.message.ref),
@@ -94,7 +124,7 @@ _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-END, le=END)]
 class _Place(msgspec.Struct, frozen=True, array_like=True, tag="person"):
     """After which record of which section a page ended. A message is told by its number, a session by that of its message 0."""
 
-    section: Annotated[int, msgspec.Meta(ge=0, le=4)]
+    section: Annotated[int, msgspec.Meta(ge=0)]
     after: _Number = -END
     session_pk: _Number = 0
     turn_id: str = ""
@@ -128,8 +158,21 @@ def _summary(tx: Tx, person: str, start: _Place, _room: int) -> list[_Found]:
     counted = tx.find("count_known", person=person, scope=_scope_pattern(person))
     assert counted is not None, "an aggregate has a row"  # noqa: S101
     keys = [key for (key,) in tx.rows("addresses_known", owner=person, limit=MAX_ADDRESSES)]
-    sessions, messages, usage = (int(count) for count in counted)
-    known = PersonSummary(person=person, addresses=keys, sessions=sessions, messages=messages, usage=usage)
+    sessions, messages, usage, events, deliveries = (int(count) for count in counted)
+    known = PersonSummary(
+        person=person,
+        addresses=keys,
+        sessions=sessions,
+        messages=messages,
+        usage=usage,
+        timezone=preferences.timezone_of(tx, person),
+        homes=homes.names_of_person(tx, person),
+        names=speakers.names_of(tx, person),
+        also_known_as=aliases.other_names(tx, person),
+        standing=correspondence.standing_of(tx, person),
+        events=events,
+        deliveries=deliveries,
+    )
     return [(_after(start, 0), PersonRecord(kind="person", summary=known))]
 
 
@@ -140,13 +183,18 @@ def _own_sessions(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]
     for pk, *entry in tx.rows("sessions_owned", owner=person, first=log_of(start.after), limit=room + 1):
         head = message_number(pk, 0)
         if start.after < head:
-            found.append((_after(start, head), PersonRecord(kind="session", session=entry_of(tuple(entry)))))
+            found.append((_after(start, head), _session(tx, pk, entry_of(tuple(entry)))))
         lo, hi = max(head, start.after) + 1, message_number(pk, MAX_SEQ)
         if len(found) < room and lo <= hi:
             found += _messages(tx, start, tx.rows("load_log", lo=lo, hi=hi, limit=room - len(found)))
         if len(found) >= room:
             break
     return found
+
+
+def _session(tx: Tx, pk: int, entry: SessionEntry) -> PersonRecord:
+    block = tx.find("find_context", session_pk=pk)
+    return PersonRecord(kind="session", session=entry, context=None if block is None else block[0])
 
 
 def _left_of_deleted(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
@@ -190,8 +238,28 @@ def _usage(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
     return found
 
 
+def _events(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+    """What came in from them, be it waiting, answered or refused."""
+    events = correspondence.events_of(tx, person, after=start.after, limit=room)
+    return [(_after(start, event.number), PersonRecord(kind="event", event=event)) for event in events]
+
+
+def _deliveries(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+    """What was sent to them or is to be."""
+    lines = outbox.lines_to(tx, person, after=start.after, limit=room)
+    return [(_after(start, line.pk), PersonRecord(kind="delivery", delivery=line)) for line in lines]
+
+
 # The order of an export. Cursors name a section by its place here.
-_SECTIONS: tuple[_Section, ...] = (_summary, _own_sessions, _left_of_deleted, _written_elsewhere, _usage)
+_SECTIONS: tuple[_Section, ...] = (
+    _summary,
+    _own_sessions,
+    _left_of_deleted,
+    _written_elsewhere,
+    _usage,
+    _events,
+    _deliveries,
+)
 
 
 def _messages(tx: Tx, start: _Place, rows: Sequence[Row], *, author: str | None = None) -> list[_Found]:
@@ -232,6 +300,9 @@ def _decode(cursor: str) -> _Place:
     """The place that `_encode` named, or `InvalidCursor`. Whoever makes one up gets no further than their own records."""
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        return msgspec.json.decode(text, type=_Place)
+        place = msgspec.json.decode(text, type=_Place)
     except (ValueError, msgspec.DecodeError) as cause:
         raise InvalidCursor from cause
+    if place.section >= len(_SECTIONS):
+        raise InvalidCursor
+    return place

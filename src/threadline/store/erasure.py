@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from threadline.clock import Instant
 from threadline.model.message import tombstone
 from threadline.model.ownership import person_of
+from threadline.model.source import SessionSource
 from threadline.model.transcript import MessageRef
 from threadline.model.view import MAX_SEQ, Span, joined, log_of, message_number
 from threadline.store import indexing, sessions, transcript
@@ -59,7 +61,17 @@ def delete_session(tx: Tx, session_id: str) -> None:
     tx.run("drop_unindexed", session_pk=session.pk)
     tx.run("drop_state", session_pk=session.pk)
     tx.run("drop_session", session_pk=session.pk)
-    for left in ("drop_ready", "forget_waiting", "forget_deliveries", "drop_context"):
+    for left in (
+        "drop_ready",
+        "forget_waiting",
+        "end_idle_turns",
+        "drop_asks_of_session",
+        "forget_deliveries",
+        "drop_context",
+        "drop_again",
+        "drop_flush",
+        "drop_speakers",
+    ):
         tx.run(left, session_pk=session.pk)
     tx.run("set_meta", name=sessions.HAD_SESSIONS, value="1")
     scope = indexing.scope_of(session.pk, session.entry.owner, session.entry.platform, session.chat)
@@ -87,6 +99,7 @@ def collect_some(tx: Tx, limit: int = STEP) -> int:
         tx.unindex(numbers)
         tx.run_many("drop_messages", [(number,) for number in numbers])
     if gone + len(numbers) == 0:
+        tx.run("drop_possible_authors", lo=lo, hi=hi)
         tx.run("settle_deleted_log" if kept else "forget_deleted_log", log=log)
         # Not "nothing left": another log may be waiting.
         return 1
@@ -122,9 +135,10 @@ def prune_some(tx: Tx, wanted: Pruning, limit: int) -> int:
 
 def erase_some(tx: Tx, person: str, *, at: Instant, limit: int = STEP) -> int:
     """Takes a step towards a store that holds nothing of a person; how many things went. 0: it is done."""
-    numbers = [n for (n,) in tx.rows("numbers_by_author", author=person, limit=limit)]
-    if numbers:
-        return redact_numbers(tx, numbers, at=at)
+    for found in ("numbers_by_author", "numbers_possibly_by"):
+        numbers = [n for (n,) in tx.rows(found, author=person, limit=limit)]
+        if numbers:
+            return redact_numbers(tx, numbers, at=at)
     numbers = _left_in_forks(tx, person, limit)
     if numbers:
         return redact_numbers(tx, numbers, at=at)
@@ -149,23 +163,49 @@ def _left_in_forks(tx: Tx, person: str, limit: int) -> list[int]:
     return []
 
 
-def forget_traces(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
-    """Removes a person from the origins of shared sessions, a stretch at a time; where to go on, `None` at the end."""
-    rows = tx.rows("shared_origins", after=after, limit=limit)
+def unname_turns(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
+    """Removes a person from where answers of shared sessions go, a stretch at a time; where to go on, `None` at the end."""
+    rows = tx.rows("turns_answering", person=person, after=after, limit=limit)
     for pk, text in rows:
-        origin = source_of(text)
-        if person_of(origin) == person:
-            unnamed = msgspec.structs.replace(origin, user_id=None, user_name=None, user_id_alt=None, user_handle=None)
-            tx.run("set_origin", origin=json_text(unnamed), session_pk=pk)
+        if person_of(origin := source_of(text)) == person:
+            tx.run("set_turn_origin", origin=json_text(_unnamed(origin)), turn_pk=pk)
+    return int(rows[-1][0]) if len(rows) == limit else None
+
+
+def forget_traces(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
+    """Removes a person from the origins of sessions that others hold, a stretch at a time; where to go on, `None` at the end."""
+    rows = tx.rows("others_origins", after=after, limit=limit)
+    for pk, text in rows:
+        if person_of(origin := source_of(text)) == person:
+            tx.run("set_origin", origin=json_text(_unnamed(origin)), session_pk=pk)
+            if origin.chat_type == "dm":
+                tx.run("forget_display_name", session_pk=pk)
     if len(rows) == limit:
         return int(rows[-1][0])
     tx.run("forget_usage", person=person)
-    for trace in ("forget_inbox_of_person", "drop_person", "drop_pairing_of"):
+    # A turn that still runs finds nothing of its own any more, and writes nothing.
+    for trace in ("drop_journals_of", "drop_turns_of", "forget_inbox_of_person", "drop_deliveries_to"):
         tx.run(trace, person=person)
-    tx.run("forget_author", author=person)
+    for trace in ("drop_person", "drop_pairing_of", "drop_preferences", "drop_homes_of"):
+        tx.run(trace, person=person)
+    for trace in ("drop_speaker", "forget_moves", "forget_decider"):
+        tx.run(trace, person=person)
+    # Nobody knows whose words are in what could not be read: on their platform it goes.
+    platform = re.split("[:@]", person)[0]
+    tx.run("forget_unreadable", platform=platform)
+    tx.run("drop_chat_alarms", chats=f"chat:{platform}/%")
+    for trace in ("forget_author", "forget_possible_author"):
+        tx.run(trace, author=person)
     for pk, _ in tx.rows("addresses_of_owner", owner=person):
         tx.run("drop_unused_address", pk=pk)
     return None
+
+
+def _unnamed(origin: SessionSource) -> SessionSource:
+    """The source without its sender. A direct chat is as good as a name."""
+    if origin.chat_type == "dm":
+        return SessionSource(platform=origin.platform, account=origin.account)
+    return msgspec.structs.replace(origin, user_id=None, user_name=None, user_id_alt=None, user_handle=None)
 
 
 def _gaps(kept: Sequence[Span], lo: int, hi: int) -> list[tuple[int, int]]:

@@ -6,6 +6,11 @@ import functools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import msgspec
+
+from threadline.errors import StoreUnavailable
+from threadline.model.address import SessionScope
+from threadline.model.policy import ResetPolicies, checked_zone
 from threadline.store.database import Database, Plan, drive, drive_async
 from threadline.store.facade import AsyncSessionStore
 from threadline.store.outbox import Delivery
@@ -20,8 +25,12 @@ T = TypeVar("T")
 def _awaited(
     verb: Callable[Concatenate[GatewayVerbs, P], Plan[T]],
 ) -> Callable[Concatenate[GatewayStore, P], Coroutine[Any, Any, T]]:
-    def carried_out(self: GatewayStore, /, *args: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
-        return drive_async(self._database, verb(self.verbs, *args, **options))
+    async def carried_out(self: GatewayStore, /, *args: P.args, **options: P.kwargs) -> T:
+        try:
+            return await drive_async(self._database, verb(self.verbs, *args, **options))
+        except StoreUnavailable:
+            self.unavailable += 1
+            raise
 
     functools.update_wrapper(carried_out, verb)
     return carried_out
@@ -32,21 +41,43 @@ class GatewayStore(AsyncSessionStore):
 
     def __init__(self, database: Database, settings: StoreSettings) -> None:
         super().__init__(database, settings)
-        self.verbs = GatewayVerbs(settings, grown=self._upkeep.nudge)
         self.clock = settings.clock
+        # How often a verb of the gateway did not get an answer.
+        self.unavailable = 0
+        self._decide_by(settings)
+
+    def reconfigure(self, *, policies: ResetPolicies, scope: SessionScope, timezone: str) -> None:
+        """From now on the store decides by these. What is under way was decided before."""
+        zone = checked_zone(timezone)
+        self._decide_by(msgspec.structs.replace(self._settings, policies=policies, scope=scope, zone=zone))
+
+    def _decide_by(self, settings: StoreSettings) -> None:
+        self._settings = settings
+        self._verbs = self.verbs = GatewayVerbs(settings, grown=self._upkeep.nudge)
         self.resolve_of = self.verbs.resolve_of
 
     def renew_leases_blocking(
         self, owner: str, held: Sequence[Held], flying: Sequence[Delivery], *, lease: int
     ) -> list[StillHeld]:
         """Like `renew_leases`, for a thread of its own: an event loop that is stuck must not cost the leases."""
-        return drive(self._database, self.verbs.renew_leases(owner, held, flying, lease=lease))
+        try:
+            return drive(self._database, self.verbs.renew_leases(owner, held, flying, lease=lease))
+        except StoreUnavailable:
+            self.unavailable += 1
+            raise
 
     accept = _awaited(GatewayVerbs.accept)
     refuse = _awaited(GatewayVerbs.refuse)
-    claim_turn = _awaited(GatewayVerbs.claim_turn)
+    park_event = _awaited(GatewayVerbs.park_event)
+    move = _awaited(GatewayVerbs.move)
+    claim_turns = _awaited(GatewayVerbs.claim_turns)
     declare_replay = _awaited(GatewayVerbs.declare_replay)
     keep_context = _awaited(GatewayVerbs.keep_context)
+    take_more = _awaited(GatewayVerbs.take_more)
+    ask = _awaited(GatewayVerbs.ask)
+    open_ask = _awaited(GatewayVerbs.open_ask)
+    ask_in_chat = _awaited(GatewayVerbs.ask_in_chat)
+    expire_asks = _awaited(GatewayVerbs.expire_asks)
     journal = _awaited(GatewayVerbs.journal)
     forget_journal = _awaited(GatewayVerbs.forget_journal)
     finish_turn = _awaited(GatewayVerbs.finish_turn)
@@ -67,12 +98,15 @@ class GatewayStore(AsyncSessionStore):
     is_pending_on = _awaited(GatewayVerbs.is_pending_on)
     list_messages = _awaited(GatewayVerbs.list_messages)
     load = _awaited(GatewayVerbs.load)
+    sound_alarm = _awaited(GatewayVerbs.sound_alarm)
+    tell_alarm = _awaited(GatewayVerbs.tell_alarm)
+    clear_alarm = _awaited(GatewayVerbs.clear_alarm)
+    open_alarms = _awaited(GatewayVerbs.open_alarms)
+    owners_chat = _awaited(GatewayVerbs.owners_chat)
     message_story = _awaited(GatewayVerbs.message_story)
     retry_delivery = _awaited(GatewayVerbs.retry_delivery)
     drop_delivery = _awaited(GatewayVerbs.drop_delivery)
     waiting_messages = _awaited(GatewayVerbs.waiting_messages)
-    drop_waiting = _awaited(GatewayVerbs.drop_waiting)
-    settle_control = _awaited(GatewayVerbs.settle_control)
     unhandled_controls = _awaited(GatewayVerbs.unhandled_controls)
     role_of = _awaited(GatewayVerbs.role_of)
     set_role = _awaited(GatewayVerbs.set_role)
@@ -94,3 +128,19 @@ class GatewayStore(AsyncSessionStore):
     session_before = _awaited(GatewayVerbs.session_before)
     people_of_turn = _awaited(GatewayVerbs.people_of_turn)
     roles_of_question = _awaited(GatewayVerbs.roles_of_question)
+    zone_of_person = _awaited(GatewayVerbs.zone_of_person)
+    set_zone_of_person = _awaited(GatewayVerbs.set_zone_of_person)
+    choose_model = _awaited(GatewayVerbs.choose_model)
+    homes = _awaited(GatewayVerbs.homes)
+    set_home = _awaited(GatewayVerbs.set_home)
+    drop_home = _awaited(GatewayVerbs.drop_home)
+    find_place = _awaited(GatewayVerbs.find_place)
+    hand_over = _awaited(GatewayVerbs.hand_over)
+    expire_some = _awaited(GatewayVerbs.expire_some)
+    claim_flush = _awaited(GatewayVerbs.claim_flush)
+    flush_history = _awaited(GatewayVerbs.flush_history)
+    renew_flush = _awaited(GatewayVerbs.renew_flush)
+    finish_flush = _awaited(GatewayVerbs.finish_flush)
+    drop_flush = _awaited(GatewayVerbs.drop_flush)
+    flush_failed = _awaited(GatewayVerbs.flush_failed)
+    release_flush = _awaited(GatewayVerbs.release_flush)

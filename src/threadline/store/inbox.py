@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
 from threadline.clock import Instant
 from threadline.model.access import Role
-from threadline.model.inbound import Inbound
+from threadline.model.inbound import Inbound, Unreadable
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Fate, Lane, Stop, Waiting
 from threadline.store import outbox, sessions
 from threadline.store.database import Row, Tx
 from threadline.store.rows import StoredSession, json_text, session_of
 
+T = TypeVar("T")
+
+# Of so many unreadable events of a platform it is kept what came: strangers may find out how to make more.
+UNREADABLE_KEPT = 1_000
 # A burst of messages starts a turn this long after its first at the latest.
 BURST_AT_MOST = 6_000_000
 
@@ -57,8 +63,9 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     refused: bool = False
     session: SessionEntry | None = None
     session_pk: int | None = None
-    # The turn that runs in its session.
+    # The turn that runs in its session, and whether it waits for somebody's word.
     running: str | None = None
+    is_asking: bool = False
 
 
 class Control(msgspec.Struct, frozen=True):
@@ -90,9 +97,13 @@ def accept(tx: Tx, wanted: Admission) -> Admitted:
         if live is None:
             mark_ready(tx, session.pk, at=wanted.at, wait=wanted.burst)
         elif wanted.stop is not None:
-            tx.run("ask_to_stop", stop=wanted.stop, session_pk=session.pk)
+            ask_to_stop(tx, session.pk, wanted.stop, at=wanted.at)
     return Admitted(
-        pk=int(row[0]), session=session.entry, session_pk=session.pk, running=None if live is None else str(live[1])
+        pk=int(row[0]),
+        session=session.entry,
+        session_pk=session.pk,
+        running=None if live is None else str(live[1]),
+        is_asking=live is not None and live[3] == "asking",
     )
 
 
@@ -102,8 +113,31 @@ def refuse(tx: Tx, wanted: Refusal) -> Admitted:
     if row is None:
         return Admitted(pk=None)
     if wanted.tell is not None:
-        outbox.enqueue(tx, wanted.tell, at=wanted.at)
+        outbox.enqueue(tx, msgspec.structs.replace(wanted.tell, person=wanted.person), at=wanted.at)
     return Admitted(pk=int(row[0]), refused=True)
+
+
+def park(tx: Tx, event: Unreadable, *, at: Instant, person: str | None = None, keep: int = UNREADABLE_KEPT) -> Admitted:
+    """Keeps an event that nobody can act on, once: what came, and what is wrong with it. `person`: whose it is, if known."""
+    row = tx.find(
+        "add_inbound",
+        platform=event.platform,
+        account=event.account,
+        dedupe_key=event.dedupe_key,
+        session_pk=None,
+        lane="talk",
+        event=json_text({"kind": "unreadable", "raw": event.raw}),
+        person=person,
+        role="group",
+        at=at,
+        fate="parked",
+        fate_at=at,
+        note=event.reason,
+    )
+    if row is None:
+        return Admitted(pk=None)
+    tx.run("forget_old_unreadable", platform=event.platform, kept=keep)
+    return Admitted(pk=int(row[0]))
 
 
 def resolve_for(tx: Tx, wanted: sessions.Resolve) -> StoredSession:
@@ -117,6 +151,20 @@ def mark_ready(tx: Tx, session_pk: int, *, at: Instant, wait: int = 0) -> None:
     tx.run("mark_ready", session_pk=session_pk, due_at=at + wait, at=at, at_most=BURST_AT_MOST)
 
 
+def ask_to_stop(tx: Tx, session_pk: int, stop: Stop, *, at: Instant) -> bool:
+    """Asks the turn of a session to end, also one that waits for somebody's word; False if there is none."""
+    is_asked = tx.run("ask_to_stop", stop=stop, session_pk=session_pk) > 0
+    if is_asked:
+        go_on(tx, session_pk, at=at)
+    return is_asked
+
+
+def go_on(tx: Tx, session_pk: int, *, at: Instant) -> None:
+    """A turn that waits for somebody's word waits no longer: it is claimed as soon as there is room."""
+    if tx.run("go_on", session_pk=session_pk):
+        mark_ready(tx, session_pk, at=at)
+
+
 def settle(tx: Tx, waiting: Waiting, fate: Fate, *, at: Instant, note: str | None = None) -> bool:
     """Gives a message its fate; False if it had one."""
     return tx.run("settle_inbound", pk=waiting.pk, fate=fate, at=at, note=note, event=spent(waiting.event)) == 1
@@ -127,30 +175,9 @@ def waiting_of(tx: Tx, session_pk: int, limit: int = 200) -> list[Waiting]:
     return [waiting_from(row) for row in tx.rows("waiting_of_session", session_pk=session_pk, limit=limit)]
 
 
-def drop_waiting(tx: Tx, session_id: str, place: int, *, at: Instant) -> Waiting | None:
-    """Drops the message at that place of the queue, counted from 1; `None` if none is there."""
-    session = sessions.get_session(tx, session_id, lock=True)
-    queue = waiting_of(tx, session.pk)
-    if not 1 <= place <= len(queue):
-        return None
-    settle(tx, queue[place - 1], "dropped", at=at, note="dropped by its sender")
-    if len(queue) == 1 and tx.find("waiting_turn", session_pk=session.pk) is None:
-        tx.run("drop_ready", session_pk=session.pk)
-    return queue[place - 1]
-
-
 def waiting_in(tx: Tx, session_id: str) -> list[Waiting]:
     """What waits in the session of that id, oldest first."""
     return waiting_of(tx, sessions.get_session(tx, session_id).pk)
-
-
-def settle_control(tx: Tx, waiting: Waiting, reply: outbox.NewDelivery | None, *, at: Instant) -> bool:
-    """Gives a control command its fate and its answer, once; False if another gateway did."""
-    if not settle(tx, waiting, "answered", at=at):
-        return False
-    if reply is not None:
-        outbox.enqueue(tx, reply, at=at)
-    return True
 
 
 def unhandled_controls(tx: Tx, *, before: Instant) -> list[Control]:
@@ -174,7 +201,20 @@ def spent(event: Inbound) -> str:
     return json_text(msgspec.structs.replace(event, text="", reply_to=None, attachments=(), button=None))
 
 
-decode_event = msgspec.json.Decoder(Inbound).decode
+def reader(kind: type[T]) -> Callable[[str], T]:
+    """What reads JSON columns that `json_text` wrote. Halves of surrogate pairs, which it keeps as escapes, are read again."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def read(text: str) -> T:
+        try:
+            return decode(text)
+        except msgspec.DecodeError:
+            return msgspec.convert(json.loads(text), kind)
+
+    return read
+
+
+decode_event = reader(Inbound)
 
 
 def _count(tx: Tx, session_pk: int) -> int:

@@ -9,7 +9,7 @@ import msgspec
 
 from threadline.clock import Instant, from_instant
 from threadline.errors import UnknownDelivery
-from threadline.model.delivery import HELD_AT_MOST, DeliveryState, Park, RetryAt, Target
+from threadline.model.delivery import HELD_AT_MOST, Button, DeliveryState, Park, RetryAt, Target
 from threadline.store import sessions
 from threadline.store.database import Row, Tx
 from threadline.store.rows import json_text
@@ -28,8 +28,12 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     kind: str = "notice"
     reply_to: str | None = None
+    # Shown where the platform has buttons; nothing depends on them.
+    buttons: tuple[Button, ...] = ()
     session_pk: int | None = None
     turn_pk: int | None = None
+    # Whom it is for, where no session of theirs tells: erasing them takes it away, and they may ask to see it.
+    person: str | None = None
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +52,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     session_pk: int | None
     turn_pk: int | None
     kind: str
+    buttons: tuple[Button, ...] = ()
 
 
 class DeliveryLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +83,15 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
 
 def enqueue(tx: Tx, new: NewDelivery, *, at: Instant) -> None:
     """Stores something to send; the same id again changes nothing."""
-    tx.run("add_delivery", state="pending", kind=new.kind, text=showable(new.text), at=at, **_place(new))
+    tx.run(
+        "add_delivery",
+        state="pending",
+        kind=new.kind,
+        text=showable(new.text),
+        buttons=json_text(new.buttons),
+        at=at,
+        **_place(new),
+    )
 
 
 def showable(text: str) -> str:
@@ -125,6 +138,14 @@ def failed(tx: Tx, delivery: Delivery, step: RetryAt | Park, *, owner: str, erro
     if isinstance(step, Park):
         return tx.run("park_delivery", error=step.reason, **how) == 1
     return tx.run("reschedule", due_at=step.at, error=error, **how) == 1
+
+
+def finish_stream(tx: Tx, turn_pk: int, text: str | None, *, at: Instant) -> None:
+    """What a turn streamed is brought to its last text; `None`: nothing of it is wanted any more."""
+    if text:
+        tx.run("finish_stream", turn_pk=turn_pk, text=showable(text), at=at)
+    else:
+        tx.run("drop_stream", turn_pk=turn_pk)
 
 
 def open_stream(tx: Tx, new: NewDelivery, *, at: Instant) -> Stream | None:
@@ -191,6 +212,11 @@ def lines(tx: Tx, state: str | None, *, before: int, limit: int) -> list[Deliver
     return [_line(row) for row in tx.rows("list_deliveries", state=state, before=before, limit=limit)]
 
 
+def lines_to(tx: Tx, person: str, *, after: int, limit: int) -> list[DeliveryLine]:
+    """What is known of deliveries to a person, oldest first."""
+    return [_line(row) for row in tx.rows("deliveries_to", person=person, after=after, limit=limit)]
+
+
 def lines_of_turn(tx: Tx, turn_pk: int) -> list[DeliveryLine]:
     """What a turn had to say, and what became of it."""
     return [_line(row) for row in tx.rows("deliveries_of", turn_pk=turn_pk)]
@@ -230,13 +256,12 @@ def _place(new: NewDelivery) -> dict[str, object]:
         "session_pk": new.session_pk,
         "turn_pk": new.turn_pk,
         "reply_to": new.reply_to,
+        "person": new.person,
     }
 
 
 def _delivery(row: Row) -> Delivery:
-    pk, delivery_id, target, text, reply_to, external_id, doubtful, attempts, created_at, session_pk, turn_pk, kind = (
-        row
-    )
+    pk, delivery_id, target, text, reply_to, external_id, doubtful, attempts, created_at, session_pk, turn_pk = row[:11]
     return Delivery(
         pk=pk,
         delivery_id=delivery_id,
@@ -249,7 +274,8 @@ def _delivery(row: Row) -> Delivery:
         created_at=Instant(created_at),
         session_pk=session_pk,
         turn_pk=turn_pk,
-        kind=kind,
+        kind=row[11],
+        buttons=_decode_buttons(row[12]),
     )
 
 
@@ -271,4 +297,5 @@ def _line(row: Row) -> DeliveryLine:
     )
 
 
+_decode_buttons = msgspec.json.Decoder(tuple[Button, ...]).decode
 _decode_target = msgspec.json.Decoder(Target).decode

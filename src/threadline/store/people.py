@@ -182,7 +182,9 @@ def approve(tx: Tx, wanted: Approval) -> Pairing | Wrong | Guard:
         return _count_wrong(tx, held, wanted)
     pairing = _pairing(found)
     set_role(tx, pairing.person, wanted.role, pairing.name, at=wanted.at)
-    told = outbox.NewDelivery(delivery_id=wanted.delivery_id, target=_decode_target(found[5]), text=wanted.text)
+    told = outbox.NewDelivery(
+        delivery_id=wanted.delivery_id, target=_decode_target(found[5]), text=wanted.text, person=pairing.person
+    )
     outbox.enqueue(tx, told, at=wanted.at)
     tx.run("drop_pairing_of", person=pairing.person)
     return pairing

@@ -14,7 +14,7 @@ from threadline.model.inbound import Inbound
 from threadline.model.ownership import ownership_of, person_of
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Fate, Waiting
-from threadline.store import erasure, inbox, outbox, sessions, transcript, views
+from threadline.store import asks, erasure, inbox, outbox, sessions, transcript, views
 from threadline.store.database import Row, Tx
 from threadline.store.rows import json_text
 
@@ -77,7 +77,7 @@ def receive(tx: Tx, wanted: inbox.Admission, greeting: Greeting) -> Received:
         return Received(admitted, greeted=False)
     told = _greeting_for(tx, wanted, admitted.session, greeting)
     if told is not None:
-        outbox.enqueue(tx, told, at=wanted.at)
+        outbox.enqueue(tx, msgspec.structs.replace(told, person=wanted.person), at=wanted.at)
     return Received(admitted, greeted=told is not None)
 
 
@@ -127,15 +127,18 @@ def answer_control(
     replies: Sequence[outbox.NewDelivery],
     *,
     dropping: Dropping | None = None,
+    deciding: asks.Deciding | None = None,
     at: Instant,
 ) -> bool:
-    """Gives a control command its fate, its answer and its one effect on the queue, once; False if another gateway did."""
+    """Gives a control command its fate, its answer and its one effect, once; False if another gateway did."""
     if not inbox.settle(tx, waiting, "answered", at=at):
         return False
+    if deciding is not None and not asks.decide(tx, deciding, at=at):
+        replies = deciding.otherwise
     if dropping is not None and not drop(tx, dropping.waiting, at=at, note="dropped by a command"):
         replies = dropping.otherwise
     for reply in replies:
-        outbox.enqueue(tx, reply, at=at)
+        outbox.enqueue(tx, msgspec.structs.replace(reply, person=waiting.person), at=at)
     return True
 
 
@@ -157,7 +160,7 @@ def drop(tx: Tx, waiting: Waiting, *, at: Instant, note: str) -> bool:
 def start_afresh(tx: Tx, session_id: str, *, new_id: str, at: Instant) -> SessionEntry:
     """`/new`: a fresh session for the conversation, which takes along what waits in this one."""
     session = sessions.get_session(tx, session_id)
-    fresh = sessions.reset(tx, session.entry.session_key, new_id=new_id, at=at)
+    fresh = sessions.reset(tx, session.entry.session_key, new_id=new_id, at=at, flush=True)
     if fresh is None:
         raise sessions.unknown(session_id)
     return _take_along(tx, session.pk, fresh, at=at)
@@ -179,8 +182,13 @@ def go_on_in_copy(tx: Tx, session_id: str, *, new_id: str, at: Instant) -> Sessi
 
 
 def session_before(tx: Tx, session_id: str) -> str | None:
-    """The session that was current at the same address before this one; those in which nothing was said don't count."""
+    """The session that was current at the same address before this one; those in which nothing was said don't count.
+
+    Where this one has expired, and nothing took its place yet, it is the one.
+    """
     session = sessions.get_session(tx, session_id)
+    if session.is_current and session.entry.ended_at is not None and session.had_activity:
+        return session_id
     row = tx.find("session_before", address_pk=session.address_pk, session_pk=session.pk)
     return None if row is None else str(row[0])
 

@@ -14,7 +14,7 @@ from threadline.model.policy import SessionResetPolicy, stale_reason
 from threadline.model.session import ResetReason, SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.view import View, cut_after, inherited, log_of, new_view
-from threadline.store import views
+from threadline.store import aliases, flushes, preferences, views
 from threadline.store.database import Row, Tx
 from threadline.store.rows import StoredSession, entry_of, json_text, session_of
 from threadline.store.tokens import fold
@@ -39,6 +39,10 @@ class Resolve(msgspec.Struct, frozen=True):
     new_id: str
     force_new: bool = False
     busy: bool = False
+    # Whose own time zone goes before `zone`; `None` where it makes no difference.
+    person: str | None = None
+    # Whether the agent is to see a session that this ends once more. Nobody would, where no gateway runs.
+    flush: bool = False
 
 
 class Beginning(msgspec.Struct, frozen=True):
@@ -86,68 +90,74 @@ def resolve(tx: Tx, wanted: Resolve) -> SessionEntry:
 
     Callers at once get the same session: the address's row is locked from the first look on.
     """
+    wanted = _in_persons_zone(tx, wanted)
     row = tx.find("find_current", digest=wanted.address.digest)
     if row is None:
         return _first_session(tx, wanted)
     current = session_of(row)
     if wanted.force_new:
         return _replace(tx, current, wanted, reason=None)
+    if current.entry.ended_at is not None:
+        return _replace(tx, current, wanted, reason=_why_expired(tx, current))
     reason = stale_reason(
         wanted.policy, active_at=current.entry.active_at, now=from_instant(wanted.at), zone=wanted.zone
     )
     if reason is not None and not wanted.busy and tx.find("is_busy", session_pk=current.pk) is None:
         return _replace(tx, current, wanted, reason=reason)
-    tx.run(
-        "touch_listed" if is_due(current.listed_at, wanted.at) else "touch_session", at=wanted.at, session_pk=current.pk
-    )
+    touch = "touch_listed" if is_due(current.listed_at, wanted.at) else "touch_session"
+    if not tx.run(touch, at=wanted.at, session_pk=current.pk):
+        # It expired while we waited for its address.
+        return resolve(tx, wanted)
     now = from_instant(wanted.at)
     return msgspec.structs.replace(current.entry, updated_at=now, active_at=now)
 
 
 def find_stale(tx: Tx, wanted: Resolve) -> str | None:
     """The key of the address's session if it would be reset now: for those who have a say in whether it is busy."""
+    wanted = _in_persons_zone(tx, wanted)
     row = tx.find("peek_current", digest=wanted.address.digest)
     if row is None or wanted.force_new:
         return None
     entry = entry_of(row)
+    if entry.ended_at is not None:
+        return None
     stale = stale_reason(wanted.policy, active_at=entry.active_at, now=from_instant(wanted.at), zone=wanted.zone)
     return entry.session_key if stale else None
 
 
-def reset(tx: Tx, key: str, *, new_id: str, at: Instant) -> SessionEntry | None:
-    """A fresh session for the address at once; origin and display data carried over. `None` for an unknown key."""
+def reset(tx: Tx, key: str, *, new_id: str, at: Instant, flush: bool = False) -> SessionEntry | None:
+    """A fresh session for the address at once; origin and display data carried over. `None` for an unknown key.
+
+    `flush`: the agent is to see the one that ends once more.
+    """
     address = find_address(tx, key)
     if address is None or address.session_pk is None:
         return None
     current = _by_pk(tx, address.session_pk)
-    end(tx, current, reason="session_reset", at=at)
+    end(tx, current, reason="session_reset", at=at, flush=flush)
     return begin(tx, address, _carried_over(current, new_id, at))
 
 
 def switch(tx: Tx, key: str, session_id: str, *, new_id: str, at: Instant) -> SessionEntry:
-    """The address goes on with an earlier session, reopened; one that another address holds is forked instead."""
+    """The address goes on with an earlier session, reopened; one that another address holds is forked instead.
+
+    Its own session, where that has expired, goes on as if it had not.
+    """
     address = find_address(tx, key)
     if address is None:
         raise UnknownSession(f"no conversation is called {key!r}; nothing was changed")
     wanted = get_session(tx, session_id, lock=True)
     if wanted.pk == address.session_pk:
-        return wanted.entry
+        return wanted.entry if wanted.entry.ended_at is None else _reopen(tx, address, wanted, at=at)
     if not may_resume(address.ownership, is_dm=address.chat_type == "dm", wanted=wanted.ownership):
         raise NotYours
     if address.session_pk is not None:
         end(tx, _by_pk(tx, address.session_pk), reason="session_switch", at=at)
     if wanted.is_current:
         return fork_at(tx, address, wanted, Beginning(new_id, wanted.entry.origin, at))
-    tx.run(
-        "reopen_session",
-        address_pk=address.pk,
-        chat_type=address.chat_type,
-        chat=address.chat,
-        session_pk=wanted.pk,
-    )
-    tx.run("reopen_state", at=at, session_pk=wanted.pk)
-    tx.run("point_address", address_pk=address.pk, session_pk=wanted.pk)
-    return get_session(tx, session_id).entry
+    # It may go on in another chat than the one that its agent was told of.
+    tx.run("drop_context", session_pk=wanted.pk)
+    return _reopen(tx, address, wanted, at=at)
 
 
 def fork_at(
@@ -201,6 +211,8 @@ def begin(
     if inherit is not None:
         parent, shown = inherit
         view = inherited(shown, from_log=parent.pk, last_seq=parent.last_seq, log=pk)
+        if parent.entry.is_shared:
+            tx.run("copy_speakers", session_pk=pk, parent_pk=parent.pk)
     tx.run(
         "add_state",
         session_pk=pk,
@@ -215,11 +227,13 @@ def begin(
     return get_session(tx, how.session_id).entry
 
 
-def end(tx: Tx, session: StoredSession, *, reason: str, at: Instant) -> None:
-    """Closes a session; ending an ended one keeps its first reason."""
+def end(tx: Tx, session: StoredSession, *, reason: str, at: Instant, flush: bool = False) -> None:
+    """Closes a session; ending an ended one keeps its first reason. `flush`: its agent is to see it once more."""
     if session.entry.ended_at is None:
         tx.run("end_session", at=at, reason=reason, session_pk=session.pk)
         tx.run("end_state", at=at, session_pk=session.pk)
+        if flush:
+            flushes.queue(tx, session.pk, at=at)
 
 
 def is_due(listed_at: int, at: Instant) -> bool:
@@ -333,16 +347,32 @@ def has_any(tx: Tx, besides: str | None) -> bool:
     return tx.find("find_meta", name=HAD_SESSIONS) is not None
 
 
+def _in_persons_zone(tx: Tx, wanted: Resolve) -> Resolve:
+    """The question with the zone that its person named, where that matters."""
+    zone = None if wanted.person is None else preferences.timezone_of(tx, wanted.person)
+    return wanted if zone is None else msgspec.structs.replace(wanted, zone=zone, person=None)
+
+
 def _first_session(tx: Tx, wanted: Resolve) -> SessionEntry:
     address = ensure_address(tx, wanted.source, wanted.address)
     if address.session_pk is not None:
         # Someone else made it between our look and our lock.
         return resolve(tx, wanted)
+    elsewhere = aliases.find_elsewhere(tx, wanted.address)
+    if elsewhere is not None and elsewhere.is_late:
+        return resolve(tx, msgspec.structs.replace(wanted, address=elsewhere.address))
+    if elsewhere is not None:
+        aliases.bring(tx, elsewhere, address.pk)
+        return resolve(tx, wanted)
     how = Beginning(wanted.new_id, wanted.source, wanted.at, display_name=_display_name(wanted.source))
     parent = None if wanted.force_new else _seed(tx, wanted)
     if parent is None:
         return begin(tx, address, how)
-    return fork_at(tx, address, parent, how, _hanging_on(tx, parent, wanted.address.thread))
+    upto = _hanging_on(tx, parent, wanted.address.thread)
+    if upto is None and parent.entry.ended_at is not None:
+        # The DM is over: there is no tip to go on from.
+        return begin(tx, address, how)
+    return fork_at(tx, address, parent, how, upto)
 
 
 def _seed(tx: Tx, wanted: Resolve) -> StoredSession | None:
@@ -351,6 +381,8 @@ def _seed(tx: Tx, wanted: Resolve) -> StoredSession | None:
     if parent_address is None:
         return None
     row = tx.find("find_current", digest=parent_address.digest)
+    if row is None and (elsewhere := aliases.find_elsewhere(tx, parent_address)) is not None:
+        row = tx.find("find_current", digest=elsewhere.address.digest)
     if row is None:
         return None
     parent = session_of(row)
@@ -368,7 +400,7 @@ def _hanging_on(tx: Tx, parent: StoredSession, thread: str | None) -> int | None
 
 
 def _replace(tx: Tx, current: StoredSession, wanted: Resolve, *, reason: ResetReason | None) -> SessionEntry:
-    end(tx, current, reason="session_reset", at=wanted.at)
+    end(tx, current, reason="session_reset", at=wanted.at, flush=wanted.flush)
     how = Beginning(
         wanted.new_id,
         wanted.source,
@@ -379,6 +411,25 @@ def _replace(tx: Tx, current: StoredSession, wanted: Resolve, *, reason: ResetRe
         tell_user=reason is not None and current.had_activity and wanted.policy.notify,
     )
     return begin(tx, AddressRow(*_the(tx.find("find_address", digest=wanted.address.digest))), how)
+
+
+def _reopen(tx: Tx, address: AddressRow, session: StoredSession, *, at: Instant) -> SessionEntry:
+    tx.run(
+        "reopen_session",
+        address_pk=address.pk,
+        chat_type=address.chat_type,
+        chat=address.chat,
+        session_pk=session.pk,
+    )
+    tx.run("reopen_state", at=at, session_pk=session.pk)
+    tx.run("point_address", address_pk=address.pk, session_pk=session.pk)
+    tx.run("drop_waiting_flush", session_pk=session.pk)
+    return get_session(tx, session.entry.session_id).entry
+
+
+def _why_expired(tx: Tx, current: StoredSession) -> ResetReason | None:
+    row = tx.find("why_expired", address_pk=current.address_pk)
+    return None if row is None else row[0]
 
 
 def _carried_over(current: StoredSession, new_id: str, at: Instant) -> Beginning:

@@ -8,12 +8,12 @@ import msgspec
 
 from threadline.clock import from_instant
 from threadline.errors import UnknownMessage
-from threadline.store import outbox
+from threadline.store import inbox, outbox
 from threadline.store.database import Row, Tx
 
 
 class _Heard(msgspec.Struct, frozen=True):
-    """What is kept of an event whatever its fate: no words."""
+    """What is kept of an event whatever its fate: no words. `raw` is what came where nobody could read it."""
 
     class _Source(msgspec.Struct, frozen=True):
         chat_id: str | None = None
@@ -22,6 +22,7 @@ class _Heard(msgspec.Struct, frozen=True):
     source: _Source = _Source()
     message_id: str = ""
     kind: str = "message"
+    raw: str | None = None
 
 
 class MessageLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +60,8 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     message: MessageLine
     turn: TurnLine | None
     deliveries: list[outbox.DeliveryLine]
+    # What came, where nobody could read it.
+    raw: str | None = None
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +105,7 @@ def story(tx: Tx, pk: int) -> Story:
         message=_line(row),
         turn=None if turn is None else _turn(turn),
         deliveries=[] if turn_pk is None else outbox.lines_of_turn(tx, turn_pk),
+        raw=_decode(row[4]).raw,
     )
 
 
@@ -137,4 +141,4 @@ def _turn(row: Row) -> TurnLine:
     )
 
 
-_decode = msgspec.json.Decoder(_Heard).decode
+_decode = inbox.reader(_Heard)

@@ -20,7 +20,7 @@ from threadline.model.message import ACTIVE_ROLES, EncodedMessage, Message, deco
 from threadline.model.session import SessionEntry
 from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
 from threadline.model.view import MAX_SEQ, log_of, message_number, seq_of
-from threadline.store import sessions, views
+from threadline.store import authorship, sessions, views
 from threadline.store.database import Row, Tx
 from threadline.store.listing import Page, check_limit, decode_cursor, encode_cursor
 from threadline.store.rows import StoredSession, session_of
@@ -183,13 +183,19 @@ def read_log(tx: Tx, session_id: str, after: int, limit: int) -> list[Transcript
 
 
 def rewrite(tx: Tx, session_id: str, messages: Sequence[EncodedMessage], *, at: Instant) -> SessionEntry:
-    """Replaces what the model sees. What is the same at the start and at the end is kept, not copied; the rest is folded."""
+    """Replaces what the model sees. What is the same at the start and at the end is kept, not copied; the rest is folded.
+
+    Whoever wrote what a message stands for is its author still, or one of those who may be.
+    """
     session = sessions.get_session(tx, session_id, lock=True)
     shown = views.rows_before(tx, session, views.FAR)
     head, tail = views.common_ends(shown, list(messages))
     middle = messages[head : len(messages) - tail]
     if middle:
-        append(tx, AppendRequest(session_id, middle, at))
+        authors = authorship.of_fresh(tx, session, shown[head : len(shown) - tail], middle)
+        for author, run in authorship.runs(middle, authors):
+            append(tx, AppendRequest(session_id, run, at, author=author))
+        authorship.keep_possible(tx, message_number(session.pk, session.last_seq + 1), authors)
     views.rewrite(tx, session, shown, (head, tail), len(middle), at=at)
     return sessions.get_entry(tx, session_id)
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TypedDict
 
 import msgspec
+from msgspec.structs import replace
 
 from threadline.clock import Instant
 from threadline.errors import LeaseLost, UnknownSession
-from threadline.model.access import Role, lowest
+from threadline.model.access import Role, allows, lowest
+from threadline.model.delivery import target_of
 from threadline.model.message import EncodedMessage, digest_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
+from threadline.model.speaker import Speaker
 from threadline.model.turn import Fate, Lane, Outcome, Replay, Stop, Waiting, WhenBusy, next_batch
 from threadline.model.usage import Usage
-from threadline.store import inbox, outbox, sessions, transcript, usage
+from threadline.store import aliases, asks, inbox, outbox, sessions, speakers, transcript, usage
 from threadline.store.database import Row, Tx
 from threadline.store.rows import StoredSession, json_text, session_of, source_of
 
@@ -24,10 +28,10 @@ _RECOVERED = 20
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wants a turn, and under which limits."""
+    """Who wants turns, at most as many as there are ids for them, and under which limits."""
 
     owner: str
-    turn_id: str
+    turn_ids: tuple[str, ...]
     at: Instant
     lease: int
     when_busy: WhenBusy = "collect"
@@ -64,12 +68,26 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     taken: tuple[Waiting, ...]
     role: Role
     origin: SessionSource
-    # What an earlier attempt had journalled, as JSON.
+    # What it had journalled before it asked or broke off, as JSON, and the place of the last.
     journal: tuple[str, ...] = ()
+    journalled: int = 0
+    # How often it asked before, and what was answered since it last ran.
+    asked: int = 0
+    answers: tuple[asks.Answered, ...] = ()
     context: str | None = None
+    # Who has spoken before in a shared session.
+    speakers: tuple[Speaker, ...] = ()
     replay: Replay = "safe"
     called_tool: bool = False
     stop: Stop | None = None
+
+
+class _Before(TypedDict):
+    """What a turn did before it was claimed again."""
+
+    journal: tuple[str, ...]
+    journalled: int
+    asked: int
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +98,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     author: str | None
     external_id: str | None
     fate: Fate
+    # Who it is, where the session is shared and does not know them under that name yet.
+    speaker: Speaker | None = None
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,15 +123,16 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     move_to: str | None = None
 
 
-def claim(tx: Tx, wanted: Claim) -> Claimed | None:
-    """A turn for a session that has something to do, or `None`. Its messages are taken by it from then on."""
+def claim(tx: Tx, wanted: Claim) -> list[Claimed]:
+    """Turns for sessions that have something to do. Their messages are taken by them from then on."""
     ready = [
         pk
         for platform in wanted.platforms
         for (pk,) in tx.rows("ready_sessions", platform=platform, at=wanted.at, limit=_LOOKED_AT)
     ]
+    claimed: list[Claimed] = []
     if not ready:
-        return None
+        return claimed
     people, platforms = _running(tx)
     for session_pk in ready:
         row = tx.find("session_of_pk", session_pk=session_pk)
@@ -119,15 +140,19 @@ def claim(tx: Tx, wanted: Claim) -> Claimed | None:
             tx.run("drop_ready", session_pk=session_pk)
             continue
         session = session_of(row)
-        if platforms[session.entry.platform] >= wanted.per_platform:
+        owner, platform = session.entry.owner, session.entry.platform
+        if platforms[platform] >= wanted.per_platform or (owner is not None and people[owner] >= wanted.per_person):
             continue
-        if session.entry.owner is not None and people[session.entry.owner] >= wanted.per_person:
-            continue
-        claimed = _again(tx, wanted, session) or _fresh(tx, wanted, session)
+        taken = _again(tx, wanted, session) or _fresh(tx, wanted, wanted.turn_ids[len(claimed)], session)
         tx.run("drop_ready", session_pk=session_pk)
-        if claimed is not None:
-            return claimed
-    return None
+        if taken is None:
+            continue
+        claimed.append(taken)
+        platforms[platform] += 1
+        people[owner or ""] += 1
+        if len(claimed) == len(wanted.turn_ids):
+            break
+    return claimed
 
 
 def declare(tx: Tx, held: Held, replay: Replay) -> None:
@@ -140,6 +165,19 @@ def keep_context(tx: Tx, session_pk: int, block: str) -> str:
     tx.run("keep_context", session_pk=session_pk, block=block)
     row = tx.find("find_context", session_pk=session_pk)
     return block if row is None else str(row[0])
+
+
+def take_more(tx: Tx, held: Held, session_id: str, role: Role) -> list[Waiting]:
+    """Takes what was said since the turn began into it. Not behind a command, nor words that count less than the turn does."""
+    session = _locked(tx, session_id)
+    _require(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0))
+    taken: list[Waiting] = []
+    for item in [] if session is None else inbox.waiting_of(tx, session.pk):
+        if item.lane != "talk" or not allows(item.role, role):
+            break
+        tx.run("take_inbound", turn_pk=held.turn_pk, pk=item.pk)
+        taken.append(item)
+    return taken
 
 
 def renew(tx: Tx, held: Sequence[Held], *, lease: int, at: Instant) -> list[StillHeld]:
@@ -166,26 +204,28 @@ def finish(tx: Tx, wanted: Finish) -> None:
     held = wanted.held
     # The session first, as whoever takes a message in does: the other way round the two could wait for each other.
     session = _locked(tx, wanted.session_id)
-    _require(
-        tx.run(
-            "end_turn",
-            turn_pk=held.turn_pk,
-            fence=held.fence,
-            outcome=wanted.outcome,
-            at=wanted.at,
-            error=None if wanted.error is None else outbox.showable(wanted.error),
-        )
+    ended = tx.find(
+        "end_turn",
+        turn_pk=held.turn_pk,
+        fence=held.fence,
+        outcome=wanted.outcome,
+        at=wanted.at,
+        error=None if wanted.error is None else outbox.showable(wanted.error),
     )
+    if ended is None:
+        raise LeaseLost
     by_pk = {waiting.pk: waiting for waiting in wanted.taken}
     if session is None:
         _drop_all(tx, wanted)
     else:
-        _write(tx, wanted, by_pk)
+        kept = _say(tx, wanted, by_pk)
+        _write(tx, _forwarded(tx, wanted, ended[0]))
+        speakers.keep(tx, session.pk, [said.speaker for said in kept if said.speaker is not None])
         following = session if wanted.move_to is None else _locked(tx, wanted.move_to)
         if following is not None and following.pk != session.pk:
             tx.run("move_waiting", session_pk=session.pk, new_pk=following.pk)
         rest(tx, session.pk if following is None else following.pk, at=wanted.at)
-    tx.run("drop_journal", turn_pk=held.turn_pk)
+    _forget(tx, held)
 
 
 def release(tx: Tx, held: Held, session_pk: int, *, at: Instant, wait: int = 0, is_counted: bool = True) -> None:
@@ -216,12 +256,13 @@ def take_over(tx: Tx, owner: str, platforms: Sequence[str], *, lease: int, at: I
                 held=Held(pk, turn_id, fence + 1),
                 attempts=attempts,
                 session=session_of(found).entry,
+                speakers=speakers.of_session(tx, session_of(found)),
                 session_pk=session_pk,
                 lane=lane,
                 taken=_taken(tx, pk),
                 role=role,
                 origin=source_of(origin),
-                journal=_journal(tx, pk),
+                **_before(tx, pk),
                 replay=replay,
                 called_tool=bool(tools),
                 stop=stop,
@@ -235,9 +276,9 @@ def void(tx: Tx, owners: str) -> int:
     return tx.run("void_turns", owners=owners) + tx.run("void_deliveries", owners=owners)
 
 
-def ask_to_stop(tx: Tx, session_id: str, stop: Stop) -> bool:
+def ask_to_stop(tx: Tx, session_id: str, stop: Stop, *, at: Instant) -> bool:
     """Asks the turn that runs in a session to end; False if none does."""
-    return tx.run("ask_to_stop", stop=stop, session_pk=sessions.get_session(tx, session_id).pk) > 0
+    return inbox.ask_to_stop(tx, sessions.get_session(tx, session_id).pk, stop, at=at)
 
 
 def rest(tx: Tx, session_pk: int, *, at: Instant) -> None:
@@ -263,13 +304,15 @@ def _again(tx: Tx, wanted: Claim, session: StoredSession) -> Claimed | None:
         taken=_taken(tx, pk),
         role=role,
         origin=source_of(origin),
-        journal=_journal(tx, pk),
+        **_before(tx, pk),
+        answers=asks.take_answers(tx, pk),
         context=_context(tx, session.pk),
+        speakers=speakers.of_session(tx, session),
         stop=stop,
     )
 
 
-def _fresh(tx: Tx, wanted: Claim, session: StoredSession) -> Claimed | None:
+def _fresh(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession) -> Claimed | None:
     waiting = inbox.waiting_of(tx, session.pk)
     batch = next_batch(waiting, wanted.when_busy, wanted.burst)
     if not batch:
@@ -278,7 +321,7 @@ def _fresh(tx: Tx, wanted: Claim, session: StoredSession) -> Claimed | None:
     origin = batch[-1].event.source
     row = tx.find(
         "add_turn",
-        turn_id=wanted.turn_id,
+        turn_id=turn_id,
         session_pk=session.pk,
         lane=batch[0].lane,
         owner=wanted.owner,
@@ -294,7 +337,7 @@ def _fresh(tx: Tx, wanted: Claim, session: StoredSession) -> Claimed | None:
     for item in batch:
         tx.run("take_inbound", turn_pk=row[0], pk=item.pk)
     return Claimed(
-        held=Held(row[0], wanted.turn_id, 1),
+        held=Held(row[0], turn_id, 1),
         attempts=1,
         session=session.entry,
         session_pk=session.pk,
@@ -303,11 +346,14 @@ def _fresh(tx: Tx, wanted: Claim, session: StoredSession) -> Claimed | None:
         role=role,
         origin=origin,
         context=_context(tx, session.pk),
+        speakers=speakers.of_session(tx, session),
     )
 
 
-def _write(tx: Tx, wanted: Finish, by_pk: dict[int, Waiting]) -> None:
-    for said in wanted.said:
+def _say(tx: Tx, wanted: Finish, by_pk: dict[int, Waiting]) -> list[Said]:
+    """Writes what people said; what was written. Who was erased meanwhile is not brought back."""
+    kept = [said for said in wanted.said if inbox.settle(tx, by_pk[said.inbox_pk], said.fate, at=wanted.at)]
+    for said in kept:
         transcript.append(
             tx,
             transcript.AppendRequest(
@@ -320,7 +366,10 @@ def _write(tx: Tx, wanted: Finish, by_pk: dict[int, Waiting]) -> None:
                 said.external_id,
             ),
         )
-        inbox.settle(tx, by_pk[said.inbox_pk], said.fate, at=wanted.at)
+    return kept
+
+
+def _write(tx: Tx, wanted: Finish) -> None:
     if wanted.answer:
         key, answer = f"turn:{wanted.held.turn_id}", list(wanted.answer)
         transcript.append(tx, transcript.AppendRequest(wanted.session_id, answer, wanted.at, key, digest_of(answer)))
@@ -328,13 +377,19 @@ def _write(tx: Tx, wanted: Finish, by_pk: dict[int, Waiting]) -> None:
         usage.record(tx, wanted.session_id, wanted.held.turn_id, wanted.usage, at=wanted.at)
     for waiting, fate, note in wanted.settled:
         inbox.settle(tx, waiting, fate, at=wanted.at, note=note)
-    if wanted.streamed:
-        text = outbox.showable(wanted.streamed)
-        tx.run("finish_stream", turn_pk=wanted.held.turn_pk, text=text, at=wanted.at)
-    else:
-        tx.run("drop_stream", turn_pk=wanted.held.turn_pk)
+    outbox.finish_stream(tx, wanted.held.turn_pk, wanted.streamed, at=wanted.at)
     for reply in wanted.replies:
         outbox.enqueue(tx, reply, at=wanted.at)
+
+
+def _forwarded(tx: Tx, wanted: Finish, origin: str) -> Finish:
+    """What the chat is told goes to where it is now: it may have been given another id while the turn ran."""
+    chat = target_of(source_of(origin)).chat_id
+    if all(reply.target.chat_id == chat for reply in wanted.replies):
+        return wanted
+    aliases.forward_stream(tx, wanted.held.turn_pk)
+    replies = (replace(reply, target=aliases.forward(tx, reply.target), reply_to=None) for reply in wanted.replies)
+    return replace(wanted, replies=tuple(replies))
 
 
 def _drop_all(tx: Tx, wanted: Finish) -> None:
@@ -351,7 +406,12 @@ def _end_deleted(tx: Tx, held: Held, *, at: Instant) -> None:
     for waiting in _taken(tx, held.turn_pk):
         inbox.settle(tx, waiting, "dropped", at=at, note="its session was deleted")
     tx.run("drop_stream", turn_pk=held.turn_pk)
+    _forget(tx, held)
+
+
+def _forget(tx: Tx, held: Held) -> None:
     tx.run("drop_journal", turn_pk=held.turn_pk)
+    tx.run("drop_asks", turn_pk=held.turn_pk)
 
 
 def _locked(tx: Tx, session_id: str) -> StoredSession | None:
@@ -374,8 +434,13 @@ def _taken(tx: Tx, turn_pk: int) -> tuple[Waiting, ...]:
     return tuple(inbox.waiting_from(row) for row in tx.rows("taken_by_turn", turn_pk=turn_pk))
 
 
-def _journal(tx: Tx, turn_pk: int) -> tuple[str, ...]:
-    return tuple(str(event) for (event,) in tx.rows("journal_of", turn_pk=turn_pk))
+def _before(tx: Tx, turn_pk: int) -> _Before:
+    rows = tx.rows("journal_of", turn_pk=turn_pk)
+    return {
+        "journal": tuple(str(event) for _, event in rows),
+        "journalled": rows[-1][0] if rows else 0,
+        "asked": asks.count(tx, turn_pk),
+    }
 
 
 def _stop_of(tx: Tx, turn_pk: int) -> Stop | None:

@@ -1,4 +1,4 @@
-"""Crash points: instants in the life of a message at which a test lets its process die, or its store go away.
+"""Crash points: instants in the life of a message at which a test lets its process die or sleep, or its store go away.
 
 A `CrashingStore` and a `CrashingPlatform` pass every crash point on their way. A `Trigger` names one of them and what happens
 there: by default the process is gone, as by a power cut for everything that it had not written.
@@ -11,17 +11,20 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TypeAlias
 
 from threadline.errors import StoreUnavailable
 from threadline.model.delivery import Target
-from threadline.model.inbound import Inbound
+from threadline.model.inbound import Arrival
 from threadline.ports.platform import Accept, Capabilities, Outgoing, Platform, Verdict
+from threadline.store.database import Database
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission
 from threadline.store.outbox import Delivery, NewDelivery, Stream
 from threadline.store.reception import Greeting, Received
 from threadline.store.turns import Claim, Claimed, Finish, Held, StillHeld
+from threadline.store.verbs import StoreSettings
 
 # What happens to a message, in order.
 # accept     it is stored
@@ -52,13 +55,21 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def fall_asleep() -> None:
+    """Stops this process where it is, until somebody sends it SIGCONT."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def lose_store() -> None:
     """Raises what a store raises that went away. After the point that is a commit of which nobody heard."""
     raise StoreUnavailable("the store went away at a crash point")
 
 
 class Trigger:
-    """Acts when a crash point is passed for the n-th time, and then at every call for a while."""
+    """Acts when a crash point is passed for the n-th time, and then at every call of the store for a while.
+
+    That while lasts so many seconds, and as long as `goes_on` says.
+    """
 
     def __init__(self, point: str | None = None, *, nth: int = 1, act: Act = die, seconds: float = 0.0) -> None:
         """`point` is one of `CRASH_POINTS`, or `None` for a trigger that never acts. By default it acts once."""
@@ -68,25 +79,43 @@ class Trigger:
         self._left = nth
         self._act = act
         self._seconds = seconds
-        self._until = 0.0
+        self._until: float | None = None
+        self.goes_on: Callable[[], bool] = _is_over
 
     def passed(self, point: str) -> None:
         """Called at every crash point."""
-        if time.monotonic() < self._until:
-            self._act()
+        if self._until is not None and point not in PLATFORM_POINTS:
+            self._act_again(self._until)
         elif point == self._point and self._left:
             self._left -= 1
             if not self._left:
-                self._until = time.monotonic() + self._seconds
+                self._until = time.monotonic() + self._seconds if self._seconds else None
                 self._act()
+
+    def _act_again(self, until: float) -> None:
+        if time.monotonic() < until or self.goes_on():
+            self._act()
+        else:
+            self._until = None
+
+
+def _is_over() -> bool:
+    return False
 
 
 class CrashingStore(GatewayStore):
     """A store that passes crash points. Looking for work where there can't be any is none."""
 
-    trigger = Trigger()
-    _has_message = False
-    _has_answer = False
+    def __init__(self, database: Database, settings: StoreSettings) -> None:
+        super().__init__(database, settings)
+        self.trigger = Trigger()
+        self._has_message = False
+        self._has_answer = False
+        self._first = asyncio.Lock()
+
+    def _unless(self, is_known: bool) -> AbstractAsyncContextManager[None]:
+        """Who looks for work finds the first only after it was stored, never while it is: then it passes a point for it."""
+        return nullcontext() if is_known else self._first
 
     def renew_leases_blocking(
         self, owner: str, held: Sequence[Held], flying: Sequence[Delivery], *, lease: int
@@ -96,16 +125,18 @@ class CrashingStore(GatewayStore):
 
     async def receive(self, wanted: Admission, greeting: Greeting) -> Received:
         self.trigger.passed("before accept")
-        received = await super().receive(wanted, greeting)
-        self._has_message = True
+        async with self._unless(self._has_message):
+            received = await super().receive(wanted, greeting)
+            self._has_message = True
         self.trigger.passed("after accept")
         return received
 
-    async def claim_turn(self, wanted: Claim) -> Claimed | None:
-        if self._has_message:
-            self.trigger.passed("before claim")
-        claimed = await super().claim_turn(wanted)
-        if claimed is not None:
+    async def claim_turns(self, wanted: Claim) -> list[Claimed]:
+        async with self._unless(self._has_message):
+            if self._has_message:
+                self.trigger.passed("before claim")
+            claimed = await super().claim_turns(wanted)
+        if claimed:
             self.trigger.passed("after claim")
         return claimed
 
@@ -117,8 +148,9 @@ class CrashingStore(GatewayStore):
 
     async def finish_turn(self, wanted: Finish) -> None:
         self.trigger.passed("before finish")
-        await super().finish_turn(wanted)
-        self._has_answer = True
+        async with self._unless(self._has_answer):
+            await super().finish_turn(wanted)
+            self._has_answer = True
         self.trigger.passed("after finish")
 
     async def open_stream(self, new: NewDelivery) -> Stream | None:
@@ -136,9 +168,10 @@ class CrashingStore(GatewayStore):
     async def claim_deliveries(
         self, accounts: Sequence[tuple[str, str]], *, owner: str, lease: int, limit: int
     ) -> list[Delivery]:
-        if self._has_answer:
-            self.trigger.passed("before take")
-        taken = await super().claim_deliveries(accounts, owner=owner, lease=lease, limit=limit)
+        async with self._unless(self._has_answer):
+            if self._has_answer:
+                self.trigger.passed("before take")
+            taken = await super().claim_deliveries(accounts, owner=owner, lease=lease, limit=limit)
         if taken:
             self.trigger.passed("after take")
         return taken
@@ -172,7 +205,7 @@ class CrashingPlatform:
         return self._platform.capabilities
 
     async def run(self, accept: Accept, ready: asyncio.Event) -> None:
-        async def accepted(event: Inbound) -> Verdict:
+        async def accepted(event: Arrival) -> Verdict:
             verdict = await accept(event)
             self._trigger.passed("before ack")
             return verdict

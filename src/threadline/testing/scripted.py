@@ -26,7 +26,6 @@ from threadline.testing.scripted_codec import (
     Send,
     Told,
     Typing,
-    Unreadable,
     parse_address,
     read_event,
     sendable,
@@ -142,12 +141,7 @@ class ScriptedPlatform:
 
     async def _take(self, event: Told, accept: Accept) -> bool:
         """Whether the event may be acknowledged: it is stored, or nobody will ever want it."""
-        try:
-            read = read_event(bytes(event.body), platform=self.name, account=self.account)
-        except Unreadable as cause:
-            # Told again it would be no easier to read, and all that comes after it would wait.
-            log.warning("platform.unreadable", platform=self.name, event_number=event.number, reason=str(cause))
-            return True
+        read = read_event(bytes(event.body), platform=self.name, account=self.account)
         if isinstance(read, Ignored):
             return True
         try:

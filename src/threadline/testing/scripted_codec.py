@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
 from threadline.errors import InvalidRequest
 from threadline.model.delivery import Target
-from threadline.model.inbound import Attachment, Inbound, InboundKind, Quote
+from threadline.model.inbound import Attachment, Inbound, InboundKind, Moved, Quote, Unreadable
 from threadline.model.source import ChatType, SessionSource
 from threadline.ports.platform import (
     Ambiguous,
@@ -122,9 +122,20 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reply_to: Quote | None = None
     forward: bool = False
     bot: bool = False
+    admin: bool = False
     files: tuple[Attachment, ...] = ()
     album: str | None = None
     value: str | None = None
+
+
+class Moving(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event's body says of a chat or a person that has another id from now on."""
+
+    key: str
+    what: Literal["chat", "user"]
+    old: str
+    new: str
+    kind: Literal["moved"] = "moved"
 
 
 class Ignored(msgspec.Struct, frozen=True):
@@ -133,8 +144,8 @@ class Ignored(msgspec.Struct, frozen=True):
     kind: str
 
 
-class Unreadable(ValueError):
-    """An event that makes no sense."""
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str
 
 
 _KINDS = frozenset(get_args(InboundKind))
@@ -142,7 +153,9 @@ _ERRORS: dict[str, type[PlatformError]] = {
     kind.__name__: kind for kind in (Ambiguous, BadMarkup, Gone, NotModified, TooLong, Transient, Unauthorized)
 }
 _encoder = msgspec.json.Encoder()
+_kind = msgspec.json.Decoder(_Kind)
 _happening = msgspec.json.Decoder(Happening)
+_moving = msgspec.json.Decoder(Moving)
 _from_client: msgspec.json.Decoder[FromClient] = msgspec.json.Decoder(FromClient)
 _from_chat: msgspec.json.Decoder[FromChat] = msgspec.json.Decoder(FromChat)
 
@@ -162,34 +175,21 @@ def read_from_chat(line: bytes) -> FromChat:
     return _from_chat.decode(line)
 
 
-def write_event(happening: Happening) -> bytes:
+def write_event(happening: Happening | Moving) -> bytes:
     """The body of an event."""
     return _encoder.encode(happening)
 
 
-def read_event(body: bytes, *, platform: str, account: str) -> Inbound | Ignored:
-    """What an event means; `Unreadable` where it makes no sense."""
+def read_event(body: bytes, *, platform: str, account: str) -> Inbound | Moved | Unreadable | Ignored:
+    """What an event means. One that makes no sense is `Unreadable`, known again by what it says: it may not even have a key."""
     try:
-        told = _happening.decode(body)
-        if told.kind not in _KINDS:
-            return Ignored(told.kind)
-        return Inbound(
-            dedupe_key=told.key,
-            message_id=told.message,
-            source=_source(told, platform, account),
-            sent_at=_aware(told.at),
-            kind=msgspec.convert(told.kind, InboundKind),
-            text=told.text,
-            reply_to=told.reply_to,
-            mentions_us=told.mention,
-            is_forward=told.forward,
-            from_bot=told.bot,
-            attachments=told.files,
-            album_id=told.album,
-            button=told.value,
-        )
+        kind = _kind.decode(body).kind
+        if kind == "moved":
+            return _moved(_moving.decode(body), platform, account)
+        return _inbound(_happening.decode(body), platform, account) if kind in _KINDS else Ignored(kind)
     except (msgspec.DecodeError, InvalidRequest, UnicodeDecodeError) as cause:
-        raise Unreadable(str(cause)) from cause
+        raw = body.decode(errors="replace")
+        return Unreadable(platform=platform, account=account, raw=raw, reason=f"it can't be read: {cause}")
 
 
 def sendable(message: Outgoing) -> Outgoing:
@@ -221,6 +221,31 @@ def parse_address(address: str) -> Path | tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def _inbound(told: Happening, platform: str, account: str) -> Inbound:
+    return Inbound(
+        dedupe_key=told.key,
+        message_id=told.message,
+        source=_source(told, platform, account),
+        sent_at=_aware(told.at),
+        kind=msgspec.convert(told.kind, InboundKind),
+        text=told.text,
+        reply_to=told.reply_to,
+        mentions_us=told.mention,
+        is_forward=told.forward,
+        from_bot=told.bot,
+        sender_is_admin=told.admin,
+        attachments=told.files,
+        album_id=told.album,
+        button=told.value,
+    )
+
+
+def _moved(told: Moving, platform: str, account: str) -> Moved:
+    return Moved(
+        platform=platform, account=account, dedupe_key=told.key, what=told.what, old_id=told.old, new_id=told.new
+    )
+
+
 def _source(told: Happening, platform: str, account: str) -> SessionSource:
     return SessionSource(
         platform=platform,
@@ -235,5 +260,5 @@ def _source(told: Happening, platform: str, account: str) -> SessionSource:
 
 def _aware(moment: datetime) -> datetime:
     if moment.tzinfo is None:
-        raise Unreadable(f"{moment.isoformat()} has no time zone")
+        raise InvalidRequest(f"{moment.isoformat()} has no time zone")
     return moment

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from threadline.clock import Clock, SystemClock
 from threadline.errors import InvalidRequest
+from threadline.model.delivery import Button
 from threadline.model.inbound import Attachment, Quote
 from threadline.model.source import ChatType
 from threadline.platforms.text import length
-from threadline.ports.platform import Button, Capabilities, Gone, NotModified, Outgoing, PlatformError, TooLong
-from threadline.testing.scripted_codec import Call, Edit, Happening, Send, write_event
+from threadline.ports.platform import Capabilities, Gone, NotModified, Outgoing, PlatformError, TooLong
+from threadline.testing.scripted_codec import Call, Edit, Happening, Moving, Send, write_event
 
 # What a chat can do unless a test says otherwise: nearly everything. Keys are the exception, as on most platforms.
 ALL_CAPABILITIES = Capabilities(
@@ -80,6 +81,7 @@ class ScriptedWorld:
         user_name: str | None = None,
         forward: bool = False,
         from_bot: bool = False,
+        admin: bool = False,
         message_id: str | None = None,
         dedupe_key: str | None = None,
     ) -> str:
@@ -104,6 +106,7 @@ class ScriptedWorld:
             reply_to=None if reply_to is None else self._quote(reply_to),
             forward=forward,
             bot=from_bot,
+            admin=admin,
             files=tuple(attachments),
             album=album,
         )
@@ -140,6 +143,11 @@ class ScriptedWorld:
             **more,
         )
         self._tell(pressed.key, write_event(pressed))
+
+    def move(self, what: Literal["chat", "user"], old: str, new: str, *, dedupe_key: str | None = None) -> None:
+        """A chat, or somebody, has another id from now on."""
+        moving = Moving(key=dedupe_key or f"move/{what}/{old}/{new}", what=what, old=old, new=new)
+        self._tell(moving.key, write_event(moving))
 
     def happen(self, body: bytes) -> int:
         """Something that need not make sense: `body` is any JSON. The event's number."""

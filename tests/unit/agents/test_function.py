@@ -13,7 +13,18 @@ import pytest
 
 from threadline.agents.function import AgentFunction, FunctionAgent, FunctionTurn
 from threadline.model.inbound import Attachment
-from threadline.ports.agent import AgentError, AskPermission, Done, Event, Spoken, Text, ToolCall, ToolResult, Turn
+from threadline.ports.agent import (
+    AgentError,
+    AskPermission,
+    Done,
+    Event,
+    Permission,
+    Spoken,
+    Text,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
 from threadline.testing import dm, exchange
 from threadline.testing.contracts.agents import PATIENCE, a_turn, events_of, run_with, text_of
 
@@ -72,7 +83,8 @@ def test_it_is_given_the_turn(shape: str) -> None:
         messages=spoken,
         history=exchange("hi", "hello"),
         context_prompt="You are in a chat.",
-        answers={"a1": True},
+        permissions=(Permission(AskPermission(ask_id="1", tool="shell"), granted=True),),
+        so_far=(Text("before"),),
         role="owner",
         system_prompt="Be brief.",
     )
@@ -86,7 +98,30 @@ def test_it_is_given_the_turn(shape: str) -> None:
     assert view.session == turn.session
     assert view.source == turn.source
     assert (view.context_prompt, view.system_prompt) == ("You are in a chat.", "Be brief.")
-    assert (view.turn_id, view.role, view.attempt, view.answers) == ("turn-1", "owner", 1, {"a1": True})
+    assert (view.turn_id, view.role, view.attempt) == ("turn-1", "owner", 1)
+    assert view.so_far == (Text("before"),)
+    assert view.permitted(AskPermission(ask_id="1", tool="shell")) is True
+    assert view.permitted(AskPermission(ask_id="1", tool="shell", arguments='{"all": true}')) is None
+
+
+@every_shape
+def test_it_takes_in_what_is_said_meanwhile(shape: str) -> None:
+    more = (Spoken(text="faster", source=dm()),)
+
+    async def take() -> tuple[Spoken, ...]:
+        return more
+
+    def plain(turn: FunctionTurn) -> str:
+        return turn.more_now()[0].text
+
+    async def awaited(turn: FunctionTurn) -> str:
+        return (await turn.more())[0].text
+
+    async def streamed(turn: FunctionTurn) -> AsyncIterator[str]:
+        yield (await turn.more())[0].text
+
+    function = {**shapes_of(plain), "awaited": awaited, "streamed": streamed}[shape]
+    assert text_of(answered(function, a_turn("go", take=take))) == "faster"
 
 
 def test_only_plain_code_leaves_the_event_loops_thread() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from threadline.agents.echo import EchoAgent
 from threadline.agents.function import FunctionAgent
 from threadline.agents.model import ModelAgent
 from threadline.agents.registry import AgentSettings, agent_kinds, make_agent
+from threadline.assembly import Agents
+from threadline.config.load import load_config
 from threadline.errors import InvalidRequest
 
 Install: TypeAlias = Callable[..., None]
@@ -58,9 +61,11 @@ def test_the_built_in_kinds_are_made() -> None:
     assert isinstance(make_agent(model), ModelAgent)
 
 
-def test_an_unknown_kind_is_told_with_those_there_are() -> None:
-    with pytest.raises(InvalidRequest, match=r"'ehco'.*echo, function, model"):
+def test_an_unknown_kind_is_told_with_the_nearest_and_how_to_get_another() -> None:
+    with pytest.raises(InvalidRequest, match=r"'ehco'.*did you mean 'echo'\?.*echo, function, model.*pip"):
         make_agent(AgentSettings(kind="ehco"))
+    with pytest.raises(InvalidRequest, match=r"'xyzzy' is installed; there are echo, function, model"):
+        make_agent(AgentSettings(kind="xyzzy"))
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [("function", "`call`"), ("model", "`model`")])
@@ -72,9 +77,23 @@ def test_what_a_kind_needs_is_asked_for(kind: str, wanted: str) -> None:
 def test_another_package_brings_a_kind(install: Install) -> None:
     install("parrots", parrot="parrots:Parrot")
     assert "parrot" in agent_kinds()
-    agent = make_agent(AgentSettings(kind="parrot", system_prompt="squawk"))
+    agent = make_agent(AgentSettings(kind="parrot", system_prompt="squawk", options={"perch": "oak"}))
     assert agent.replay == "safe"
-    assert getattr(agent, "settings").system_prompt == "squawk"  # noqa: B009
+    settings: AgentSettings = getattr(agent, "settings")  # noqa: B009
+    assert (settings.system_prompt, settings.options) == ("squawk", {"perch": "oak"})
+
+
+def test_a_configured_agent_of_another_package_gets_its_own_settings(install: Install, tmp_path: Path) -> None:
+    install("parrots", parrot="parrots:Parrot")
+    file = tmp_path / "config.toml"
+    file.write_text('[agents.main]\nkind = "parrot"\nperch = "oak"\ntoken = "env:PATH"\n[agents.main.cage]\nbars = 7\n')
+    agents = Agents(load_config(file, {}))
+    settings: AgentSettings = getattr(agents.named("main"), "settings")  # noqa: B009
+    assert settings.options == {"perch": "oak", "token": os.environ["PATH"], "cage": {"bars": 7}}
+    again = Agents(load_config(file, {}), agents)
+    assert again.named("main") is agents.named("main"), "nothing about it has changed"
+    file.write_text(file.read_text().replace("oak", "elm"))
+    assert Agents(load_config(file, {}), agents).named("main") is not agents.named("main")
 
 
 def test_another_package_takes_no_built_in_kind_over(install: Install) -> None:
@@ -109,7 +128,8 @@ def test_what_is_no_agent_is_refused(install: Install) -> None:
 
 
 def test_settings_never_show_the_key() -> None:
-    settings = AgentSettings(kind="model", model="openai:gpt-5", api_key="sk-very-secret")
+    options = {"token": "sk-very-secret"}
+    settings = AgentSettings(kind="model", model="openai:gpt-5", api_key="sk-very-secret", options=options)
     for shown in (repr(settings), str(settings), f"{settings}", pretty_repr(settings)):
         assert "sk-very-secret" not in shown
         assert "gpt-5" in shown

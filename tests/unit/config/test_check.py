@@ -98,3 +98,17 @@ def test_a_file_that_others_can_change_is_a_warning(file: Path) -> None:
     assert finding == Finding(
         "warning", f"others can change {file}, and with it the commands that run as you; run: chmod 600 {file}"
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"), [("modle", 'did you mean "model"?'), ("xyzzy", "use one of echo, function, model")]
+)
+def test_an_agent_of_a_kind_that_nobody_brings_is_a_problem(kind: str, hint: str, file: Path) -> None:
+    ((severity, problem),) = _checked(file, f'[agents.main]\nkind = "{kind}"')
+    assert severity == "problem"
+    assert problem.startswith(f'agents.main.kind: no agent of the kind "{kind}" is installed; {hint}')
+
+
+def test_the_secrets_of_a_packages_agent_are_looked_for(file: Path) -> None:
+    found = check_texts(file, '[agents.main]\nkind = "oracle"\ntoken = "env:DELPHI"', {})
+    assert found[1].startswith("agents.main.token: the variable DELPHI is not set")

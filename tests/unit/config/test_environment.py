@@ -85,7 +85,10 @@ def test_where_no_type_is_declared_a_toml_value_is_one_and_all_else_is_text(
         ("THREADLINE_WEB__PROT", "there is no such setting; did you mean THREADLINE_WEB__PORT?"),
         ("THREADLINE_WEB_PORT", "there is no such setting; did you mean THREADLINE_WEB__PORT?"),
         ("THREADLINE_GATEWY__WELCOME", "there is no such setting; did you mean THREADLINE_GATEWAY__WELCOME?"),
-        ("THREADLINE_AGENTS__MAIN__MODL", "there is no such setting; did you mean THREADLINE_AGENTS__MAIN__MODEL?"),
+        (
+            "THREADLINE_AGENTS__MAIN__MODL",
+            "agents.main.modl: there is no such setting; did you mean agents.main.model?",
+        ),
         (
             "THREADLINE_QQQQQQQQQQQQ",
             "there is no such setting; `threadline config init` writes a file with all there are",

@@ -197,6 +197,10 @@ def test_a_secret_in_a_variable_is_refused_and_never_shown(refused: Refused) -> 
     ("text", "told"),
     [
         ('[agents.main]\nkind = "model"', '1: agents.main: model is missing; kind = "model" needs it'),
+        (
+            "[agents.main]\ntemprature = 1",
+            "2: agents.main.temprature: there is no such setting; did you mean agents.main.temperature?",
+        ),
         ('[agents.main]\nkind = "function"', '1: agents.main: call is missing; kind = "function" needs it'),
         (
             '[agents.main]\nmodel = "x:y"',

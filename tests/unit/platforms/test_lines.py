@@ -13,7 +13,7 @@ import pytest
 
 from threadline.errors import StoreUnavailable
 from threadline.model.delivery import target_of
-from threadline.model.inbound import Inbound
+from threadline.model.inbound import Arrival, Inbound
 from threadline.platforms.local import Terminal
 from threadline.platforms.local.lines import Lines
 from threadline.platforms.registry import PlatformSettings, make_platform
@@ -28,7 +28,8 @@ class Agent:
         self.terminal: Terminal
         self._answering: set[asyncio.Task[None]] = set()
 
-    async def accept(self, event: Inbound) -> Verdict:
+    async def accept(self, event: Arrival) -> Verdict:
+        assert isinstance(event, Inbound)
         self.heard.append(event.text)
         answering = asyncio.create_task(self._answer(event))
         self._answering.add(answering)
@@ -138,7 +139,8 @@ def test_a_message_from_elsewhere_is_not_taken_for_the_answer() -> None:
         agent, out = Agent(), io.StringIO()
         agent.terminal = Terminal(Lines(reading, out, io.StringIO()), idle=agent.idle)
 
-        async def accept(event: Inbound) -> Verdict:
+        async def accept(event: Arrival) -> Verdict:
+            assert isinstance(event, Inbound)
             if event.text == "two":
                 assert out.getvalue().endswith("To one: yes.\n")
             await agent.terminal.send(target_of(event.source), Outgoing(text="By the way."), key="k")
@@ -193,7 +195,8 @@ def test_a_line_that_was_not_taken_is_told_beside_the_answers_and_the_rest_goes_
         agent, out, notes = Agent(), io.StringIO(), io.StringIO()
         agent.terminal = Terminal(Lines(reading, out, notes), idle=agent.idle)
 
-        async def accept(event: Inbound) -> Verdict:
+        async def accept(event: Arrival) -> Verdict:
+            assert isinstance(event, Inbound)
             if event.text == "one":
                 raise StoreUnavailable
             return await agent.accept(event)

@@ -18,7 +18,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from threadline.errors import StoreUnavailable
 from threadline.model.delivery import Target
-from threadline.model.inbound import Inbound
+from threadline.model.inbound import Arrival, Inbound
 from threadline.platforms.local import Terminal
 from threadline.platforms.local.client import Prompt
 from threadline.ports.platform import Outgoing, Verdict
@@ -42,7 +42,8 @@ class Desk:
     async def _idle(self) -> None:
         await self.rest.wait()
 
-    async def accept(self, event: Inbound) -> Verdict:
+    async def accept(self, event: Arrival) -> Verdict:
+        assert isinstance(event, Inbound)
         if self.error:
             raise self.error
         self.rest.clear()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from threadline.errors import InvalidRequest
-from threadline.model.inbound import Attachment, Inbound, Quote
+from threadline.model.inbound import Attachment, Inbound, Moved, Quote, Unreadable
 from threadline.model.source import SessionSource
 from threadline.ports.platform import (
     Ambiguous,
@@ -27,7 +27,7 @@ from threadline.ports.platform import (
 from threadline.testing.scripted_codec import (
     Failed,
     Ignored,
-    Unreadable,
+    Moving,
     parse_address,
     read_error,
     read_event,
@@ -35,6 +35,7 @@ from threadline.testing.scripted_codec import (
     sendable,
     write,
     write_error,
+    write_event,
 )
 
 _LEAST: dict[str, Any] = {
@@ -47,7 +48,7 @@ _LEAST: dict[str, Any] = {
 }
 
 
-def read(**fields: Any) -> Inbound | Ignored:
+def read(**fields: Any) -> Inbound | Moved | Unreadable | Ignored:
     return read_event(json.dumps(_LEAST | fields).encode(), platform="scripted", account="work")
 
 
@@ -71,6 +72,7 @@ def test_everything_that_an_event_can_say() -> None:
         reply_to={"message_id": "m1", "text": "hi", "is_ours": True},
         forward=True,
         bot=True,
+        admin=True,
         files=[{"handle": "f1", "name": "../x", "mime": "image/png", "size": 3}],
         album="a",
         value="yes",
@@ -94,6 +96,7 @@ def test_everything_that_an_event_can_say() -> None:
         mentions_us=True,
         is_forward=True,
         from_bot=True,
+        sender_is_admin=True,
         attachments=(Attachment(handle="f1", name="../x", mime="image/png", size=3),),
         album_id="a",
         button="yes",
@@ -109,14 +112,25 @@ def test_what_is_none_of_ours_is_ignored() -> None:
     [{"key": None}, {"chat": 7}, {"at": "yesterday"}, {"at": "2026-01-05T12:00:00"}, {"chat_type": "cave"}],
 )
 def test_what_makes_no_sense_is_unreadable(fields: dict[str, Any]) -> None:
-    with pytest.raises(Unreadable):
-        read(**fields)
+    event = read(**fields)
+    assert isinstance(event, Unreadable)
+    assert event.account == "work"
+    assert json.loads(event.raw) == _LEAST | fields
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff"])
 def test_what_is_no_event_at_all_is_unreadable(body: bytes) -> None:
-    with pytest.raises(Unreadable):
-        read_event(body, platform="scripted", account="main")
+    event = read_event(body, platform="scripted", account="main")
+    assert isinstance(event, Unreadable)
+    assert event.raw == body.decode(errors="replace")
+    assert event.reason
+
+
+def test_a_new_id_is_read() -> None:
+    body = write_event(Moving(key="k", what="chat", old="1", new="2"))
+    assert read_event(body, platform="scripted", account="main") == Moved(
+        platform="scripted", account="main", dedupe_key="k", what="chat", old_id="1", new_id="2"
+    )
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ def test_every_part_fits_and_together_they_say_the_same(text: str, limit: int, u
 
 
 def has_torn_fence_lines(text: str, limit: int, unit: LengthUnit) -> bool:
-    """Whether some fence is so long that the limit lets it be cut."""
-    return any(fence_of(line) and 2 * (length(line, unit) + 10) > limit for line in text.split("\n"))
+    """Whether some fence, or some line of code that looks like one, is so long that the limit lets it be cut."""
+    return any(fence_of(line) and 2 * (length(line, unit) + 30) > limit for line in text.split("\n"))
 
 
 @given(st.text(max_size=300), st.integers(4, 60), st.sampled_from(_UNITS))

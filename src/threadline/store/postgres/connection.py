@@ -21,13 +21,14 @@ _OPTIONS = " ".join(
     for setting in (
         f"search_path={SCHEMA}",
         "synchronous_commit=on",
-        # A process that is frozen in the middle of a transaction must not hold its rows for longer than a lease.
-        "idle_in_transaction_session_timeout=15000",
         # What is asked is small and mostly in memory: the defaults would read whole tables, and compile queries that end sooner.
         "random_page_cost=1.1",
         "jit=off",
     )
 )
+
+# A process that is frozen in the middle of a transaction must let go of its rows before others take themselves for frozen.
+_POOLED = f"{_OPTIONS} -c idle_in_transaction_session_timeout=5000"
 
 # What a statement can fail with; text that is no UTF-8 fails before it is sent.
 FAILURES = (psycopg.Error, PoolTimeout, UnicodeEncodeError)
@@ -57,7 +58,7 @@ def make_pool(url: str, size: int, *, read_only: bool) -> ConnectionPool[psycopg
         else:
             connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
 
-    options = {"connect_timeout": CONNECT_SECONDS, "options": _OPTIONS, "cursor_factory": psycopg.RawCursor}
+    options = {"connect_timeout": CONNECT_SECONDS, "options": _POOLED, "cursor_factory": psycopg.RawCursor}
     return ConnectionPool(
         url, min_size=1, max_size=size, kwargs=options, configure=configure, timeout=CONNECT_SECONDS, open=True
     )

@@ -20,7 +20,16 @@ from threadline.store.lane import Job, Lane, fail_unsettled
 from threadline.store.migrations import latest_version, migrations
 from threadline.store.opened import Opened
 from threadline.store.postgres.backup import copy_database
-from threadline.store.postgres.connection import FAILURES, RETRYABLE, connect, lost, make_pool, translate, translated
+from threadline.store.postgres.connection import (
+    FAILURES,
+    RETRYABLE,
+    SCHEMA,
+    connect,
+    lost,
+    make_pool,
+    translate,
+    translated,
+)
 from threadline.store.postgres.schema import ensure_schema, migrate_schema, read_state
 from threadline.store.postgres.transaction import PostgresTx
 
@@ -33,20 +42,7 @@ _UNKNOWN_OUTCOME = (
 
 _CONNECTIONS = 8
 _ATTEMPTS = 12
-_SCRUBBED = (
-    "messages",
-    "documents",
-    "sessions",
-    "session_state",
-    "addresses",
-    "usage",
-    "spans",
-    "inbox",
-    "deliveries",
-    "journal",
-    "people",
-    "pairings",
-)
+_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = $1 ORDER BY tablename"
 
 
 class PostgresDatabase:
@@ -107,8 +103,11 @@ class PostgresDatabase:
 
     def scrub(self) -> None:
         with connect(self._url) as connection, translated():
-            for table in _SCRUBBED:
-                connection.execute(cast("Any", f"VACUUM (FULL) {table}"))
+            # All there are: a list would forget those that are added later.
+            for (table,) in connection.execute(_TABLES, [SCHEMA]).fetchall():
+                connection.execute(cast("Any", f"VACUUM (FULL, ANALYZE) {table}"))
+            # The planner's statistics hold samples of what columns say, and of what they said.
+            connection.execute("VACUUM (FULL) pg_catalog.pg_statistic")
 
     def migrate(self) -> tuple[int, int]:
         with connect(self._url) as connection, translated():

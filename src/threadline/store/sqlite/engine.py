@@ -148,8 +148,13 @@ def _make_private(path: Path) -> None:
 
 
 def _scrub(connection: apsw.Connection) -> None:
-    """Deleted words stay in the index's segments, in free pages and in the journal until all three are rewritten."""
+    """Deleted words stay in the index's segments, in free pages and in the journal until all three are rewritten.
+
+    If somebody had the planner's statistics made, they hold samples too.
+    """
     connection.execute("INSERT INTO words(words) VALUES ('optimize')").fetchall()
+    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'").fetchall():
+        connection.execute("ANALYZE").fetchall()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     connection.execute("VACUUM").fetchall()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

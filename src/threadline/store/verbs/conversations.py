@@ -10,7 +10,8 @@ from threadline.clock import to_instant
 from threadline.errors import InvalidRequest
 from threadline.ids import new_session_id
 from threadline.model.address import address_of, build_session_key
-from threadline.model.policy import resolve_zone
+from threadline.model.ownership import ownership_of
+from threadline.model.policy import counts_persons_days, resolve_zone
 from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
 from threadline.store import listing, sessions
@@ -39,23 +40,31 @@ class ConversationVerbs(VerbsBase):
         one is then ended. A new thread in a DM starts with the DM's history. Callers at once get the same session.
         """
         settings = self._settings
-        now = settings.clock.now()
-        policy = settings.policies.policy_for(source.platform, source.chat_type)
-        wanted = sessions.Resolve(
-            source=source,
-            address=address_of(source, settings.scope, agent or settings.agent),
-            policy=policy,
-            zone=resolve_zone(policy, installation=settings.zone),
-            at=to_instant(now),
-            new_id=new_session_id(now),
-            force_new=force_new,
-        )
-        if settings.is_busy is not None and policy.mode != "none":
+        wanted = self._wanted(source, agent=agent, force_new=force_new)
+        if settings.is_busy is not None and wanted.policy.mode != "none":
             # Asked outside of any transaction: a vote may be slow, and may ask the store itself.
             stale = yield from read(sessions.find_stale, wanted)
             if stale is not None and settings.is_busy(stale):
                 wanted = msgspec.structs.replace(wanted, busy=True)
         return (yield from write(sessions.resolve, wanted))
+
+    def _wanted(self, source: SessionSource, *, agent: str | None, force_new: bool = False) -> sessions.Resolve:
+        """The question for the session that a message from `source` belongs to, as of now."""
+        settings = self._settings
+        now = settings.clock.now()
+        policy = settings.policies.policy_for(source.platform, source.chat_type)
+        address = address_of(source, settings.scope, agent or settings.agent)
+        return sessions.Resolve(
+            source=source,
+            address=address,
+            policy=policy,
+            zone=resolve_zone(policy, installation=settings.zone),
+            at=to_instant(now),
+            new_id=new_session_id(now),
+            force_new=force_new,
+            # Several people share a session: it has the days of none of them.
+            person=ownership_of(source, address).owner if counts_persons_days(policy) else None,
+        )
 
     def session_key(self, source: SessionSource, *, agent: str | None = None) -> str:
         """The readable name of the conversation that `source` belongs to, by this store's scope settings."""

@@ -21,7 +21,8 @@ class DisclosureVerbs(VerbsBase):
         """A page of all that is known of a person, and of nobody else; `cursor` goes on exactly where a page ended.
 
         First who they are and how much follows; then each session of theirs, oldest first, with all that was ever said in it; what
-        forks still show of deleted sessions of theirs; what they wrote in sessions that others share; what their turns cost.
+        forks still show of deleted sessions of theirs; what they wrote in sessions that others share; what their turns cost; what
+        came in from them, refused or waiting; what was sent to them or is to be.
         Of somebody unknown there is the first record alone, and it counts nothing.
         What is stored between two pages may turn up in a later one. Nothing is told twice, unless a session is deleted meanwhile
         and a fork of it lives on.

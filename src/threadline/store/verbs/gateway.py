@@ -4,38 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from threadline.clock import Instant, to_instant
-from threadline.ids import new_session_id
-from threadline.model.address import address_of
+import msgspec
+
+from threadline.clock import Instant
+from threadline.model.access import Role
 from threadline.model.delivery import Park, RetryAt
-from threadline.model.policy import resolve_zone
+from threadline.model.inbound import Moved, Unreadable
 from threadline.model.source import SessionSource
 from threadline.model.turn import Replay, Stop, Waiting
-from threadline.store import inbox, outbox, sessions, stories, turns
+from threadline.store import inbox, moves, outbox, sessions, stories, turns
 from threadline.store.database import Plan, read, write
 from threadline.store.verbs import Verbs
+from threadline.store.verbs.alarms import AlarmVerbs
+from threadline.store.verbs.asks import AskVerbs
+from threadline.store.verbs.choices import ChoiceVerbs
+from threadline.store.verbs.expiry import ExpiryVerbs
 from threadline.store.verbs.people import PeopleVerbs
 from threadline.store.verbs.reception import ReceptionVerbs
 
 _ALL = 1 << 62
 
 
-class GatewayVerbs(Verbs, PeopleVerbs, ReceptionVerbs):
+class GatewayVerbs(Verbs, AskVerbs, PeopleVerbs, ReceptionVerbs, ChoiceVerbs, AlarmVerbs, ExpiryVerbs):
     """What a running gateway asks of its store, as plans."""
 
     def resolve_of(self, source: SessionSource, *, agent: str | None = None) -> sessions.Resolve:
         """The question for the session that a message from `source` belongs to, as of now."""
-        settings = self._settings
-        now = settings.clock.now()
-        policy = settings.policies.policy_for(source.platform, source.chat_type)
-        return sessions.Resolve(
-            source=source,
-            address=address_of(source, settings.scope, agent or settings.agent),
-            policy=policy,
-            zone=resolve_zone(policy, installation=settings.zone),
-            at=to_instant(now),
-            new_id=new_session_id(now),
-        )
+        return msgspec.structs.replace(self._wanted(source, agent=agent), flush=True)
 
     def accept(self, wanted: inbox.Admission) -> Plan[inbox.Admitted]:
         """Takes an event in, once."""
@@ -45,8 +40,20 @@ class GatewayVerbs(Verbs, PeopleVerbs, ReceptionVerbs):
         """Turns an event away, once."""
         return (yield from write(inbox.refuse, wanted))
 
-    def claim_turn(self, wanted: turns.Claim) -> Plan[turns.Claimed | None]:
-        """A turn to run, or `None`."""
+    def park_event(
+        self, event: Unreadable, person: str | None = None, *, keep: int = inbox.UNREADABLE_KEPT
+    ) -> Plan[inbox.Admitted]:
+        """Keeps an event that nobody can act on, once; of its platform's unreadable ones it is kept what the last `keep` said."""
+        return (yield from write(inbox.park, event, at=self._now(), person=person, keep=keep))
+
+    def move(self, event: Moved) -> Plan[bool]:
+        """A chat or a person goes on under another id; False if that was done before."""
+        is_new = yield from write(moves.move, event, at=self._now())
+        self._grown()
+        return is_new
+
+    def claim_turns(self, wanted: turns.Claim) -> Plan[list[turns.Claimed]]:
+        """Turns to run."""
         return (yield from write(turns.claim, wanted))
 
     def declare_replay(self, held: turns.Held, replay: Replay) -> Plan[None]:
@@ -56,6 +63,10 @@ class GatewayVerbs(Verbs, PeopleVerbs, ReceptionVerbs):
     def keep_context(self, session_pk: int, block: str) -> Plan[str]:
         """The context block that the session keeps."""
         return (yield from write(turns.keep_context, session_pk, block))
+
+    def take_more(self, held: turns.Held, session_id: str, role: Role) -> Plan[list[Waiting]]:
+        """Takes what was said since a turn began into it."""
+        return (yield from write(turns.take_more, held, session_id, role))
 
     def renew_leases(
         self, owner: str, held: Sequence[turns.Held], flying: Sequence[outbox.Delivery], *, lease: int
@@ -94,7 +105,7 @@ class GatewayVerbs(Verbs, PeopleVerbs, ReceptionVerbs):
 
     def ask_to_stop(self, session_id: str, stop: Stop) -> Plan[bool]:
         """Asks the turn that runs in a session to end."""
-        return (yield from write(turns.ask_to_stop, session_id, stop))
+        return (yield from write(turns.ask_to_stop, session_id, stop, at=self._now()))
 
     def enqueue(self, new: outbox.NewDelivery) -> Plan[None]:
         """Stores something to send."""
@@ -177,14 +188,6 @@ class GatewayVerbs(Verbs, PeopleVerbs, ReceptionVerbs):
     def waiting_messages(self, session_id: str) -> Plan[list[Waiting]]:
         """What waits in a session."""
         return (yield from read(inbox.waiting_in, session_id))
-
-    def drop_waiting(self, session_id: str, place: int) -> Plan[Waiting | None]:
-        """Drops one message of a session's queue."""
-        return (yield from write(inbox.drop_waiting, session_id, place, at=self._now()))
-
-    def settle_control(self, waiting: Waiting, reply: outbox.NewDelivery | None) -> Plan[bool]:
-        """A control command was carried out: its fate and its answer, together."""
-        return (yield from write(inbox.settle_control, waiting, reply, at=self._now()))
 
     def unhandled_controls(self, before_seconds: float) -> Plan[list[inbox.Control]]:
         """Control commands that were accepted and never carried out: their gateway died in between."""

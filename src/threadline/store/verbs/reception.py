@@ -10,7 +10,7 @@ from threadline.ids import new_session_id
 from threadline.model.access import Role
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Waiting
-from threadline.store import inbox, outbox, reception
+from threadline.store import asks, inbox, outbox, reception
 from threadline.store.database import Plan, read, write
 from threadline.store.verbs.base import VerbsBase
 
@@ -43,9 +43,14 @@ class ReceptionVerbs(VerbsBase):
         replies: Sequence[outbox.NewDelivery],
         *,
         dropping: reception.Dropping | None = None,
+        deciding: asks.Deciding | None = None,
     ) -> Plan[bool]:
-        """A control command was carried out: its fate, its answer, and the message that it drops, together."""
-        return (yield from write(reception.answer_control, waiting, replies, dropping=dropping, at=self._now()))
+        """A control command was carried out: its fate, its answer, and the one thing that it does, together."""
+        return (
+            yield from write(
+                reception.answer_control, waiting, replies, dropping=dropping, deciding=deciding, at=self._now()
+            )
+        )
 
     def start_afresh(self, session_id: str) -> Plan[SessionEntry]:
         """A fresh session for the conversation, which takes along what waits."""

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from threadline.errors import InvalidRequest
 from threadline.model.source import SessionSource
 from threadline.model.transcript import MessageRef
-from threadline.store import erasure
+from threadline.store import aliases, erasure
 from threadline.store.database import EngineStep, Plan, Progress, read, write
 from threadline.store.verbs.arguments import (
     moment_before,
@@ -68,11 +68,20 @@ class RemovalVerbs(VerbsBase):
         name = person_named(person)
         if name is None:
             raise InvalidRequest("say whose words to erase: a name such as telegram:7")
-        done, after = 0, 0
-        while step := (yield from write(erasure.erase_some, name, at=self._now())):
-            done += step
-        while (following := (yield from write(erasure.forget_traces, name, after))) is not None:
-            after = following
+        done = 0
+        # The name itself last: as long as it is there, one that breaks off can be begun again.
+        for known_as in (*reversed((yield from read(aliases.other_names, name))), name):
+            done += yield from self._erase(known_as)
         yield from self.collect()
         yield EngineStep(lambda database: database.scrub())
+        return done
+
+    def _erase(self, name: str) -> Plan[int]:
+        done = 0
+        while step := (yield from write(erasure.erase_some, name, at=self._now())):
+            done += step
+        for walk in (erasure.unname_turns, erasure.forget_traces):
+            after: int | None = 0
+            while after is not None:
+                after = yield from write(walk, name, after)
         return done

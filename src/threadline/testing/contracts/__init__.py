@@ -3,4 +3,8 @@
 import pytest
 
 # Before the suites are imported, so that their failures show values and not only lines.
-pytest.register_assert_rewrite("threadline.testing.contracts.storage", "threadline.testing.contracts.agents")
+pytest.register_assert_rewrite(
+    "threadline.testing.contracts.storage",
+    "threadline.testing.contracts.agents",
+    "threadline.testing.contracts.platforms",
+)

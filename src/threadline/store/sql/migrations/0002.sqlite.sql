@@ -21,7 +21,8 @@ CREATE TABLE inbox (
 CREATE INDEX inbox_waiting ON inbox(session_pk, pk) WHERE fate IS NULL AND turn_pk IS NULL AND lane <> 'control';
 CREATE INDEX inbox_control ON inbox(pk) WHERE fate IS NULL AND lane = 'control';
 CREATE INDEX inbox_of_turn ON inbox(turn_pk) WHERE turn_pk IS NOT NULL;
-CREATE INDEX inbox_of_person ON inbox(person) WHERE person IS NOT NULL;
+CREATE INDEX inbox_of_person ON inbox(person, pk) WHERE person IS NOT NULL;
+CREATE INDEX inbox_unreadable ON inbox(platform, pk) WHERE fate = 'parked' AND person IS NULL;
 
 -- Sessions that have something to do and nothing running.
 CREATE TABLE ready (
@@ -67,6 +68,26 @@ CREATE TABLE journal (
   PRIMARY KEY (turn_pk, place)
 ) WITHOUT ROWID;
 
+-- What a turn may not do without somebody's word. It goes with the turn's end.
+CREATE TABLE asks (
+  pk         INTEGER PRIMARY KEY AUTOINCREMENT,
+  turn_pk    INTEGER NOT NULL,
+  session_pk INTEGER NOT NULL,
+  code       TEXT NOT NULL,
+  event      TEXT NOT NULL,                         -- the question as the agent put it, as JSON
+  least      TEXT NOT NULL,                         -- the least role that may answer
+  question   TEXT NOT NULL,                         -- the delivery that shows it
+  state      TEXT NOT NULL,                         -- open, granted, denied, used
+  asked_at   INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  decided_by TEXT
+);
+CREATE UNIQUE INDEX asks_open ON asks(session_pk) WHERE state = 'open';
+CREATE INDEX asks_ending ON asks(expires_at) WHERE state = 'open';
+CREATE INDEX asks_of_turn ON asks(turn_pk);
+CREATE INDEX asks_of_session ON asks(session_pk);
+CREATE INDEX asks_by_person ON asks(decided_by) WHERE decided_by IS NOT NULL;
+
 CREATE TABLE deliveries (
   pk          INTEGER PRIMARY KEY AUTOINCREMENT,
   delivery_id TEXT NOT NULL UNIQUE,
@@ -76,9 +97,11 @@ CREATE TABLE deliveries (
   target      TEXT NOT NULL,
   session_pk  INTEGER,
   turn_pk     INTEGER,
+  person      TEXT,                                 -- whom it is for; NULL: a session that several people share
   kind        TEXT NOT NULL,                        -- reply, notice
   text        TEXT NOT NULL,
   reply_to    TEXT,
+  buttons     TEXT NOT NULL DEFAULT '[]',           -- JSON
   state       TEXT NOT NULL,
   doubtful    INTEGER NOT NULL DEFAULT 0,           -- an earlier try may have arrived
   attempts    INTEGER NOT NULL DEFAULT 0,
@@ -96,7 +119,41 @@ CREATE INDEX deliveries_due ON deliveries(platform, account, due_at) WHERE state
 CREATE INDEX deliveries_leased ON deliveries(lease_until) WHERE state = 'sending';
 CREATE INDEX deliveries_of_turn ON deliveries(turn_pk) WHERE turn_pk IS NOT NULL;
 CREATE INDEX deliveries_of_session ON deliveries(session_pk) WHERE session_pk IS NOT NULL;
+CREATE INDEX deliveries_to_person ON deliveries(person, pk) WHERE person IS NOT NULL;
 CREATE INDEX deliveries_parked ON deliveries(pk) WHERE state = 'parked';
+
+-- Why the current session of an address has ended by itself; its next message starts a new one, which tells. NULL: it goes on.
+ALTER TABLE addresses ADD COLUMN expired TEXT;
+
+-- How far the watcher has looked: every session up to that place in the index has ended, is not current, or stands in expiry_again.
+CREATE TABLE expiry_places (
+  platform   TEXT NOT NULL,
+  chat_type  TEXT NOT NULL,
+  listed_at  INTEGER NOT NULL,
+  session_pk INTEGER NOT NULL,
+  PRIMARY KEY (platform, chat_type)
+) WITHOUT ROWID;
+
+-- Sessions that the watcher has passed and that had not ended: busy, or not stale yet.
+CREATE TABLE expiry_again (
+  session_pk INTEGER PRIMARY KEY,
+  platform   TEXT NOT NULL,
+  chat_type  TEXT NOT NULL,
+  due_at     INTEGER NOT NULL
+);
+CREATE INDEX expiry_again_due ON expiry_again(platform, chat_type, due_at, session_pk);
+
+-- Ended sessions that their agent is yet to see once more, for its memory. The attempt is the fence.
+CREATE TABLE flushes (
+  session_pk  INTEGER PRIMARY KEY,
+  platform    TEXT NOT NULL,
+  upto        INTEGER NOT NULL,                       -- the last message that it covers
+  attempts    INTEGER NOT NULL DEFAULT 0,
+  due_at      INTEGER NOT NULL,
+  owner       TEXT,
+  lease_until INTEGER
+);
+CREATE INDEX flushes_due ON flushes(platform, due_at, session_pk);
 
 -- What the agent is told of a session's surroundings: the same bytes until it starts afresh.
 CREATE TABLE contexts (
@@ -104,11 +161,47 @@ CREATE TABLE contexts (
   block      TEXT NOT NULL
 );
 
+-- Who spoke under which name where several people do: of two with the same name the first to use it is called by it alone.
+CREATE TABLE speakers (
+  pk         INTEGER PRIMARY KEY AUTOINCREMENT,
+  session_pk INTEGER NOT NULL,
+  person     TEXT NOT NULL,                         -- '': nobody says who
+  name       TEXT NOT NULL,
+  UNIQUE (session_pk, person, name)
+);
+CREATE INDEX speakers_by_person ON speakers(person);
+
 CREATE TABLE people (
   person TEXT PRIMARY KEY,
   role   TEXT NOT NULL,
   name   TEXT,
   since  INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- What people said of themselves.
+CREATE TABLE preferences (
+  person   TEXT PRIMARY KEY,
+  timezone TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- Where messages go that answer nobody, as an owner said it in the chat: one chat for each of our accounts.
+CREATE TABLE homes (
+  platform  TEXT NOT NULL,
+  account   TEXT NOT NULL,
+  chat_id   TEXT NOT NULL,
+  chat_type TEXT NOT NULL,
+  thread_id TEXT,
+  name      TEXT NOT NULL,
+  person    TEXT,                                   -- whose direct chat it is
+  PRIMARY KEY (platform, account)
+) WITHOUT ROWID;
+
+-- What only the owner can mend and was told of: once, however often it fails and however many gateways see it.
+CREATE TABLE alarms (
+  name  TEXT PRIMARY KEY,                         -- what fails: agent:NAME, platform:NAME@ACCOUNT
+  text  TEXT NOT NULL,
+  since INTEGER NOT NULL,
+  told  INTEGER NOT NULL                            -- 0: there was nowhere to say it
 ) WITHOUT ROWID;
 
 -- A stranger who asked to be let in. Of the code only a keyed digest is kept.
@@ -132,3 +225,25 @@ CREATE TABLE pairing_guard (
   wrong_at     INTEGER NOT NULL,
   locked_until INTEGER NOT NULL
 );
+
+-- Whose words a message may hold that a rewrite put in the place of several people's: whoever of them is erased, it goes.
+CREATE TABLE possible_authors (
+  number INTEGER NOT NULL,
+  author TEXT NOT NULL,
+  PRIMARY KEY (number, author)
+) WITHOUT ROWID;
+CREATE INDEX possible_authors_of ON possible_authors(author, number);
+
+-- Ids that a platform has given up for others. Looked at only where an id is not known: a conversation is found under any of them.
+CREATE TABLE moves (
+  platform TEXT NOT NULL,
+  account  TEXT NOT NULL,
+  what     TEXT NOT NULL,                           -- chat, user
+  old_id   TEXT NOT NULL,
+  new_id   TEXT NOT NULL,
+  old_name TEXT NOT NULL,                           -- the ids as they stand beside conversations: telegram:7
+  new_name TEXT NOT NULL,
+  person   TEXT,                                    -- who it is, or whose direct chat
+  PRIMARY KEY (platform, account, what, old_id, new_id)
+) WITHOUT ROWID;
+CREATE INDEX moves_to ON moves(platform, account, what, new_id);

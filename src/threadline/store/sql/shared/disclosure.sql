@@ -9,11 +9,13 @@ m.number BETWEEN d.log << 24 AND (d.log << 24) + 16777215 AND m.redacted_at IS N
 ' ' || d.scope || ' ' LIKE CAST(:scope AS TEXT)
 
 -- name: count_known
--- Sessions, messages, turns. Reads index entries and counters, no message.
+-- Sessions, messages, turns, what came in, what went out. Reads index entries and counters, no message.
 SELECT COUNT(*),
   CAST(COALESCE(SUM(t.last_seq), 0) AS BIGINT) + (SELECT COUNT(*) FROM messages WHERE author = :person)
     + (SELECT COUNT(*) FROM deleted_logs d {then} messages m ON {left} WHERE {deleted_of_owner}),
-  (SELECT COUNT(*) FROM usage WHERE person = :person)
+  (SELECT COUNT(*) FROM usage WHERE person = :person),
+  (SELECT COUNT(*) FROM inbox WHERE person = :person),
+  (SELECT COUNT(*) FROM deliveries WHERE person = :person)
 FROM session_state t WHERE t.owner = :person
 
 -- name: addresses_known
@@ -53,3 +55,14 @@ SELECT at, session_pk, turn_id, session_id, platform, model, input_tokens, outpu
   cache_write_tokens, reasoning_tokens, cost_micros, cost_status
 FROM usage WHERE person = :person AND at >= :at AND (at, session_pk, turn_id) > (:at, :session_pk, :turn_id)
 ORDER BY at, session_pk, turn_id LIMIT :limit
+
+-- name: find_person
+SELECT role, name, since FROM people WHERE person = :person
+
+-- name: find_pairing
+SELECT name, asked_at FROM pairings WHERE person = :person
+
+-- name: inbox_known
+SELECT i.pk, i.platform, i.account, i.event, i.role, i.accepted_at, i.fate, i.fate_at, i.note, s.session_id, t.turn_id
+FROM inbox i LEFT JOIN sessions s ON s.pk = i.session_pk LEFT JOIN turns t ON t.pk = i.turn_pk
+WHERE i.person = :person AND i.pk > :after ORDER BY i.pk LIMIT :limit

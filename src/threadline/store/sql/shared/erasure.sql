@@ -61,12 +61,16 @@ SELECT pk, key FROM addresses WHERE owner = :owner AND session_pk IS NULL
 -- name: drop_unused_address
 DELETE FROM addresses WHERE pk = :pk AND session_pk IS NULL AND NOT EXISTS (SELECT 1 FROM sessions WHERE address_pk = :pk)
 
--- name: shared_origins
+-- name: others_origins
+-- Shared sessions began with somebody's message; a fork has the origin of what it was made of.
 SELECT s.pk, s.origin FROM sessions s {then} session_state t ON t.session_pk = s.pk
-WHERE t.owner IS NULL AND s.pk > :after ORDER BY s.pk LIMIT :limit
+WHERE (t.owner IS NULL OR s.parent_session_id IS NOT NULL) AND s.pk > :after ORDER BY s.pk LIMIT :limit
 
 -- name: set_origin
 UPDATE sessions SET origin = :origin WHERE pk = :session_pk
+
+-- name: forget_display_name
+UPDATE sessions SET display_name = NULL WHERE pk = :session_pk
 
 -- name: unredacted_in_log
 SELECT number FROM messages WHERE number BETWEEN :lo AND :hi AND redacted_at IS NULL ORDER BY number LIMIT :limit
@@ -74,3 +78,25 @@ SELECT number FROM messages WHERE number BETWEEN :lo AND :hi AND redacted_at IS 
 -- name: forget_author
 -- What a tombstone may say is that someone wrote it, not who.
 UPDATE messages SET author = NULL WHERE author = :author
+
+-- name: forget_possible_author
+DELETE FROM possible_authors WHERE author = :author
+
+-- name: drop_possible_authors
+-- Of messages that are gone.
+DELETE FROM possible_authors WHERE number BETWEEN :lo AND :hi
+  AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.number = possible_authors.number)
+
+-- name: drop_journals_of
+DELETE FROM journal WHERE turn_pk IN (SELECT pk FROM turns WHERE person = :person)
+
+-- name: drop_turns_of
+DELETE FROM turns WHERE person = :person
+
+-- name: turns_answering
+-- The turns that took something that a person said.
+SELECT DISTINCT t.pk, t.origin FROM inbox i {then} turns t ON t.pk = i.turn_pk
+WHERE i.person = :person AND t.pk > :after ORDER BY t.pk LIMIT :limit
+
+-- name: set_turn_origin
+UPDATE turns SET origin = :origin WHERE pk = :turn_pk

@@ -32,10 +32,18 @@ WHERE fate IS NULL AND lane = 'control' AND accepted_at <= :before ORDER BY pk L
 -- That something came is kept, or the platform could send it again; who sent it and what it said is not.
 UPDATE inbox SET event = '{}', person = NULL, fate = COALESCE(fate, 'dropped') WHERE person = :person
 
+-- name: forget_old_unreadable
+-- With each that comes the one falls out that is too many.
+UPDATE inbox SET event = '{}' WHERE pk = (SELECT i.pk FROM inbox i WHERE i.fate = 'parked' AND i.person IS NULL AND i.platform = :platform
+  ORDER BY i.pk DESC LIMIT 1 OFFSET :kept)
+
+-- name: forget_unreadable
+UPDATE inbox SET event = '{}' WHERE fate = 'parked' AND person IS NULL AND platform = :platform
+
 -- name: forget_waiting
 -- What a turn has taken gets its fate from that turn; one that waits to run again never will.
 UPDATE inbox SET event = '{}', fate = 'dropped' WHERE session_pk = :session_pk AND fate IS NULL
-  AND (turn_pk IS NULL OR turn_pk IN (SELECT pk FROM turns WHERE turns.session_pk = :session_pk AND turns.state = 'waiting'))
+  AND (turn_pk IS NULL OR turn_pk IN (SELECT pk FROM turns WHERE turns.session_pk = :session_pk AND turns.state IN ('waiting', 'asking')))
 
 -- name: move_waiting
 -- What was said after "start afresh" belongs to the fresh session.

@@ -1,11 +1,14 @@
+-- fragment: recipient
+COALESCE(CAST(:person AS TEXT), (SELECT owner FROM session_state WHERE session_pk = :session_pk))
+
 -- name: add_delivery
-INSERT INTO deliveries (delivery_id, lane, platform, account, target, session_pk, turn_pk, kind, text, reply_to, state, due_at, created_at)
-VALUES (:delivery_id, :lane, :platform, :account, :target, :session_pk, :turn_pk, :kind, :text, :reply_to, :state, :at, :at)
+INSERT INTO deliveries (delivery_id, lane, platform, account, target, session_pk, turn_pk, person, kind, text, reply_to, buttons, state, due_at, created_at)
+VALUES (:delivery_id, :lane, :platform, :account, :target, :session_pk, :turn_pk, {recipient}, :kind, :text, :reply_to, :buttons, :state, :at, :at)
 ON CONFLICT (delivery_id) DO NOTHING
 
 -- name: due_deliveries
 -- The first of each chat that is due; what stands behind it waits, also while it is tried again.
-SELECT d.pk, d.delivery_id, d.target, d.text, d.reply_to, d.external_id, d.doubtful, d.attempts, d.created_at, d.session_pk, d.turn_pk, d.kind
+SELECT d.pk, d.delivery_id, d.target, d.text, d.reply_to, d.external_id, d.doubtful, d.attempts, d.created_at, d.session_pk, d.turn_pk, d.kind, d.buttons
 FROM deliveries d WHERE d.state = 'pending' AND d.platform = :platform AND d.account = :account AND d.due_at <= :at
   AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.lane = d.lane AND e.state IN ('pending', 'sending') AND e.pk < d.pk)
 ORDER BY d.due_at, d.pk LIMIT :limit {lock_row}
@@ -41,8 +44,8 @@ SELECT MIN(due_at) FROM deliveries WHERE state = 'pending' AND platform = :platf
 
 -- name: open_stream
 -- Opened before its first send; a turn that runs again finds it and goes on with the same message.
-INSERT INTO deliveries (delivery_id, lane, platform, account, target, session_pk, turn_pk, kind, text, reply_to, state, due_at, created_at)
-VALUES (:delivery_id, :lane, :platform, :account, :target, :session_pk, :turn_pk, 'reply', '', :reply_to, 'open', :at, :at)
+INSERT INTO deliveries (delivery_id, lane, platform, account, target, session_pk, turn_pk, person, kind, text, reply_to, state, due_at, created_at)
+VALUES (:delivery_id, :lane, :platform, :account, :target, :session_pk, :turn_pk, {recipient}, 'reply', '', :reply_to, 'open', :at, :at)
 ON CONFLICT (delivery_id) DO NOTHING
 
 -- name: find_stream
@@ -102,3 +105,11 @@ WHERE session_pk = :session_pk
 -- name: deliveries_of
 SELECT pk, delivery_id, target, kind, state, doubtful, attempts, created_at, due_at, sent_at, external_id, error, text FROM deliveries
 WHERE turn_pk = :turn_pk ORDER BY pk
+
+-- name: deliveries_to
+SELECT pk, delivery_id, target, kind, state, doubtful, attempts, created_at, due_at, sent_at, external_id, error, text FROM deliveries
+WHERE person = :person AND pk > :after ORDER BY pk LIMIT :limit
+
+-- name: drop_deliveries_to
+-- One that is being sent just now finds no row for its receipt.
+DELETE FROM deliveries WHERE person = :person

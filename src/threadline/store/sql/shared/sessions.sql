@@ -38,10 +38,10 @@ INSERT INTO addresses (digest, key, chat_type, owner, chat) VALUES (:digest, :ke
 ON CONFLICT (digest) DO NOTHING
 
 -- name: point_address
-UPDATE addresses SET session_pk = :session_pk WHERE pk = :address_pk
+UPDATE addresses SET session_pk = :session_pk, expired = NULL WHERE pk = :address_pk
 
 -- name: unpoint_session
-UPDATE addresses SET session_pk = NULL WHERE session_pk = :session_pk
+UPDATE addresses SET session_pk = NULL, expired = NULL WHERE session_pk = :session_pk
 
 -- name: add_session
 INSERT INTO sessions (session_id, address_pk, chat_type, chat, origin, display_name, model, cwd, runtime, parent_session_id,
@@ -65,16 +65,18 @@ SELECT {entry} FROM {entry_tables} WHERE s.session_id = :session_id {lock_state}
 SELECT {entry} FROM {entry_tables} WHERE s.pk = :session_pk
 
 -- name: touch_session
-UPDATE session_state SET updated_at = :at, active_at = :at WHERE session_pk = :session_pk
+-- Zero rows: it has ended meanwhile.
+UPDATE session_state SET updated_at = :at, active_at = :at WHERE session_pk = :session_pk AND ended = 0
 
 -- name: mark_updated
 UPDATE session_state SET updated_at = :at, listed_at = :at WHERE session_pk = :session_pk
 
 -- name: touch_listed
-UPDATE session_state SET updated_at = :at, listed_at = {listed}, active_at = :at WHERE session_pk = :session_pk
+-- Zero rows: it has ended meanwhile.
+UPDATE session_state SET updated_at = :at, listed_at = {listed}, active_at = :at WHERE session_pk = :session_pk AND ended = 0
 
 -- name: end_session
-UPDATE sessions SET ended_at = :at, end_reason = :reason WHERE pk = :session_pk
+UPDATE sessions SET ended_at = :at, end_reason = :reason WHERE pk = :session_pk AND ended_at IS NULL
 
 -- name: end_state
 UPDATE session_state SET ended = 1, updated_at = :at, listed_at = :at WHERE session_pk = :session_pk
@@ -94,7 +96,8 @@ UPDATE sessions SET title = :title, title_key = :title_key WHERE pk = :session_p
 UPDATE sessions SET model = :model, cwd = :cwd, runtime = :runtime WHERE pk = :session_pk
 
 -- name: mark_flushed
-UPDATE sessions SET flushed_seq = :seq WHERE pk = :session_pk
+-- Never back: what was flushed stays so.
+UPDATE sessions SET flushed_seq = :seq WHERE pk = :session_pk AND flushed_seq < :seq
 
 -- name: take_user_notice
 UPDATE sessions SET notice_user = 0 WHERE pk = :session_pk AND notice_user = 1

@@ -101,6 +101,24 @@ UPDATE messages SET key_digest = NULL WHERE number = (
 -- name: numbers_by_author
 SELECT number FROM messages WHERE author = :author AND redacted_at IS NULL ORDER BY number LIMIT :limit
 
+-- name: numbers_possibly_by
+SELECT p.number FROM possible_authors p {then} messages m ON m.number = p.number
+WHERE p.author = :author AND m.redacted_at IS NULL ORDER BY p.number LIMIT :limit
+
+-- name: authors_between
+-- All who wrote or may have written the messages of a stretch.
+SELECT m.number, m.author, m.body FROM messages m
+WHERE m.number BETWEEN :lo AND :hi AND m.author IS NOT NULL AND m.redacted_at IS NULL
+UNION ALL
+SELECT p.number, p.author, m.body FROM possible_authors p {then} messages m ON m.number = p.number
+WHERE p.number BETWEEN :lo AND :hi AND m.redacted_at IS NULL
+
+-- name: owner_of_log
+SELECT owner FROM session_state WHERE session_pk = :log
+
+-- name: add_possible_author
+INSERT INTO possible_authors (number, author) VALUES (:number, :author)
+
 -- name: log_name
 -- A log outlives its session while a fork shows some of it.
 SELECT session_id FROM sessions WHERE pk = :log UNION ALL SELECT session_id FROM deleted_logs WHERE log = :log

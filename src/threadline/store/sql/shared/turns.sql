@@ -44,22 +44,22 @@ INSERT INTO journal (turn_pk, place, event) VALUES (:turn_pk, :place, :event)
 ON CONFLICT (turn_pk, place) DO UPDATE SET event = excluded.event
 
 -- name: journal_of
-SELECT event FROM journal WHERE turn_pk = :turn_pk ORDER BY place
+SELECT place, event FROM journal WHERE turn_pk = :turn_pk ORDER BY place
 
 -- name: drop_journal
 DELETE FROM journal WHERE turn_pk = :turn_pk
 
 -- name: end_turn
 UPDATE turns SET state = 'done', outcome = :outcome, ended_at = :at, owner = NULL, lease_until = NULL, error = :error
-WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+WHERE pk = :turn_pk AND fence = :fence AND state = 'running' RETURNING origin
 
 -- name: release_turn
 -- It runs again later, by whoever takes it. One that was given back in good order has not cost an attempt.
 UPDATE turns SET state = 'waiting', attempts = attempts - :uncounted, owner = NULL, lease_until = NULL WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
 
 -- name: ask_to_stop
--- Also of one that broke off and waits to run again: it is not begun any more.
-UPDATE turns SET stop = :stop WHERE session_pk = :session_pk AND state IN ('running', 'waiting')
+-- Also of one that broke off and waits to run again, or waits for an answer: it is not begun any more.
+UPDATE turns SET stop = :stop WHERE session_pk = :session_pk AND state IN ('running', 'waiting', 'asking')
 
 -- name: expired_turns
 SELECT pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop FROM turns

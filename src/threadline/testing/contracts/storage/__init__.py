@@ -19,6 +19,7 @@ An engine's author imports the fixtures, provides three more, and subclasses wha
 `compare_with_oracle` in `stateful` drives all verbs at random beside a toy store in memory.
 """
 
+from threadline.testing.contracts.storage.authorship import AuthorshipContract
 from threadline.testing.contracts.storage.bad_input import BadInputContract
 from threadline.testing.contracts.storage.care import CareContract, ForkedContract
 from threadline.testing.contracts.storage.concurrency import AwaitedContract, ConcurrencyContract
@@ -37,6 +38,7 @@ from threadline.testing.contracts.storage.usage import UsageContract
 from threadline.testing.contracts.storage.views import ForkContract, RewriteContract, UndoContract
 
 __all__ = [
+    "AuthorshipContract",
     "AwaitedContract",
     "BadInputContract",
     "BusyContract",

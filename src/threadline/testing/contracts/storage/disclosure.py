@@ -380,7 +380,7 @@ class DisclosurePagesContract:
             "[]",
             '["person"]',
             '["other",1,5]',
-            '["person",5,1]',
+            '["person",99,1]',
             '["person",-1,1]',
             '["person",1,"x"]',
             '["person",4,1,1,5]',

@@ -1,0 +1,146 @@
+"""The models of one agent: its own, and those that people chose for their conversations. Each is kept open from turn to turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from threadline.agents.model_provider import open_model
+from threadline.agents.registry import AgentSettings
+from threadline.errors import InvalidRequest
+from threadline.ports.agent import AgentError
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+# Chosen models that stay open though nobody is using them.
+_KEPT_OPEN = 8
+
+
+class OpenModel:
+    """One model and its connections, which belong to the event loop that opened them."""
+
+    def __init__(self, settings: AgentSettings, *, is_chosen: bool) -> None:
+        """`AgentError` where the extra or a key is missing, `InvalidRequest` where the settings can't be used."""
+        self.provider, self.name = model_name(settings)
+        self.is_chosen = is_chosen
+        self.users = 0
+        self._settings = settings
+        self._model = open_model(settings, self.provider, self.name)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def asks(self) -> str:
+        """Whom it asks, as people know them."""
+        return self._model.system
+
+    async def connected(self) -> Model:
+        """The model, with connections that stay open until `aclose`."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._loop is not None:
+                self._model = open_model(self._settings, self.provider, self.name)
+            self._loop = loop
+            await self._model.__aenter__()
+        return self._model
+
+    async def aclose(self) -> None:
+        """Closes the connections. The model can be used again."""
+        if self._loop is asyncio.get_running_loop():
+            self._loop = None
+            await self._model.__aexit__(None, None, None)
+
+
+class Models:
+    """Opens each model when it is first needed; of the chosen ones that nobody uses just now, the latest few stay open."""
+
+    def __init__(self, settings: AgentSettings) -> None:
+        """Raises what opening the agent's own model raises."""
+        self._settings = settings
+        # Loaded and connected here, not at the first turn: it takes seconds, and would hold up the event loop.
+        self._own = OpenModel(settings, is_chosen=False)
+        self._chosen: dict[str, OpenModel] = {}
+
+    async def check(self, name: str) -> str:
+        """The full name of a model that can be asked; else `InvalidRequest`, with a sentence. Nothing is sent."""
+        full = self._full_name(name)
+        try:
+            await self._ensure(full)
+        except AgentError as cause:
+            provider = full.partition(":")[0]
+            raise InvalidRequest(
+                f"{provider} can't be used here: its key or its package is missing, which only my owner can change"
+            ) from cause
+        return full
+
+    @asynccontextmanager
+    async def using(self, chosen: str | None) -> AsyncIterator[OpenModel]:
+        """The model that answers; it stays open meanwhile. `AgentError` where one that was chosen can't be had any more."""
+        try:
+            model = self._own if chosen is None else await self._ensure(self._full_name(chosen))
+        except (AgentError, InvalidRequest) as cause:
+            raise AgentError(
+                "The model that was chosen for this conversation can't be used any more."
+                " /model default goes back to the agent's own."
+            ) from cause
+        model.users += 1
+        try:
+            yield model
+        finally:
+            model.users -= 1
+            await self._close_some()
+
+    async def aclose(self) -> None:
+        """Closes all connections."""
+        for model in (self._own, *self._chosen.values()):
+            await model.aclose()
+
+    async def _ensure(self, full: str) -> OpenModel:
+        found = self._chosen.pop(full, None)
+        if found is None:
+            settings = self._settings_for(full)
+            # In a thread: a provider's package takes seconds to load, which the event loop does not have.
+            opened = await asyncio.to_thread(OpenModel, settings, is_chosen=True)
+            # Of two who came at once, the later takes what the first has opened.
+            found = self._chosen.pop(full, opened)
+        # The latest stands last.
+        self._chosen[full] = found
+        await self._close_some()
+        return found
+
+    async def _close_some(self) -> None:
+        idle = [name for name, model in self._chosen.items() if not model.users]
+        for name in idle[: max(0, len(self._chosen) - _KEPT_OPEN)]:
+            await self._chosen.pop(name).aclose()
+
+    def _full_name(self, name: str) -> str:
+        """Names without a provider are those of the agent's own."""
+        full = name if ":" in name else f"{self._own.provider}:{name}"
+        model_name(msgspec.structs.replace(self._settings, model=full))
+        return full
+
+    def _settings_for(self, full: str) -> AgentSettings:
+        """The agent's settings for another model. Its key and its address stay with its own provider."""
+        provider = full.partition(":")[0]
+        if provider == self._own.provider:
+            return msgspec.structs.replace(self._settings, model=full)
+        if self._settings.base_url is not None:
+            raise InvalidRequest(
+                f"this agent asks a server of its own, so {provider} can't be chosen;"
+                f" use '{self._own.provider}:name' for another model of that server"
+            )
+        return msgspec.structs.replace(self._settings, model=full, api_key=None)
+
+
+def model_name(settings: AgentSettings) -> tuple[str, str]:
+    """Provider and name of the model that the settings name; `InvalidRequest` where they name none."""
+    provider, colon, name = (settings.model or "").partition(":")
+    if not colon or not provider or not name:
+        raise InvalidRequest(
+            f"a model agent needs `model` as 'provider:name', such as 'openai:gpt-5', not {settings.model!r}"
+        )
+    return provider, name

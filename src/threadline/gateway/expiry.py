@@ -1,0 +1,145 @@
+"""The watcher: conversations that nobody goes on with end by themselves, and their agent sees them once more.
+
+None of it is ever waited for: not by a turn, not by a message, not by the end of the gateway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from threadline.errors import StoreError
+from threadline.gateway.settings import GatewaySettings
+from threadline.gateway.supervisor import Supervisor
+from threadline.log import get_logger
+from threadline.model.source import CHAT_TYPES
+from threadline.ports.agent import Flushes
+from threadline.store.flushes import Flush
+from threadline.store.gateway import GatewayStore
+
+log = get_logger(__name__)
+
+# Between two steps others get at the store.
+_PAUSE_SECONDS = 0.01
+_LAST_SECONDS = 1.0
+
+
+class Watcher:
+    """Ends what has gone stale on the platforms that this process serves, and carries flushes out, a few at a time."""
+
+    def __init__(
+        self, store: GatewayStore, settings: GatewaySettings, supervisor: Supervisor, platforms: Sequence[str]
+    ) -> None:
+        self._store = store
+        self._supervisor = supervisor
+        # By what tells one attempt from another.
+        self._flushing: dict[tuple[int, int], tuple[Flush, asyncio.Task[None]]] = {}
+        self._wake = asyncio.Event()
+        self._draining = False
+        self.reconfigure(settings, platforms)
+
+    def reconfigure(self, settings: GatewaySettings, platforms: Sequence[str]) -> None:
+        """Goes on with these. What is being flushed keeps the agent that it began with."""
+        self._settings = settings
+        self._platforms = tuple(dict.fromkeys(platforms))
+
+    async def run(self) -> None:
+        """Looks every so often, until it is cancelled."""
+        while not self._draining:
+            for platform in self._platforms:
+                for chat_type in sorted(CHAT_TYPES):
+                    await self._expire(platform, chat_type)
+            self._wake.set()
+            await asyncio.sleep(self._settings.watch_seconds)
+
+    async def run_flushes(self) -> None:
+        """Carries flushes out until it is cancelled."""
+        while True:
+            self._wake.clear()
+            while (
+                not self._draining and len(self._flushing) < self._settings.flushes_at_once and await self._start_one()
+            ):
+                pass
+            await self._wake.wait()
+
+    def drain(self) -> None:
+        """Begins nothing new."""
+        self._draining = True
+
+    async def close(self) -> None:
+        """Cuts short what is being flushed and gives it back: the next gateway begins it anew."""
+        self.drain()
+        flushing = list(self._flushing.values())
+        if not flushing:
+            return
+        for _, task in flushing:
+            task.cancel()
+        await asyncio.wait([task for _, task in flushing], timeout=_LAST_SECONDS)
+        try:
+            async with asyncio.timeout(_LAST_SECONDS):
+                for flush, _ in flushing:
+                    await self._store.release_flush(flush)
+        except (StoreError, TimeoutError) as cause:
+            log.warning("flush.not_given_back", error=repr(cause))
+
+    async def _expire(self, platform: str, chat_type: str) -> None:
+        is_more = True
+        while is_more and not self._draining:
+            watched = await self._store.expire_some(platform, chat_type)
+            for session_id in watched.ended:
+                log.info("session.expired", session=session_id)
+            if watched.ended:
+                self._wake.set()
+            is_more = watched.is_more
+            if is_more:
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _start_one(self) -> bool:
+        settings = self._settings
+        flush = await self._store.claim_flush(self._platforms, owner=settings.owner, lease=settings.lease)
+        if flush is None:
+            return False
+        task = self._supervisor.start(f"flush.{flush.session.session_id}", self._carry_out(flush))
+        self._flushing[flush.session_pk, flush.attempts] = (flush, task)
+        return True
+
+    async def _carry_out(self, flush: Flush) -> None:
+        renewing = self._supervisor.start("flush.lease", self._renew(flush))
+        try:
+            await self._settle(flush)
+        finally:
+            renewing.cancel()
+            self._flushing.pop((flush.session_pk, flush.attempts), None)
+            self._wake.set()
+
+    async def _settle(self, flush: Flush) -> None:
+        settings, session_id = self._settings, flush.session.session_id
+        if flush.is_spent:
+            await self._fail(flush, "it took the gateway with it each time")
+            return
+        try:
+            async with asyncio.timeout(settings.silence_seconds):
+                _, agent = settings.agent_for(flush.session.origin)
+                if not isinstance(agent, Flushes):
+                    await self._store.drop_flush(flush)
+                    return
+                history = await self._store.flush_history(flush)
+                if history:
+                    await agent.flush(flush.session, history)
+        except Exception as cause:  # noqa: BLE001 - an agent is somebody else's: whatever it was, it is tried again
+            await self._fail(flush, repr(cause))
+            return
+        if await self._store.finish_flush(flush):
+            log.info("session.flushed", session=session_id, upto=flush.upto)
+
+    async def _fail(self, flush: Flush, error: str) -> None:
+        if await self._store.flush_failed(flush):
+            log.error("session.not_flushed", session=flush.session.session_id, error=error)
+        else:
+            log.warning("flush.failed", session=flush.session.session_id, attempt=flush.attempts, error=error)
+
+    async def _renew(self, flush: Flush) -> None:
+        while True:
+            await asyncio.sleep(self._settings.lease_seconds / 3)
+            if not await self._store.renew_flush(flush, lease=self._settings.lease):
+                return

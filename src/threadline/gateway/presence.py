@@ -1,0 +1,72 @@
+"""Signs of life: people see that an answer is being worked at, however long it takes."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from threadline.gateway.outbox import Outbox
+from threadline.gateway.settings import GatewaySettings
+from threadline.gateway.supervisor import Supervisor
+from threadline.ports.platform import Platform, PlatformError
+from threadline.store.gateway import GatewayStore
+from threadline.store.outbox import NewDelivery
+
+# Platforms show it for five seconds or more.
+_TYPING_EVERY = 4.0
+
+
+class Presence:
+    """The chat of one turn: it shows that somebody types, or where it can't is told once that the answer takes long.
+
+    A platform that edits, and so shows the answer as it grows, needs no more.
+    """
+
+    def __init__(
+        self,
+        store: GatewayStore,
+        settings: GatewaySettings,
+        outbox: Outbox,
+        supervisor: Supervisor,
+        notice: NewDelivery,
+    ) -> None:
+        """`notice` is what is told once; its target is the chat."""
+        self._store = store
+        self._settings = settings
+        self._outbox = outbox
+        self._supervisor = supervisor
+        self._notice = notice
+        self._begins: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """The turn runs. One that is over in a moment costs nothing here."""
+        self._begins = asyncio.get_running_loop().call_later(self._settings.typing_after_seconds, self._start)
+
+    def end(self) -> None:
+        """The turn is over."""
+        if self._begins is not None:
+            self._begins.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _start(self) -> None:
+        self._task = self._supervisor.start("presence", self._show())
+
+    async def _show(self) -> None:
+        target = self._notice.target
+        platform = self._outbox.platform_of(target.platform, target.account)
+        if platform is None:
+            return
+        if platform.capabilities.typing:
+            await self._type(platform)
+        elif not platform.capabilities.edit:
+            await asyncio.sleep(self._settings.progress_after_seconds)
+            await self._store.enqueue(self._notice)
+            self._outbox.wake()
+
+    async def _type(self, platform: Platform) -> None:
+        while True:
+            with suppress(PlatformError):
+                await platform.typing(self._notice.target)
+            await asyncio.sleep(_TYPING_EVERY)

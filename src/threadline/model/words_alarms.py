@@ -1,0 +1,17 @@
+"""The catalogue of alarms: what the owner is told, once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+AGENT: Final = "The agent {name} can't answer, and only you can mend it: {reason}"
+PLATFORM: Final = "{name} does not let me in, so nothing comes from there and nothing goes there: {reason}"
+CHAT: Final = (
+    "I can't reach the chat {chat} on {name} any more: {reason}. What was meant for it is put aside; "
+    "`threadline outbox list --state parked` shows it."
+)
+# Behind each of them, in a chat.
+ONCE: Final = (
+    "{text}\n\nI say this once, and again only if it fails after it has worked. "
+    "`threadline doctor` on the gateway's machine says more."
+)

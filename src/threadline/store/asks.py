@@ -1,0 +1,132 @@
+"""Operations on permissions: a turn asks, waits without being held by anybody, and goes on once it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from threadline.clock import Instant
+from threadline.errors import LeaseLost
+from threadline.model.access import Role
+from threadline.store import aliases, inbox, outbox, sessions
+from threadline.store.database import Tx
+
+Decision: TypeAlias = Literal["granted", "denied"]
+_EXPIRED_AT_ONCE = 50
+
+
+class Asking(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that may not go on without somebody's word, and what its people are told of it."""
+
+    turn_pk: int
+    fence: int
+    session_id: str
+    # What it said and did so far and the journal does not have yet, from that place on; the last is the question.
+    place: int
+    events: Sequence[str]
+    # The question as the agent put it, and the role that may answer it.
+    event: str
+    least: Role
+    code: str
+    # What was streamed becomes a message of its own; `None`: nothing was said since the last question.
+    streamed: str | None
+    messages: tuple[outbox.NewDelivery, ...]
+    at: Instant
+    expires_at: Instant
+
+
+class OpenAsk(msgspec.Struct, frozen=True):
+    """A question that waits for its answer. `shown_at`: since when it stands in the chat."""
+
+    pk: int
+    code: str
+    event: str
+    least: Role
+    shown_at: Instant | None
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """A question as it was put, and what was answered to it."""
+
+    event: str
+    decision: Decision
+
+
+class Deciding(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody's word on a question, and what to tell them where it comes too late."""
+
+    ask: int
+    decision: Decision
+    person: str | None
+    otherwise: tuple[outbox.NewDelivery, ...]
+
+
+def ask(tx: Tx, wanted: Asking) -> None:
+    """The turn waits, held by nobody. `LeaseLost`, and nothing is written, where it is another's; `UnknownSession` too."""
+    session = sessions.get_session(tx, wanted.session_id, lock=True)
+    if not tx.run("ask_turn", turn_pk=wanted.turn_pk, fence=wanted.fence):
+        raise LeaseLost
+    for offset, event in enumerate(wanted.events):
+        tx.run("add_journal", turn_pk=wanted.turn_pk, place=wanted.place + offset, event=event)
+    tx.run(
+        "add_ask",
+        turn_pk=wanted.turn_pk,
+        session_pk=session.pk,
+        code=wanted.code,
+        event=wanted.event,
+        least=wanted.least,
+        question=wanted.messages[-1].delivery_id,
+        at=wanted.at,
+        expires_at=wanted.expires_at,
+    )
+    outbox.finish_stream(tx, wanted.turn_pk, wanted.streamed, at=wanted.at)
+    for message in wanted.messages:
+        # The chat may have got another id while the turn ran.
+        target = aliases.forward(tx, message.target)
+        outbox.enqueue(tx, msgspec.structs.replace(message, target=target), at=wanted.at)
+
+
+def open_ask(tx: Tx, session_id: str, *, at: Instant) -> OpenAsk | None:
+    """The question that a session waits for."""
+    row = tx.find("open_ask", session_pk=sessions.get_session(tx, session_id).pk, at=at)
+    return None if row is None else OpenAsk(*row)
+
+
+def ask_in_chat(tx: Tx, lane: str, code: str, *, at: Instant) -> OpenAsk | None:
+    """The open question with that code among those that a chat shows, whoever's conversation there it belongs to."""
+    row = tx.find("open_ask_in_chat", lane=lane, code=code, at=at)
+    return None if row is None else OpenAsk(*row)
+
+
+def decide(tx: Tx, wanted: Deciding, *, at: Instant) -> bool:
+    """Answers a question, once: its turn goes on as soon as there is room. False where it is not open any more."""
+    row = tx.find("decide_ask", pk=wanted.ask, state=wanted.decision, person=wanted.person, at=at)
+    if row is None:
+        return False
+    inbox.go_on(tx, row[0], at=at)
+    return True
+
+
+def expire(tx: Tx, *, at: Instant) -> int:
+    """Ends turns whose question nobody answered in time; how many."""
+    rows = tx.rows("expired_asks", at=at, limit=_EXPIRED_AT_ONCE)
+    for pk, session_pk in rows:
+        if tx.run("close_ask", pk=pk):
+            inbox.ask_to_stop(tx, session_pk, "expired", at=at)
+    return len(rows)
+
+
+def take_answers(tx: Tx, turn_pk: int) -> tuple[Answered, ...]:
+    """What was answered since the turn last ran. It is told once."""
+    found = tuple(Answered(event, state) for event, state in tx.rows("answers_of", turn_pk=turn_pk))
+    if found:
+        tx.run("use_answers", turn_pk=turn_pk)
+    return found
+
+
+def count(tx: Tx, turn_pk: int) -> int:
+    """How often a turn has asked so far."""
+    row = tx.find("count_asks", turn_pk=turn_pk)
+    return 0 if row is None else int(row[0])

@@ -1,0 +1,205 @@
+"""Operations of the watcher: sessions that have gone stale end by themselves, a bounded step at a time.
+
+The watcher walks the index of a platform's sessions by `listed_at`, once, and never comes back: whatever it has passed
+has ended, is no address's current session, or stands in `expiry_again`. So a step costs the same however many sessions
+there are, a policy that becomes stricter is honoured without starting over, and two gateways whose policies differ do
+not undo each other's work. What happens to a session moves it forward in the index, beyond the place that was reached.
+
+Bookkeeping moves a session forward too, though it is no activity: such a session ends that much later, unless a message comes
+first and finds it stale.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from threadline.clock import Instant, from_instant, to_instant
+from threadline.model.policy import (
+    SessionResetPolicy,
+    counts_persons_days,
+    last_boundary,
+    next_expiry,
+    stale_reason,
+)
+from threadline.model.session import ResetReason
+from threadline.store import preferences, sessions
+from threadline.store.database import Tx
+from threadline.store.rows import StoredSession, session_of
+
+LOOKED_AT = 100
+MOST_ENDED = 20
+_SECOND = 1_000_000
+# Clocks of several machines differ, and a transaction may take its time to commit: nothing appears behind this any more.
+_SETTLED = 120 * _SECOND
+_AGAIN = 300 * _SECOND
+# What is not stale yet is looked at this often, because its policy or its person's time zone may change.
+_AT_THE_LATEST = 3600 * _SECOND
+_AFTER_CLOCK_WENT_BACK = 3600 * _SECOND
+_BEGINNING = (-(2**62), 0)
+
+
+class Watch(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions are looked at, by which policy, and as of when."""
+
+    platform: str
+    chat_type: str
+    policy: SessionResetPolicy
+    # Where a person's own days count, and they named no zone, this one's do.
+    zone: str
+    at: Instant
+    # How many rows a step looks at, and how many sessions it ends.
+    limit: int = LOOKED_AT
+    most: int = MOST_ENDED
+    # The sessions whose end others have agreed to; `None`: nobody was asked.
+    agreed: frozenset[int] | None = None
+
+    @property
+    def now(self) -> datetime:
+        """When it is."""
+        return from_instant(self.at)
+
+
+class Watched(msgspec.Struct, frozen=True):
+    """What a step has done, and whether the next one has something to do at once."""
+
+    looked_at: int = 0
+    ended: tuple[str, ...] = ()
+    is_more: bool = False
+
+
+def expire_some(tx: Tx, wanted: Watch) -> Watched:
+    """Ends stale sessions that are not busy, and queues their flush. Does nothing while another watcher is at it."""
+    upto, row = _settled_before(wanted), _hold_place(tx, wanted)
+    if upto is None or row is None:
+        return Watched()
+    key = {"platform": wanted.platform, "chat_type": wanted.chat_type}
+    place = last = _place(row, wanted)
+    ended: list[str] = []
+    looked_at = 0
+    for (session_pk,) in tx.rows("due_again", at=wanted.at, limit=wanted.limit, **key):
+        if len(ended) < wanted.most:
+            looked_at += 1
+            ended += _look_again(tx, wanted, session_pk, place)
+    for session_pk, listed_at, is_open in _listed(tx, wanted, place, upto, wanted.limit - looked_at):
+        if len(ended) < wanted.most:
+            looked_at += 1
+            last = (listed_at, session_pk)
+            ended += _look(tx, wanted, session_pk) if is_open else []
+    if last != row:
+        tx.run("move_place", listed_at=last[0], session_pk=last[1], **key)
+    return Watched(looked_at, tuple(ended), looked_at >= wanted.limit or len(ended) >= wanted.most)
+
+
+def find_stale(tx: Tx, wanted: Watch) -> list[tuple[int, str]]:
+    """The sessions that a step would end now, with their keys: for those who have a say in whether they are busy."""
+    upto = _settled_before(wanted)
+    if upto is None:
+        return []
+    key = {"platform": wanted.platform, "chat_type": wanted.chat_type}
+    row = tx.find("find_place", **key)
+    place = _place(_BEGINNING if row is None else (row[0], row[1]), wanted)
+    found = [pk for (pk,) in tx.rows("due_again", at=wanted.at, limit=wanted.limit, **key)]
+    found += [pk for pk, _, is_open in _listed(tx, wanted, place, upto, wanted.limit) if is_open]
+    there = [session_of(row) for pk in found if (row := tx.find("find_session_by_pk", session_pk=pk)) is not None]
+    return [(one.pk, one.entry.session_key) for one in there if _stale(tx, wanted, one) is not None]
+
+
+def _settled_before(wanted: Watch) -> Instant | None:
+    """The instant before which a session that was last active may be stale, and is where nobody has days of their own."""
+    policy, now = wanted.policy, wanted.now
+    ends: list[datetime] = []
+    if policy.mode in ("idle", "both"):
+        ends.append(now - timedelta(minutes=policy.idle_minutes))
+    if policy.mode in ("daily", "both"):
+        ends.append(now if counts_persons_days(policy) else last_boundary(now, policy.at_hour, wanted.zone))
+    if not ends:
+        return None
+    newest = min(max(ends), now - timedelta(minutes=policy.grace_minutes))
+    return Instant(min(to_instant(newest), wanted.at - _SETTLED))
+
+
+def _hold_place(tx: Tx, wanted: Watch) -> tuple[int, int] | None:
+    key = {"platform": wanted.platform, "chat_type": wanted.chat_type}
+    row = tx.find("hold_place", **key)
+    if row is None:
+        tx.run("add_place", listed_at=_BEGINNING[0], session_pk=_BEGINNING[1], **key)
+        row = tx.find("hold_place", **key)
+    return None if row is None else (row[0], row[1])
+
+
+def _place(reached: tuple[int, int], wanted: Watch) -> tuple[int, int]:
+    """Where to go on. A clock that went back has put what came since behind the place that was reached."""
+    if reached[0] > wanted.at - _SETTLED:
+        return (wanted.at - _AFTER_CLOCK_WENT_BACK, 0)
+    return reached
+
+
+def _listed(tx: Tx, wanted: Watch, place: tuple[int, int], upto: Instant, limit: int) -> list[tuple[int, int, bool]]:
+    rows = tx.rows(
+        "listed_after",
+        platform=wanted.platform,
+        chat_type=wanted.chat_type,
+        listed_at=place[0],
+        session_pk=place[1],
+        upto=upto,
+        limit=limit,
+    )
+    return [(session_pk, listed_at, bool(is_open)) for session_pk, listed_at, is_open in rows]
+
+
+def _look_again(tx: Tx, wanted: Watch, session_pk: int, place: tuple[int, int]) -> list[str]:
+    """Looks at a session that was passed before. One that has moved forward since is met again on the way."""
+    row = tx.find("find_session_by_pk", session_pk=session_pk)
+    session = None if row is None else session_of(row)
+    if (
+        session is None
+        or not session.is_current
+        or session.entry.ended_at is not None
+        or session.entry.chat_type != wanted.chat_type
+        or (session.listed_at, session_pk) > place
+    ):
+        tx.run("drop_again", session_pk=session_pk)
+        return []
+    return _look(tx, wanted, session_pk)
+
+
+def _look(tx: Tx, wanted: Watch, session_pk: int) -> list[str]:
+    """Ends the session where it may end, and tells its id; else it is looked at again."""
+    row = tx.find("hold_open", session_pk=session_pk)
+    session = None if row is None else session_of(row)
+    reason = None if session is None else _stale(tx, wanted, session)
+    if session is None or reason is None or _is_busy(tx, wanted, session_pk):
+        due_at = wanted.at + _AGAIN if session is None or reason is not None else _due_at(tx, wanted, session)
+        place = {"platform": wanted.platform, "chat_type": wanted.chat_type}
+        tx.run("look_again", session_pk=session_pk, due_at=due_at, **place)
+        return []
+    sessions.end(tx, session, reason="session_reset", at=wanted.at, flush=True)
+    tx.run("mark_expired", address_pk=session.address_pk, reason=reason)
+    tx.run("drop_again", session_pk=session_pk)
+    return [session.entry.session_id]
+
+
+def _is_busy(tx: Tx, wanted: Watch, session_pk: int) -> bool:
+    if wanted.agreed is not None and session_pk not in wanted.agreed:
+        return True
+    return tx.find("is_busy", session_pk=session_pk) is not None
+
+
+def _stale(tx: Tx, wanted: Watch, session: StoredSession) -> ResetReason | None:
+    zone = _zone(tx, wanted, session)
+    return stale_reason(wanted.policy, active_at=session.entry.active_at, now=wanted.now, zone=zone)
+
+
+def _due_at(tx: Tx, wanted: Watch, session: StoredSession) -> int:
+    stale_at = next_expiry(wanted.policy, active_at=session.entry.active_at, zone=_zone(tx, wanted, session))
+    latest = wanted.at + _AT_THE_LATEST
+    return latest if stale_at is None else min(latest, to_instant(stale_at))
+
+
+def _zone(tx: Tx, wanted: Watch, session: StoredSession) -> str:
+    owner = session.entry.owner
+    if owner is None or not counts_persons_days(wanted.policy):
+        return wanted.zone
+    return preferences.timezone_of(tx, owner) or wanted.zone

@@ -1,0 +1,54 @@
+-- name: ask_turn
+-- It holds no lease and no slot until somebody answers, and asking has not cost an attempt.
+UPDATE turns SET state = 'asking', attempts = attempts - 1, owner = NULL, lease_until = NULL
+WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+
+-- name: add_ask
+INSERT INTO asks (turn_pk, session_pk, code, event, least, question, state, asked_at, expires_at)
+VALUES (:turn_pk, :session_pk, :code, :event, :least, :question, 'open', :at, :expires_at)
+
+-- name: open_ask
+-- The question that a session waits for, and whether its people have it before them.
+SELECT a.pk, a.code, a.event, a.least, d.sent_at FROM asks a LEFT JOIN deliveries d ON d.delivery_id = a.question
+WHERE a.session_pk = :session_pk AND a.state = 'open' AND a.expires_at > :at
+
+-- name: open_ask_in_chat
+-- Of somebody else's conversation in the same chat: they all read the question there.
+SELECT a.pk, a.code, a.event, a.least, d.sent_at FROM asks a {then} deliveries d ON d.delivery_id = a.question
+WHERE a.code = :code AND a.state = 'open' AND a.expires_at > :at AND d.lane = :lane
+
+-- name: decide_ask
+-- Once, and in time.
+UPDATE asks SET state = :state, decided_by = :person WHERE pk = :pk AND state = 'open' AND expires_at > :at RETURNING session_pk
+
+-- name: go_on
+UPDATE turns SET state = 'waiting' WHERE session_pk = :session_pk AND state = 'asking'
+
+-- name: expired_asks
+SELECT pk, session_pk FROM asks WHERE state = 'open' AND expires_at <= :at ORDER BY expires_at LIMIT :limit {lock_row}
+
+-- name: close_ask
+UPDATE asks SET state = 'used' WHERE pk = :pk AND state = 'open'
+
+-- name: answers_of
+SELECT event, state FROM asks WHERE turn_pk = :turn_pk AND state IN ('granted', 'denied') ORDER BY pk
+
+-- name: use_answers
+-- An answer counts once: a turn that breaks off after this must ask again.
+UPDATE asks SET state = 'used' WHERE turn_pk = :turn_pk AND state IN ('granted', 'denied')
+
+-- name: count_asks
+SELECT COUNT(*) FROM asks WHERE turn_pk = :turn_pk
+
+-- name: drop_asks
+DELETE FROM asks WHERE turn_pk = :turn_pk
+
+-- name: end_idle_turns
+-- Nobody is at them, and nobody ever will be: their session was deleted.
+UPDATE turns SET state = 'done', outcome = 'dropped' WHERE session_pk = :session_pk AND state IN ('waiting', 'asking')
+
+-- name: drop_asks_of_session
+DELETE FROM asks WHERE session_pk = :session_pk
+
+-- name: forget_decider
+UPDATE asks SET decided_by = NULL WHERE decided_by = :person

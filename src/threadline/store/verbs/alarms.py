@@ -1,0 +1,35 @@
+"""Verbs on alarms: what only the owner can mend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from threadline.model.delivery import Target
+from threadline.store import alarms
+from threadline.store.database import Plan, read, write
+from threadline.store.outbox import NewDelivery
+from threadline.store.verbs.base import VerbsBase
+
+
+class AlarmVerbs(VerbsBase):
+    """The owner is told once of what fails, and once more when it fails anew."""
+
+    def sound_alarm(self, alarm: alarms.Alarm, notices: Sequence[NewDelivery]) -> Plan[bool]:
+        """Opens an alarm and stores its notices, together; False where it was open before: then nothing is said."""
+        return (yield from write(alarms.sound, alarm, notices, at=self._now()))
+
+    def tell_alarm(self, name: str, notices: Sequence[NewDelivery]) -> Plan[bool]:
+        """Stores the notices of an alarm that nobody was told of yet; False where somebody was, or it is over."""
+        return (yield from write(alarms.tell, name, notices, at=self._now()))
+
+    def clear_alarm(self, name: str) -> Plan[bool]:
+        """Closes an alarm; False where it was not open."""
+        return (yield from write(alarms.clear, name))
+
+    def open_alarms(self) -> Plan[list[alarms.Alarm]]:
+        """The alarms that are open, oldest first."""
+        return (yield from read(alarms.open_alarms))
+
+    def owners_chat(self, owners: Sequence[str], accounts: Sequence[tuple[str, str]]) -> Plan[Target | None]:
+        """The direct chat on one of these accounts that an owner used last."""
+        return (yield from read(alarms.owners_chat, owners, accounts))

@@ -1,0 +1,235 @@
+"""What only the owner can mend is told to the owner, once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.gateway.talk import GROUP, ask, eventually
+from tests.gateway.world import EVERYONE, Open, Running, awaited, running, settings_for
+
+from threadline.gateway.alarms import agent_alarm, platform_alarm
+from threadline.gateway.gateway import Gateway
+from threadline.model.context import HomeChannel
+from threadline.model.delivery import Target
+from threadline.ports.agent import AgentError, Event, Text, Turn
+from threadline.store.alarms import Alarm
+from threadline.store.gateway import GatewayStore
+from threadline.store.outbox import NewDelivery
+from threadline.testing.agents import ScriptedAgent
+from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
+
+NO_KEY = "The key is not accepted. Its owner has to set another one."
+
+
+async def moody(turn: Turn) -> AsyncIterator[Event]:
+    """Fails as a model fails whose key is wrong, or that is merely busy, whenever it is asked to."""
+    if "key" in turn.text:
+        raise AgentError(NO_KEY, is_owners=True)
+    if "busy" in turn.text:
+        raise AgentError("It is busy; try again.")
+    yield Text(f"fine: {turn.text}")
+
+
+async def open_alarms(here: Running) -> list[str]:
+    return [alarm.name for alarm in await here.store.open_alarms()]
+
+
+async def stored_notices(here: Running) -> int:
+    """How many notices there were to send, sent or not."""
+    lines = await here.store.list_deliveries()
+    return sum(line.delivery_id.startswith("alarm.") for line in lines)
+
+
+def notices(here: Running, chat: str = "dm-ada") -> list[str]:
+    """What the owner was told in a chat beside answers."""
+    return [text for text in here.texts(chat) if "only you can mend it" in text]
+
+
+@awaited
+async def test_the_owner_is_told_once_where_they_spoke_last(opened: Open) -> None:
+    async with opened(ScriptedAgent(moody)) as here:
+        await ask(here, "hello")
+        assert NO_KEY in await ask(here, "no key", user="bob")
+        await here.chat.wait_for(lambda: notices(here))
+        assert NO_KEY in notices(here)[0]
+        assert await ask(here, "no key again", user="bob")
+        assert await ask(here, "no key either", user="eve")
+        await here.gateway.idle()
+        assert await stored_notices(here) == len(notices(here)) == 1
+        assert notices(here, "dm-bob") == notices(here, "dm-eve") == []
+        assert await open_alarms(here) == ["agent:main"]
+
+
+@awaited
+async def test_a_restart_does_not_say_it_again(location: str) -> None:
+    async with running(location, ScriptedAgent(moody)) as here:
+        await ask(here, "hello")
+        await ask(here, "no key", user="bob")
+        await here.chat.wait_for(lambda: notices(here))
+    async with running(location, ScriptedAgent(moody)) as again:
+        for number in (1, 2):
+            await ask(again, "no key", user="bob", message_id=f"after the restart {number}")
+        await again.gateway.idle()
+        assert await stored_notices(again) == 1, "the one of before the restart"
+        assert notices(again) == []
+        assert await open_alarms(again) == ["agent:main"]
+
+
+@awaited
+async def test_once_it_has_answered_a_new_failure_is_told_anew(opened: Open) -> None:
+    async with opened(ScriptedAgent(moody)) as here:
+        await ask(here, "hello")
+        await ask(here, "no key", user="bob")
+        await here.chat.wait_for(lambda: len(notices(here)) == 1)
+        await ask(here, "better?", user="bob")
+        await eventually(lambda: _is_over(here))
+        await ask(here, "no key", user="bob")
+        await here.chat.wait_for(lambda: len(notices(here)) == 2)
+
+
+async def _is_over(here: Running) -> bool:
+    return not await here.store.open_alarms()
+
+
+@awaited
+async def test_another_gateways_alarm_ends_when_the_agent_answers_here(opened: Open) -> None:
+    async with opened(ScriptedAgent(moody), lease_seconds=1.0) as here:
+        alarm = Alarm(name="agent:main", text="it failed elsewhere", since=here.store.clock.now())
+        assert await here.store.sound_alarm(alarm, ())
+
+        async def is_over() -> bool:
+            await ask(here, "hello")
+            return not await here.store.open_alarms()
+
+        await eventually(is_over)
+
+
+@awaited
+async def test_in_the_owners_own_chat_it_is_not_said_twice(opened: Open) -> None:
+    async with opened(ScriptedAgent(moody)) as here:
+        assert NO_KEY in await ask(here, "no key")
+        await eventually(lambda: _is_open(here))
+        await here.gateway.idle()
+        assert await stored_notices(here) == 0
+        assert len(here.texts()) == 1
+        assert (await here.store.open_alarms())[0].is_told
+
+
+async def _is_open(here: Running) -> bool:
+    return bool(await here.store.open_alarms())
+
+
+@awaited
+async def test_home_channels_go_before_the_owners_chat(opened: Open) -> None:
+    homes = (HomeChannel("scripted", "den", "Den"), HomeChannel("elsewhere", "x", "Not connected"))
+    async with opened(ScriptedAgent(moody), home_channels=homes) as here:
+        await ask(here, "hello")
+        await ask(here, "no key", user="bob")
+        await here.chat.wait_for(lambda: notices(here, "den"))
+        await here.gateway.idle()
+        assert notices(here) == []
+        assert await stored_notices(here) == len(notices(here, "den")) == 1
+        assert await here.store.list_deliveries("pending") == []
+
+
+@awaited
+async def test_where_there_is_nobody_to_tell_it_is_told_when_there_is(
+    opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(ScriptedAgent(moody), lease_seconds=1.0) as here:
+        # A group is no place for it, and nobody else is known.
+        here.chat.say("no key", user="bob", mention=True, **GROUP)
+        await eventually(lambda: _is_open(here))
+        assert not (await here.store.open_alarms())[0].is_told
+        assert "alarm.nobody_to_tell" in [record.getMessage() for record in caplog.records]
+        await ask(here, "/whoami")
+        await here.chat.wait_for(lambda: notices(here))
+        await here.gateway.idle()
+        assert await stored_notices(here) == len(notices(here)) == 1
+
+
+@awaited
+async def test_what_passes_by_itself_alarms_nobody(opened: Open) -> None:
+    async with opened(ScriptedAgent(moody)) as here:
+        await ask(here, "hello")
+        assert "busy" in await ask(here, "busy", user="bob")
+        await here.gateway.idle()
+        assert await open_alarms(here) == []
+
+
+@awaited
+async def test_a_platform_that_turns_us_away_is_told_on_the_others(location: str) -> None:
+    async with ScriptedChat() as chat, ScriptedChat() as closed, await GatewayStore.open(location) as store:
+        closed.refuses_logins = True
+        platforms = [ScriptedPlatform(chat.address), ScriptedPlatform(closed.address, name="closed")]
+        gateway = Gateway(store, settings_for(ScriptedAgent(moody), lease_seconds=1.0), EVERYONE, platforms)
+        await gateway.start(alone=True)
+        try:
+            here = Running(gateway, store, chat)
+            await ask(here, "hello")
+            await chat.wait_for(lambda: any("closed does not let me in" in text for text in here.texts()))
+            assert await gateway.not_ready() == ["platform closed@main"]
+            closed.refuses_logins = False
+            mended = ScriptedPlatform(closed.address, name="closed")
+            settings = settings_for(ScriptedAgent(moody))
+            await gateway.reconfigure(settings, EVERYONE, [platforms[0], mended])
+            await closed.wait_for(lambda: closed.connected)
+            await eventually(lambda: _is_over(here))
+            assert await gateway.not_ready() == []
+        finally:
+            await gateway.stop()
+
+
+@awaited
+async def test_what_is_no_longer_configured_alarms_nobody(location: str) -> None:
+    async with running(location, ScriptedAgent(moody)) as here:
+        for name in (agent_alarm("main"), agent_alarm("old"), platform_alarm("irc", "main")):
+            assert await here.store.sound_alarm(Alarm(name=name, text="x", since=here.store.clock.now()), ())
+        await here.gateway.alarms.forget_all_but({agent_alarm("main"), agent_alarm("new")})
+        assert await open_alarms(here) == ["agent:main"]
+
+
+@awaited
+async def test_at_the_terminal_of_the_machine_nobody_is_alarmed(location: str) -> None:
+    async with running(location, ScriptedAgent(moody)) as here:
+        await ask(here, "hello")
+        terminal = Target(platform="local", chat_id="cli")
+        await here.gateway.alarms.after_turn("main", terminal, AgentError(NO_KEY, is_owners=True), is_well=False)
+        assert await open_alarms(here) == []
+
+
+@awaited
+async def test_of_several_gateways_one_tells(location: str) -> None:
+    async with await GatewayStore.open(location) as store, await GatewayStore.open(location) as other:
+        alarm = Alarm(name="agent:main", text="x", since=store.clock.now(), is_told=False)
+        target = Target(platform="scripted", chat_id="dm-ada")
+
+        def notice(number: int) -> NewDelivery:
+            return NewDelivery(delivery_id=f"n{number}", target=target, text="x")
+
+        opened = await asyncio.gather(*(s.sound_alarm(alarm, ()) for s in (store, other, store, other)))
+        assert sorted(opened) == [False, False, False, True]
+        told = await asyncio.gather(*(s.tell_alarm(alarm.name, [notice(n)]) for n, s in enumerate((store, other))))
+        assert sorted(told) == [False, True]
+        assert len(await store.list_deliveries()) == 1
+        assert (await other.open_alarms())[0].is_told
+        assert await other.clear_alarm(alarm.name)
+        assert not await store.clear_alarm(alarm.name)
+        assert not await store.tell_alarm(alarm.name, [notice(9)])
+
+
+@awaited
+async def test_owners_are_found_by_the_list_and_by_the_role_they_were_given(location: str) -> None:
+    async with running(location, ScriptedAgent(moody)) as here:
+        accounts = [("scripted", "main")]
+        await ask(here, "first", user="ada")
+        assert await here.store.owners_chat([], accounts) is None
+        listed = await here.store.owners_chat(["scripted:ada"], accounts)
+        assert listed == Target(platform="scripted", chat_id="dm-ada")
+        await ask(here, "later", user="bob")
+        await here.store.set_role("scripted:bob", "owner")
+        given = await here.store.owners_chat(["scripted:ada"], accounts)
+        assert given == Target(platform="scripted", chat_id="dm-bob")
+        assert await here.store.owners_chat(["scripted:ada"], [("telegram", "main")]) is None

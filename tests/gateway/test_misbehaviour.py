@@ -1,0 +1,106 @@
+"""Agents that do not keep their promises: their people are told, and the gateway goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+from tests.gateway.talk import ask, turns_of
+from tests.gateway.world import Open, awaited
+
+from threadline.agents.function import FunctionAgent, FunctionTurn
+from threadline.model import words_gateway as words
+from threadline.ports.agent import Event, Text, ToolCall, Turn
+from threadline.testing.agents import ScriptedAgent
+
+GARBAGE: tuple[Any, ...] = (None, 7, "text", b"bytes", {"text": "hello"}, object(), Text(cast(str, None)), Text)
+
+
+@pytest.mark.parametrize("said", GARBAGE, ids=lambda said: type(said).__name__ + str(said)[:4])
+@awaited
+async def test_an_agent_that_says_what_is_no_event_is_a_fault_and_the_next_turn_works(opened: Open, said: Any) -> None:
+    async def mumble(turn: Turn) -> AsyncIterator[Event]:
+        if turn.text == "well?":
+            yield said
+        yield Text("better")
+
+    async with opened(ScriptedAgent(mumble)) as here:
+        assert words.AGENT_FAULT in await ask(here, "well?")
+        assert await ask(here, "and now?") == "better"
+        assert {line.fate for line in await here.store.list_messages()} == {"answered"}
+
+
+class NoAgent:
+    """Something that claims to be an agent."""
+
+    replay = "safe"
+
+    def __init__(self, run: Any) -> None:
+        self.run = run
+
+
+async def _coroutine(_turn: Turn) -> str:
+    return "hello"
+
+
+@pytest.mark.parametrize("run", [lambda _turn: None, lambda _turn: "hello", lambda: 7, _coroutine], ids=range(4))
+@pytest.mark.filterwarnings("ignore:coroutine")
+@awaited
+async def test_an_agent_that_is_none_is_a_fault(opened: Open, run: Any) -> None:
+    async with opened(cast(Any, NoAgent(run))) as here:
+        assert words.AGENT_FAULT in await ask(here, "well?")
+
+
+@awaited
+async def test_an_agent_that_falls_silent_is_ended_and_told(opened: Open) -> None:
+    async def hangs(turn: Turn) -> AsyncIterator[Event]:
+        yield Text("so far")
+        if turn.text == "well?":
+            await asyncio.Event().wait()
+
+    async with opened(ScriptedAgent(hangs), silence_seconds=0.2) as here:
+        await ask(here, "well?")
+        await here.chat.wait_for(lambda: words.AGENT_SILENT.format(minutes=0) in here.texts()[0])
+        assert here.texts()[0].startswith("so far")
+        assert await ask(here, "and now?") == "so far"
+
+
+@awaited
+async def test_a_function_that_blocks_its_thread_keeps_nobody_else_waiting(opened: Open) -> None:
+    free = threading.Event()
+
+    def blocks(turn: FunctionTurn) -> str:
+        if turn.text == "block":
+            free.wait(20)
+        return f"heard {turn.text}"
+
+    async with opened(FunctionAgent(blocks)) as here:
+        here.chat.say("block", user="bob")
+        await here.chat.wait_for(lambda: not here.chat.unacknowledged)
+        assert await ask(here, "hello") == "heard hello"
+        assert await ask(here, "/status")
+        free.set()
+        await here.chat.wait_for(lambda: here.texts("dm-bob") == ["heard block"])
+
+
+@awaited
+async def test_a_call_that_is_never_answered_is_told_as_cancelled_to_the_next_turn(opened: Open) -> None:
+    async def forgets(turn: Turn) -> AsyncIterator[Event]:
+        yield ToolCall("c1", "look", "{}")
+        if turn.text == "well?":
+            raise RuntimeError
+        yield Text("done")
+
+    agent = ScriptedAgent(forgets)
+    async with opened(agent) as here:
+        await ask(here, "well?")
+        await ask(here, "and now?")
+        await turns_of(here, agent, 2)
+        roles = [message["role"] for message in agent.turns[1].history]
+        calls = [call["id"] for message in agent.turns[1].history for call in message.get("tool_calls", [])]
+        answered = [message["tool_call_id"] for message in agent.turns[1].history if message["role"] == "tool"]
+        assert roles[:1] == ["user"]
+        assert calls == answered == ["c1"]
