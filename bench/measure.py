@@ -6,6 +6,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -63,6 +64,13 @@ class Pace(msgspec.Struct, frozen=True):
     def microseconds(self) -> float:
         """How long each took."""
         return self.seconds / self.operations * 1_000_000
+
+
+def peak_bytes(process: int | str = "self") -> int:
+    """The most memory that a process ever had. Not `ru_maxrss`: a child inherits that from the process that started it."""
+    status = Path(f"/proc/{process}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
 
 
 def timed(work: Work) -> Pace:

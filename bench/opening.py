@@ -7,12 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
 from bench import prepare
-from bench.measure import Figure, Sample
+from bench.measure import Figure, Sample, peak_bytes
 from bench.stage import Stage
 from threadline import SessionSource, SessionStore
 
@@ -52,20 +51,13 @@ def first_steps(url: str, place: SessionSource, word: str) -> Opening:
         # As many as the small store holds: both read a page of the same length.
         assert len(store.list_sessions(limit=10)) == 10
         seconds = time.perf_counter() - started
-        return Opening(seconds * 1_000_000, _peak_bytes())
+        return Opening(seconds * 1_000_000, peak_bytes())
 
 
 def _in_fresh_process(url: str, place: SessionSource, word: str) -> Opening:
     command = [sys.executable, "-m", "bench.opening", url, msgspec.json.encode(place).decode(), word]
     finished = subprocess.run(command, check=True, capture_output=True, timeout=120)
     return msgspec.json.decode(finished.stdout, type=Opening)
-
-
-def _peak_bytes() -> int:
-    # Not `ru_maxrss`: a child inherits that from the process that started it.
-    status = Path("/proc/self/status").read_text()
-    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) * 1024
 
 
 if __name__ == "__main__":
