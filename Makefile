@@ -28,7 +28,7 @@ lock: | $(filter build/%,$(UV)) ## choose dependency versions anew
 	$(UV) pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --no-emit-index-url \
 	  --no-annotate --no-header --upgrade --output-file requirements.lock pyproject.toml
 
-serve: setup ## open the store and serve its web page
+serve: setup ## run the gateway with its web page
 	$(BIN)/threadline serve $(if $(PORT),--port $(PORT))
 
 test: setup ## every test of ours, a real PostgreSQL included

@@ -134,7 +134,7 @@ def diagnose(wanted: Serving) -> Iterator[Finding]:
     for name in config.agents:
         yield _looked_at(f"agent {name}", lambda name=name: agents.named(name))  # type: ignore[misc]
     yield _looked_at("platforms", lambda: Platforms(config).all())
-    yield from _alarms(_place(config))
+    yield from _alarms(config)
 
 
 def _looked_at(what: str, look: Callable[[], object]) -> Finding:
@@ -145,8 +145,12 @@ def _looked_at(what: str, look: Callable[[], object]) -> Finding:
     return Finding(what)
 
 
-def _alarms(place: Location) -> Iterator[Finding]:
+def _alarms(config: Config) -> Iterator[Finding]:
     """What fails until somebody mends it, as running gateways found it."""
+    from threadline.assembly import alarms_of
+    from threadline.gateway.alarms import is_about_chat
+
+    place, known = _place(config), alarms_of(config)
     if not is_there(place):
         return
     try:
@@ -155,7 +159,9 @@ def _alarms(place: Location) -> Iterator[Finding]:
         # What is wrong with the database was told before.
         return
     for alarm in found:
-        yield Finding(f"alarm since {alarm.since.astimezone():%Y-%m-%d %H:%M}, until it has worked again", alarm.text)
+        is_ours = alarm.name in known or is_about_chat(alarm.name)
+        until = "until it has worked again" if is_ours else "about something that is not in this configuration"
+        yield Finding(f"alarm since {alarm.since.astimezone():%Y-%m-%d %H:%M}, {until}", alarm.text)
 
 
 def _open_and_close(place: Location) -> None:
@@ -176,7 +182,7 @@ def serve(wanted: Serving, *, ready: Tell, note: Tell) -> None:
 
 
 async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
-    from threadline.assembly import Platforms, Running, forget_old_alarms
+    from threadline.assembly import Platforms, Running, alarms_of
     from threadline.gateway.supervisor import Supervisor
     from threadline.web.app import make_app
     from threadline.web.server import bind, run_server
@@ -187,8 +193,10 @@ async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
     with bind(host, port, note) as listening, _hangups() as hangup:
         platforms = await asyncio.to_thread(Platforms, config)
         async with _gateway(config, "serve", platforms.all()) as (gateway, store, agents):
-            running = Running(gateway, store, agents, platforms)
-            await forget_old_alarms(gateway, config)
+            running = Running(gateway, store, agents, platforms, config)
+            if isinstance(_place(config), SqliteLocation):
+                # A file is served by one gateway. On a server others may know what this configuration does not name.
+                await gateway.alarms.forget_all_but(alarms_of(config))
             app = make_app(
                 store,
                 host=host,

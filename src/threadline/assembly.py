@@ -140,34 +140,39 @@ async def open_gateway_store(config: Config, location: str) -> GatewayStore:
     )
 
 
-async def forget_old_alarms(gateway: Gateway, config: Config) -> None:
-    """Alarms about agents and platforms that this configuration does not name are over."""
-    platforms = {
-        platform_alarm(name, settings.account) for name, settings in config.platforms.items() if settings.enabled
-    }
-    await gateway.alarms.forget_all_but({*map(agent_alarm, config.agents), *platforms})
+def alarms_of(config: Config) -> frozenset[str]:
+    """The names of all alarms about the agents and platforms of this configuration."""
+    platforms = (platform_alarm(name, one.account) for name, one in config.platforms.items() if one.enabled)
+    return frozenset([*map(agent_alarm, config.agents), *platforms])
 
 
 class Running:
     """A gateway that works, and what it is made of by the configuration of the moment."""
 
-    def __init__(self, gateway: Gateway, store: GatewayStore, agents: Agents, platforms: Platforms) -> None:
+    def __init__(
+        self, gateway: Gateway, store: GatewayStore, agents: Agents, platforms: Platforms, config: Config
+    ) -> None:
         self.gateway = gateway
         self.store = store
         self._agents = agents
         self._platforms = platforms
+        self._config = config
 
     async def reload(self, config: Config) -> None:
-        """Goes on with another configuration. Whatever of it can't be had is raised before anything is changed."""
+        """Goes on with another configuration. Whatever of it can't be had is raised before anything is changed.
+
+        Alarms about what is no longer in it are over. Those about what never was are another gateway's.
+        """
         agents = Agents(config, self._agents)
         await asyncio.to_thread(agents.make_all)
         platforms = await asyncio.to_thread(Platforms, config, self._platforms)
         connected = platforms.all(self.gateway.has_ended)
         settings = gateway_settings(config, "serve", agents, await self.store.installation_secret())
-        await forget_old_alarms(self.gateway, config)
-        self._agents, self._platforms = agents, platforms
+        gone = alarms_of(self._config) - alarms_of(config)
+        self._agents, self._platforms, self._config = agents, platforms, config
         self.store.reconfigure(policies=reset_policies(config), scope=session_scope(config), timezone=zone_of(config))
         await self.gateway.reconfigure(settings, access_rules(config), connected)
+        await self.gateway.alarms.forget(gone)
 
 
 def _rules_for(config: Config, source: SessionSource) -> ChatRules:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
-from tests.gateway.talk import GROUP, ask, eventually
+from tests.gateway.talk import GROUP, ask, eventually, running_with
 from tests.gateway.world import EVERYONE, Open, Running, awaited, running, settings_for
 
-from threadline.gateway.alarms import agent_alarm, platform_alarm
+from threadline import assembly
+from threadline.config.load import load_config
+from threadline.config.settings import Config
+from threadline.gateway.alarms import CHAT_FORGOTTEN_AFTER, MOST_CHATS, agent_alarm, chat_alarm, platform_alarm
 from threadline.gateway.gateway import Gateway
 from threadline.model.context import HomeChannel
 from threadline.model.delivery import Target
@@ -17,9 +22,12 @@ from threadline.ports.agent import AgentError, Event, Text, Turn
 from threadline.store.alarms import Alarm
 from threadline.store.gateway import GatewayStore
 from threadline.store.outbox import NewDelivery
+from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
 
+HOMES = (HomeChannel("scripted", "den", "Den"),)
+DEN = Target(platform="scripted", chat_id="den", chat_type="group")
 NO_KEY = "The key is not accepted. Its owner has to set another one."
 
 
@@ -185,10 +193,40 @@ async def test_a_platform_that_turns_us_away_is_told_on_the_others(location: str
 @awaited
 async def test_what_is_no_longer_configured_alarms_nobody(location: str) -> None:
     async with running(location, ScriptedAgent(moody)) as here:
-        for name in (agent_alarm("main"), agent_alarm("old"), platform_alarm("irc", "main")):
+        for name in (agent_alarm("main"), agent_alarm("old"), platform_alarm("irc", "main"), chat_alarm(DEN)):
             assert await here.store.sound_alarm(Alarm(name=name, text="x", since=here.store.clock.now()), ())
         await here.gateway.alarms.forget_all_but({agent_alarm("main"), agent_alarm("new")})
-        assert await open_alarms(here) == ["agent:main"]
+        assert await open_alarms(here) == ["agent:main", chat_alarm(DEN)]
+
+
+def configured(file: Path, text: str) -> Config:
+    file.write_text(text)
+    return load_config(file, {})
+
+
+@awaited
+async def test_a_reload_closes_alarms_about_what_this_gateway_gave_up_and_no_others(
+    location: str, tmp_path: Path
+) -> None:
+    away = '[platforms.away]\nkind = "scripted"\naddress = "127.0.0.1:9"\n'
+    before = configured(tmp_path / "config.toml", f"[agents.old]\n{away}")
+    async with await GatewayStore.open(location) as store:
+        agents, platforms = assembly.Agents(before), assembly.Platforms(before)
+        settings = assembly.gateway_settings(before, "serve", agents, await store.installation_secret())
+        gateway = Gateway(store, settings, assembly.access_rules(before), platforms.all())
+        await gateway.start()
+        try:
+            ours = (agent_alarm("main"), agent_alarm("old"), platform_alarm("away", "main"))
+            for name in (*ours, agent_alarm("theirs"), platform_alarm("telegram", "main")):
+                await store.sound_alarm(Alarm(name=name, text="x", since=store.clock.now()), ())
+            served = assembly.Running(gateway, store, agents, platforms, before)
+            await served.reload(configured(tmp_path / "config.toml", ""))
+            left = {alarm.name for alarm in await store.open_alarms()}
+            assert left == {"agent:main", "agent:theirs", "platform:telegram@main"}
+            await served.reload(configured(tmp_path / "config.toml", ""))
+            assert len(await store.open_alarms()) == 3
+        finally:
+            await gateway.stop()
 
 
 @awaited
@@ -233,3 +271,90 @@ async def test_owners_are_found_by_the_list_and_by_the_role_they_were_given(loca
         given = await here.store.owners_chat(["scripted:ada"], accounts)
         assert given == Target(platform="scripted", chat_id="dm-bob")
         assert await here.store.owners_chat(["scripted:ada"], [("telegram", "main")]) is None
+
+
+@awaited
+async def test_the_chat_of_an_owner_that_is_gone_gives_way_to_another_owners(location: str) -> None:
+    async with running(location, ScriptedAgent(moody)) as here:
+        accounts = [("scripted", "main")]
+        await here.store.set_role("scripted:bob", "owner")
+        await ask(here, "first", user="bob")
+        await ask(here, "later", user="ada")
+        newest = await here.store.owners_chat(["scripted:ada"], accounts)
+        assert newest == Target(platform="scripted", chat_id="dm-ada")
+        other = await here.store.owners_chat(["scripted:ada"], accounts, [newest.lane])
+        assert other == Target(platform="scripted", chat_id="dm-bob")
+        assert await here.store.owners_chat(["scripted:ada"], accounts, [newest.lane, other.lane]) is None
+
+
+@awaited
+async def test_a_home_channel_that_is_gone_swallows_no_alarm(opened: Open) -> None:
+    async with opened(ScriptedAgent(moody), home_channels=HOMES) as here:
+        await ask(here, "hello")
+        await here.gateway.alarms.chat_gone(DEN, "no such chat")
+        await here.chat.wait_for(lambda: any("the chat den" in text for text in here.texts()))
+        await ask(here, "no key", user="bob")
+        await here.chat.wait_for(lambda: notices(here))
+        await here.gateway.idle()
+        assert here.texts("den") == []
+        await here.gateway.alarms.chat_works(DEN)
+        await ask(here, "better?", user="bob")
+        await eventually(lambda: _is_over(here))
+        await ask(here, "no key", user="bob")
+        await here.chat.wait_for(lambda: notices(here, "den"))
+
+
+@awaited
+async def test_what_was_told_in_a_home_channel_that_is_gone_is_told_elsewhere_once(opened: Open) -> None:
+    async with opened(ScriptedAgent(moody), home_channels=HOMES, lease_seconds=1.0) as here:
+        await ask(here, "hello")
+        await ask(here, "no key", user="bob")
+        await here.chat.wait_for(lambda: notices(here, "den"))
+        await here.gateway.alarms.chat_gone(DEN, "no such chat")
+        await here.chat.wait_for(lambda: notices(here))
+        await here.gateway.alarms.chat_works(DEN)
+        await here.gateway.alarms.chat_gone(DEN, "no such chat")
+        await here.gateway.alarms.refresh()
+        await here.gateway.idle()
+        assert len(notices(here)) == len(notices(here, "den")) == 1
+
+
+@awaited
+async def test_that_the_only_home_channel_is_gone_is_told_as_soon_as_somebody_can_be(opened: Open) -> None:
+    async with opened(ScriptedAgent(moody), home_channels=HOMES, lease_seconds=1.0) as here:
+        await here.gateway.alarms.chat_gone(DEN, "no such chat")
+        assert [alarm.is_told for alarm in await here.store.open_alarms()] == [False]
+        await ask(here, "/whoami")
+        await here.chat.wait_for(lambda: any("the chat den" in text for text in here.texts()))
+        assert here.texts("den") == []
+
+
+@awaited
+async def test_of_very_many_chats_that_are_gone_only_the_first_are_told(opened: Open) -> None:
+    async with opened(ScriptedAgent(moody)) as here:
+        await ask(here, "hello")
+        for number in range(MOST_CHATS + 5):
+            await here.gateway.alarms.chat_gone(Target(platform="scripted", chat_id=f"c{number}"), "blocked")
+        alarms = await here.store.open_alarms()
+        assert len(alarms) == await stored_notices(here) == MOST_CHATS
+        assert [alarm.name for alarm in alarms if "I tell of no others" in alarm.text] == [alarms[-1].name]
+        await here.gateway.alarms.chat_gone(Target(platform="scripted", chat_id="dm-ada"), "blocked")
+        assert "chat:scripted/main/dm-ada/" in await open_alarms(here), "what is meant for its owner must go elsewhere"
+
+
+@awaited
+async def test_a_chat_that_is_gone_for_a_month_is_forgotten_unless_it_is_a_home_channel(location: str) -> None:
+    clock = FakeClock()
+    async with running_with(location, ScriptedAgent(moody), store={"clock": clock}, home_channels=HOMES) as here:
+        other = Target(platform="scripted", chat_id="dm-bob")
+        for chat in (DEN, other):
+            await here.gateway.alarms.chat_gone(chat, "no such chat")
+        await here.store.sound_alarm(Alarm(name="agent:main", text="x", since=clock.now()), ())
+        clock.advance(CHAT_FORGOTTEN_AFTER)
+        await here.gateway.alarms.refresh()
+        assert len(await open_alarms(here)) == 3
+        clock.advance(timedelta(seconds=1))
+        await here.gateway.alarms.refresh()
+        assert sorted(await open_alarms(here)) == ["agent:main", chat_alarm(DEN)]
+        await here.gateway.alarms.chat_gone(other, "no such chat")
+        assert chat_alarm(other) in await open_alarms(here)

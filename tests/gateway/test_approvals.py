@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.gateway.talk import GROUP, ask, eventually, heard, running_with, turns_of
+from tests.gateway.talk import GROUP, ask, current, eventually, heard, running_with, turns_of
 from tests.gateway.world import Open, Running, awaited
 
 from threadline.model import words_commands as commands
 from threadline.model import words_gateway as words
 from threadline.model.access import Role
 from threadline.ports.agent import AskPermission, Event, Text, ToolCall, ToolResult, Turn
+from threadline.ports.platform import Gone
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
@@ -366,3 +368,130 @@ async def test_words_that_count_less_do_not_steer(opened: Open) -> None:
         await turns_of(here, agent, 2)
         assert agent.turns[1].role == "guest"
         agent.answer("second")
+
+
+@awaited
+async def test_what_was_taken_in_by_a_call_that_was_cancelled_waits_for_the_next_turn(opened: Open) -> None:
+    async def hasty(turn: Turn) -> AsyncIterator[Event]:
+        if turn.text == "begin":
+            here.chat.say("faster")
+            await heard(here)
+            taking = asyncio.ensure_future(turn.more())
+            await asyncio.sleep(0)
+            taking.cancel()
+        yield Text(f"answer to {turn.text}")
+
+    async with opened(ScriptedAgent(hasty), when_busy="steer") as here:
+        here.chat.say("begin")
+        await here.shows("answer to begin", "answer to faster")
+        assert {line.fate for line in await here.store.list_messages()} == {"answered"}
+
+
+@awaited
+async def test_commands_that_answer_again_are_not_steered(opened: Open) -> None:
+    taken: list[int] = []
+
+    async def again(turn: Turn) -> AsyncIterator[Event]:
+        if taken or turn.text != "one":
+            yield Text(f"heard {turn.text}")
+            return
+        if agent.turns[1:]:
+            here.chat.say("two")
+            await heard(here)
+            taken.append(len(await turn.more()))
+        yield Text("one")
+
+    agent = ScriptedAgent(again)
+    async with opened(agent, when_busy="steer") as here:
+        assert await ask(here, "one") == "one"
+        here.chat.say("/retry")
+        await here.chat.wait_for(lambda: "heard two" in here.texts())
+        assert taken == [0]
+        assert ("user", "two") in await here.transcript()
+
+
+@awaited
+async def test_a_turn_that_somebody_stopped_elsewhere_asks_nobody(opened: Open) -> None:
+    async def late(turn: Turn) -> AsyncIterator[Event]:
+        # As another gateway does it: this one has not heard of it yet.
+        await here.store.ask_to_stop(turn.session.session_id, "stop")
+        yield Text("Let me see.")
+        yield REMOVE
+
+    async with opened(ScriptedAgent(late)) as here:
+        here.chat.say("tidy up")
+        await here.chat.wait_for(lambda: any(words.STOPPED in text for text in here.texts()))
+        assert await here.store.open_ask((await current(here)).session_id) is None
+        assert not any("/approve" in text for text in here.texts())
+        assert "Let me see." in here.texts()[-1]
+
+
+@awaited
+async def test_what_was_allowed_can_be_stopped_before_it_is_done(opened: Open) -> None:
+    busy = asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Event]:
+        if turn.text == "keep busy":
+            await busy.wait()
+            yield Text("done")
+            return
+        async for event in careful(turn):
+            yield event
+
+    agent = ScriptedAgent(script)
+    async with opened(agent, turns_at_once=1) as here:
+        here.chat.say("tidy up")
+        code = await asked(here)
+        here.chat.say("keep busy", user="bob")
+        await turns_of(here, agent, 2)
+        assert await ask(here, f"/approve {code}") == commands.APPROVED.format(tool="shell")
+        assert await ask(here, "/stop") == commands.STOPPING
+        busy.set()
+        await here.chat.wait_for(lambda: words.STOPPED in here.texts())
+        assert "Done." not in here.texts()
+
+
+@awaited
+async def test_nobody_allows_what_was_never_shown(opened: Open) -> None:
+    async with opened(asking("guest")) as here:
+        here.chat.fail_next(Gone("no such chat"))
+        here.chat.say("go", user="bob")
+
+        async def is_parked() -> bool:
+            return bool(await here.store.list_deliveries("parked"))
+
+        await eventually(is_parked)
+        (entry,) = await here.store.list_sessions()
+        asked_for = await here.store.open_ask(entry.session_id)
+        assert asked_for is not None
+        told = commands.NOT_SHOWN_YET.format(code=asked_for.code)
+        assert await ask(here, f"/approve {asked_for.code}", user="bob") == told
+        assert await ask(here, "/approve", user="bob") == told
+        assert await ask(here, f"/deny {asked_for.code}", user="bob") == commands.DENIED.format(tool="files")
+
+
+@awaited
+async def test_a_question_reads_as_what_it_is(opened: Open) -> None:
+    turned = AskPermission(ask_id="1", tool="shell", arguments='{"command": "ls \u202e fdp.exe"}', reason="see\u200b")
+
+    async def sly(_turn: Turn) -> AsyncIterator[Event]:
+        yield turned
+
+    async with opened(ScriptedAgent(sly)) as here:
+        here.chat.say("go")
+        await asked(here)
+        assert "ls \\u202e fdp.exe" in here.texts()[0]
+        assert "\u200b" not in here.texts()[0]
+
+
+@awaited
+async def test_one_persons_backlog_keeps_nobody_else_waiting(opened: Open) -> None:
+    agent = ScriptedAgent()
+    async with opened(agent, turns_per_person=1) as here:
+        for number in range(20):
+            here.chat.say("work", user="bob", thread=f"t{number}")
+        await turns_of(here, agent, 1)
+        await heard(here)
+        here.chat.say("hello", user="eve")
+        await turns_of(here, agent, 2)
+        assert agent.turns[1].source.user_id == "eve"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from tests.gateway.talk import GROUP, ask, current, echo, eventually, fates, heard, running_with, said, turns_of
-from tests.gateway.world import Open, Running, awaited
+from tests.gateway.world import EVERYONE, Open, Running, awaited
 
 from threadline.model import words_commands as words
 from threadline.model.message import REMOVED
@@ -188,3 +189,31 @@ async def test_a_deletion_of_what_nobody_knows_is_noted(opened: Open) -> None:
         await heard(here)
         assert (await fates(here))["delete: noted"] == "dropped"
         assert len(await here.store.list_sessions()) == 0
+
+
+@awaited
+async def test_nothing_is_kept_of_what_strangers_delete_or_edit_where_nothing_of_it_was_heard(opened: Open) -> None:
+    async with opened(ScriptedAgent(echo)) as here:
+        for kind in ("delete", "edit"):
+            happens(here, kind, "8", user="mallory", **GROUP)
+        await heard(here)
+        assert len(await here.store.list_messages()) == 0
+        await ask(here, "number five", user="bob", message_id="5", mention=True, **GROUP)
+        for kind in ("delete", "edit"):
+            happens(here, kind, "9", user="mallory", **GROUP)
+        await heard(here)
+        assert [line.person for line in await here.store.list_messages()] == ["scripted:bob"]
+        happens(here, "delete", "9", user="bob", **GROUP)
+        await heard(here)
+        assert (await fates(here))["delete: noted"] == "dropped"
+
+
+@awaited
+async def test_a_strangers_deletion_redacts_in_a_group_where_strangers_are_not_answered(opened: Open) -> None:
+    rules = msgspec.structs.replace(EVERYONE, answer_groups=frozenset())
+    async with opened(ScriptedAgent(echo), rules=rules) as here:
+        await ask(here, "number five", user="bob", message_id="5", mention=True, **GROUP)
+        happens(here, "delete", "5", user="moderator", **GROUP)
+        await heard(here)
+        assert (await said(here, (await current(here, "den")).session_id))[0] == REMOVED
+        assert (await fates(here))["delete: redacted"] == "merged"

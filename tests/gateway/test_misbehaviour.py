@@ -13,10 +13,22 @@ from tests.gateway.world import Open, awaited
 
 from threadline.agents.function import FunctionAgent, FunctionTurn
 from threadline.model import words_gateway as words
-from threadline.ports.agent import Event, Text, ToolCall, Turn
+from threadline.ports.agent import Event, Text, ToolCall, ToolResult, Turn, UsageOf
 from threadline.testing.agents import ScriptedAgent
 
-GARBAGE: tuple[Any, ...] = (None, 7, "text", b"bytes", {"text": "hello"}, object(), Text(cast(str, None)), Text)
+GARBAGE: tuple[Any, ...] = (
+    None,
+    7,
+    "text",
+    b"bytes",
+    {"text": "hello"},
+    object(),
+    Text(cast(str, None)),
+    Text,
+    ToolCall("1", "shell", cast(str, {"command": "ls"})),
+    ToolResult("1", cast(str, None)),
+    UsageOf(cost_micros=cast(int, 1.5)),
+)
 
 
 @pytest.mark.parametrize("said", GARBAGE, ids=lambda said: type(said).__name__ + str(said)[:4])

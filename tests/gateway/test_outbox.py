@@ -19,7 +19,7 @@ from threadline.model import words_gateway as words
 from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival
 from threadline.ports.agent import Event, Text, Turn
-from threadline.ports.platform import BadMarkup, Gone, Platform, PlatformError, TooLong, Transient, Verdict
+from threadline.ports.platform import BadMarkup, Gone, Outgoing, Platform, PlatformError, TooLong, Transient, Verdict
 from threadline.store.gateway import GatewayStore
 from threadline.store.outbox import Delivery, DeliveryLine, NewDelivery
 from threadline.store.turns import Finish
@@ -100,11 +100,13 @@ def office(location: str) -> OpenOffice:
     """`async with office(…)`: an outbox on a fresh database, connected to a chat."""
 
     @asynccontextmanager
-    async def opened(*, is_open: bool = True, **capabilities: object) -> AsyncIterator[PostOffice]:
+    async def opened(
+        *, is_open: bool = True, kind: type[ScriptedPlatform] = ScriptedPlatform, **capabilities: object
+    ) -> AsyncIterator[PostOffice]:
         can = msgspec.structs.replace(ALL_CAPABILITIES, **capabilities)
         clock, supervisor = FakeClock(), Supervisor()
         async with ScriptedChat(capabilities=can) as chat, await GatewayStore.open(location, clock=clock) as store:
-            platform = ScriptedPlatform(chat.address, capabilities=can)
+            platform = kind(chat.address, capabilities=can)
             settings = settings_for(ScriptedAgent(), poll_seconds=0.05)
             outbox = Outbox(store, settings, supervisor, [platform], lambda: False)
             ready = asyncio.Event()
@@ -182,6 +184,30 @@ async def test_what_may_have_arrived_is_sent_again_and_marked(office: OpenOffice
         await here.shows("one", MARK.format(text="one"), "two")
         await here.comes_to("unknown", 2)
         await here.comes_to("sent", 1, place=1)
+
+
+class Breaking(ScriptedPlatform):
+    """One that fails once with an error of its own, after the message has arrived."""
+
+    is_whole = False
+
+    async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
+        message_id = await super().send(to, message, key=key)
+        if not self.is_whole:
+            self.is_whole = True
+            raise KeyError("message_id")
+        return message_id
+
+
+@awaited
+async def test_an_error_that_says_nothing_leaves_it_in_doubt(office: OpenOffice) -> None:
+    async with office(kind=Breaking) as here:
+        await here.post("one", "two")
+        line = await here.comes_to("pending", 1)
+        assert line.is_doubtful
+        assert "message_id" in (line.error or "")
+        here.later(seconds=5)
+        await here.shows("one", MARK.format(text="one"), "two")
 
 
 @awaited

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -13,9 +14,12 @@ from threadline.gateway.access import AccessRules
 from threadline.gateway.gateway import Gateway
 from threadline.gateway.settings import ChatRules
 from threadline.model.address import SessionScope
+from threadline.model.delivery import Target
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.ports.agent import Event, Text, Turn
+from threadline.ports.platform import Outgoing
 from threadline.store.gateway import GatewayStore
+from threadline.store.outbox import NewDelivery
 from threadline.testing import dm, user
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.clock import FakeClock
@@ -99,6 +103,41 @@ async def test_a_platform_that_changed_is_closed_before_it_is_opened_anew(opened
         await eventually(lambda: _is_ready(here))
         assert here.chat.connected == 1
         assert await ask(here, "hello") == "old"
+
+
+class Hasty(ScriptedPlatform):
+    """One whose library fails in its own way when it is closed under a call."""
+
+    async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
+        message_id = await super().send(to, message, key=key)
+        if self._closed.is_set():
+            raise RuntimeError("the session is closed")
+        return message_id
+
+
+@awaited
+async def test_what_is_being_sent_arrives_before_its_platform_is_closed(location: str) -> None:
+    async with ScriptedChat() as chat, await GatewayStore.open(location) as store:
+        settings = settings_for(ScriptedAgent(old))
+        gateway = Gateway(store, settings, EVERYONE, [Hasty(chat.address)])
+        await gateway.start(alone=True)
+        try:
+            await eventually(lambda: _is_ready(Running(gateway, store, chat)))
+            chat.hold("answers")
+            target = Target(platform="scripted", chat_id="dm-ada")
+            await store.enqueue(NewDelivery(delivery_id="1", target=target, text="news"))
+            gateway.outbox.wake()
+            await chat.wait_for(lambda: chat.texts("dm-ada") == ["news"])
+            reload = asyncio.ensure_future(gateway.reconfigure(settings, EVERYONE, [Hasty(chat.address)]))
+            while gateway.outbox.accounts:  # noqa: ASYNC110 - nobody is told of it
+                await asyncio.sleep(0.01)
+            chat.release("answers")
+            await reload
+            (line,) = await store.list_deliveries()
+            assert (line.state, line.attempts) == ("sent", 1)
+            assert await ask(Running(gateway, store, chat), "hello") == "old"
+        finally:
+            await gateway.stop()
 
 
 async def _is_ready(here: Running) -> bool:

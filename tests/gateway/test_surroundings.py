@@ -53,3 +53,5 @@ async def test_what_goes_on_in_another_chat_is_told_of_that_one(opened: Open) ->
         assert (agent.turns[-1].session.session_id, len(agent.turns[-1].history)) == (began, 2)
         assert '"group: den"' in agent.turns[0].context_prompt
         assert "den" not in agent.turns[-1].context_prompt
+        resumed = await here.store.get_session(began)
+        assert (resumed.origin.chat_type, resumed.origin.chat_id) == ("dm", "dm-bob")

@@ -14,6 +14,8 @@ from typing import TextIO
 import httpx
 from tests.system.test_serving import chat
 
+from threadline.store.alarms import Alarm
+from threadline.store.gateway import GatewayStore
 from threadline.testing.scripted import ScriptedChat
 
 _AGENTS = """
@@ -82,12 +84,12 @@ def started(command: list[str], folder: Path, errors: TextIO) -> subprocess.Pope
 
 
 @asynccontextmanager
-async def serving(folder: Path, config: str) -> AsyncIterator[Served]:
-    """A gateway with that configuration."""
+async def serving(folder: Path, config: str, db: str | None = None) -> AsyncIterator[Served]:
+    """A gateway with that configuration, on a file of its own or on `db`."""
     (folder / "my_agents.py").write_text(_AGENTS)
     (folder / "config.toml").write_text(config)
     log = folder / "log.txt"
-    command = [sys.executable, "-m", "threadline", "serve", "--db", str(folder / "t.db"), "--port", "0"]
+    command = [sys.executable, "-m", "threadline", "serve", "--db", db or str(folder / "t.db"), "--port", "0"]
     command += ["--config", str(folder / "config.toml")]
     with (
         log.open("w") as errors,
@@ -215,6 +217,21 @@ async def test_an_operator_sees_whether_it_is_ready(folder: Path) -> None:
         await here.logged("config.loaded")
         answer = await here.get("readyz")
         assert (answer.status_code, answer.json()["not_ready"]) == (503, ["platform away@main"])
+
+
+def test_a_start_closes_alarms_about_what_is_not_configured_only_where_no_other_gateway_can_be(
+    tmp_path: Path, location: str
+) -> None:
+    async def left() -> list[str]:
+        async with await GatewayStore.open(location) as store, ScriptedChat() as world:
+            for name in ("agent:main", "agent:theirs", "platform:telegram@main"):
+                await store.sound_alarm(Alarm(name=name, text="x", since=store.clock.now()), ())
+            async with serving(tmp_path, config_of(world), location):
+                return [alarm.name for alarm in await store.open_alarms()]
+
+    is_shared = location.startswith("postgresql")
+    theirs = ["agent:theirs", "platform:telegram@main"] if is_shared else []
+    assert asyncio.run(left()) == ["agent:main", *theirs]
 
 
 def test_a_pipe_whose_agent_failed_ends_with_an_error(tmp_path: Path) -> None:

@@ -45,18 +45,16 @@ GUESTS = [
     "/search",
     "/title",
     "/fork",
-    "/compress",
     "/undo",
     "/redo",
     "/retry",
     "/new",
     "/reset",
     "/resume",
-    "/memory",
     "/timezone",
 ]
-TRUSTED = ["/model", "/handoff", "/jobs"]
-OWNERS = ["/processes", "/sethome"]
+TRUSTED = ["/model", "/handoff"]
+OWNERS = ["/sethome"]
 LEAST_FOR_COMMANDS: dict[str, Role] = {
     **dict.fromkeys(EVERYBODY, "group"),
     **dict.fromkeys(GUESTS, "guest"),

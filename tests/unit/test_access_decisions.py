@@ -225,6 +225,25 @@ def test_strangers_are_answered_in_groups_that_are(
     assert not isinstance(decision, Allowed) or decision.role == "group"
 
 
+@pytest.mark.parametrize("stranger", ["99", ""])
+@pytest.mark.parametrize("answered", [set(), {"*"}])
+def test_what_strangers_delete_in_a_group_counts_only_where_something_was_heard(
+    desk: Desk, stranger: str, answered: set[str]
+) -> None:
+    rules = AccessRules(answer_groups=frozenset(answered))
+    place = group(stranger, "a:b", account="work")
+    assert isinstance(desk.decide(place, rules, kind="delete"), Ignored)
+    assert isinstance(desk.decide(place, rules, kind="edit"), Ignored)
+    desk.run(desk.store.get_or_create_session(group("3", "other", account="work")))
+    desk.run(desk.store.get_or_create_session(group("3", "a:b")))
+    assert isinstance(desk.decide(place, rules, kind="delete"), Ignored)
+    desk.run(desk.store.get_or_create_session(group("3", "a:b", account="work")))
+    decision = desk.decide(place, rules, kind="delete")
+    assert isinstance(decision, Allowed)
+    assert decision.role == "group"
+    assert isinstance(desk.decide(place, rules, kind="edit"), Allowed if answered else Ignored)
+
+
 def test_a_group_member_who_is_not_told_is_answered_as_one_of_the_group(desk: Desk) -> None:
     rules = AccessRules(answer_groups=frozenset({"*"}))
     source = SessionSource(platform="telegram", chat_type="group", chat_id="g1")

@@ -114,3 +114,21 @@ def test_the_group_and_its_command_show_examples(cli: Cli) -> None:
 
     assert "export" in shown(cli("people"))
     assert "threadline people export telegram:7" in shown(cli("people", "export", "--help"))
+
+
+def test_erasing_asks_first_and_then_leaves_nothing_of_a_person(store: SessionStore, cli: Cli) -> None:
+    _known(store)
+    unasked = cli("people", "erase", "telegram:7")
+    assert (unasked.code, "add --yes" in unasked.err) == (1, True)
+    assert "garden" in cli("people", "export", "telegram:7").out
+    erased = cli("people", "erase", "telegram:7", "--yes", "--json")
+    assert (erased.code, json.loads(erased.out)["person"]) == (0, "telegram:7")
+    assert "garden" not in cli("people", "export", "telegram:7").out
+    assert "a secret of eight" in cli("people", "export", "telegram:8").out
+
+
+def test_erasing_somebody_unknown_says_so(store: SessionStore, cli: Cli) -> None:
+    _known(store)
+    unknown = cli("people", "erase", "telegram:nobody")
+    assert unknown.code == 0
+    assert "Nothing is known of telegram:nobody" in unknown.err

@@ -61,7 +61,13 @@ class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
 
     def more_now(self) -> tuple[Spoken, ...]:
         """The same for a plain function, which runs in a thread."""
-        return asyncio.run_coroutine_threadsafe(self.more(), self.loop).result()
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run_coroutine_threadsafe(self.more(), self.loop).result()
+        raise RuntimeError(
+            "more_now() would stop the event loop that it waits for; in an async function use await turn.more()"
+        )
 
 
 AgentFunction: TypeAlias = Callable[[FunctionTurn], object]

@@ -63,9 +63,9 @@ def approve(
             metavar="CODE", help="The code that they were given, or their number in `pair list`.", show_default=False
         ),
     ],
-    owner: Annotated[bool, typer.Option("--owner", help="They may do everything, also on this machine.")] = False,
+    owner: Annotated[bool, typer.Option("--owner", help="They may do everything.")] = False,
     trusted: Annotated[
-        bool, typer.Option("--trusted", help="They may also send to others and read files here.")
+        bool, typer.Option("--trusted", help="They may also use /model and /handoff; an agent may do more for them.")
     ] = False,
     db: Db = None,
     as_json: AsJson = False,

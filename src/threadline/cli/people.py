@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from threadline.cli import render
-from threadline.cli.options import Db, examples
+from threadline.cli.options import AsJson, Db, Yes, examples
 from threadline.cli.values import parse_path
 
 if TYPE_CHECKING:
@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from threadline.store.disclosure import PersonRecord
     from threadline.store.facade import SessionStore
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="People: hand out what is known of them.")
+app = typer.Typer(
+    rich_markup_mode=None, no_args_is_help=True, help="People: hand out what is known of them, or erase it."
+)
+Who: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="WHO", help="The person, named by platform and sender id, such as telegram:7.", show_default=False
+    ),
+]
 
 
 @app.command(
@@ -29,12 +37,7 @@ app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="People: han
     )
 )
 def export(
-    who: Annotated[
-        str,
-        typer.Argument(
-            metavar="WHO", help="The person, named by platform and sender id, such as telegram:7.", show_default=False
-        ),
-    ],
+    who: Who,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", parser=parse_path, help="A new file instead of the screen."),
@@ -59,6 +62,30 @@ def export(
             render.say_stored(line)
     wrote = f"Wrote {render.counted(lines.count, 'record')}{'' if output is None else f' to {output}'}."
     render.note(wrote if is_known else f"{wrote} Nothing is known of {who}; people are named like telegram:7.")
+
+
+@app.command(
+    epilog=examples("threadline people erase telegram:7", "threadline people erase telegram:7 --yes"),
+)
+def erase(who: Who, yes: Yes = False, db: Db = None, as_json: AsJson = False) -> None:
+    """Erase all that a person wrote, for good.
+
+    What they wrote anywhere goes, the answers in conversations that were theirs alone, and their traces. Afterwards the
+    database's files no longer hold their words; copies and backups made before do. Export first what they should have.
+    """
+    from threadline.app import open_existing
+
+    with open_existing(db) as store:
+        if not _is_known(store, who):
+            render.note(f"Nothing is known of {who}; people are named like telegram:7.")
+        elif not yes and not render.confirm(f"Erase all that {who} ever wrote, for good?"):
+            render.note("Nothing was erased.")
+            raise typer.Exit(1)
+        count = store.erase_person(who)
+    if as_json:
+        render.show_json({"erased": count, "person": who})
+    else:
+        render.say(f"Erased {who}: {render.counted(count, 'thing')} went.")
 
 
 def _is_known(store: SessionStore, who: str) -> bool:

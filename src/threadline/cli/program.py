@@ -56,7 +56,7 @@ def begin(
         typer.Option("--version", help="Say which version this is.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Sessions and transcripts of AI agents: read, search and keep them."""
+    """The session layer and gateway for AI agents: run it, talk to it, look after it."""
     if context.invoked_subcommand is None and not version:
         render.say(context.get_help())
 

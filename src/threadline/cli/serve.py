@@ -27,7 +27,8 @@ Agent: TypeAlias = Annotated[
     typer.Option(
         "--agent",
         metavar="NAME",
-        help="Who answers, in every chat: a configured agent, `echo`, or a Python function as package.module:callable.",
+        help="Who answers, in every chat: a configured agent, a kind such as `echo`, or a Python function as "
+        "package.module:callable.",
         show_default="the configured one, else echo",
     ),
 ]
@@ -59,7 +60,7 @@ def serve(
 
     Messages from the configured platforms are answered by the configured agent; without any, the echo agent answers. A store
     that is missing is made. On SIGTERM or Ctrl-C what runs is finished first; on SIGHUP the configuration is read anew. The
-    page shows counts, never names or messages: it has no login yet.
+    page shows counts, never names or messages: it has no login.
     """
     from threadline import app
 

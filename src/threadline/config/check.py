@@ -118,5 +118,5 @@ def _unknown_platforms(config: Config) -> Iterator[str]:
     named += [(f"home_channels#{number}", home.platform) for number, home in enumerate(config.home_channels, 1)]
     named += [(f"resets.platform.{name}", name) for name in config.resets.platform]
     for name, platform in named:
-        if platform is not None and platform not in there | {"local", "web", "acp"}:
+        if platform is not None and platform not in there | {"local"}:
             yield f"{name}: {platform} is no platform of yours; add [platforms.{platform}] or leave this out"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from threadline.config.reading import Problem
 from threadline.config.settings import OWN_KINDS, AccessSettings, AgentSettings, Settings
+from threadline.model.context import LOCAL
 
 
 def broken_rules(settings: Settings) -> Iterator[Problem]:
@@ -14,6 +15,7 @@ def broken_rules(settings: Settings) -> Iterator[Problem]:
     for name, agent in settings.agents.items():
         yield from _agent(name, agent)
     yield from _agent_names(settings)
+    yield from _platforms(settings)
     yield from _bindings(settings)
     yield from _chats(settings)
     yield from _access(settings.access)
@@ -51,6 +53,21 @@ def _agent_names(settings: Settings) -> Iterator[Problem]:
     for number, binding in enumerate(settings.bindings):
         if binding.agent not in settings.agents:
             yield Problem(("bindings", number, "agent"), f'there is no agent "{binding.agent}", only {there}')
+
+
+def _platforms(settings: Settings) -> Iterator[Problem]:
+    for name, platform in settings.platforms.items():
+        if platform.kind == LOCAL:
+            yield Problem(
+                ("platforms", name),
+                "the terminal is no platform of a gateway; leave this out and use `threadline chat`",
+            )
+        elif name == LOCAL:
+            # The name of a section is the platform of all that comes from there.
+            yield Problem(
+                ("platforms", name),
+                f"whoever writes under this name is taken for the owner at the terminal; name it [platforms.{platform.kind}]",
+            )
 
 
 def _bindings(settings: Settings) -> Iterator[Problem]:

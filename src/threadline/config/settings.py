@@ -217,7 +217,9 @@ class AccessSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Who is answered, and what they may do."""
 
     owners: Annotated[tuple[PersonName, ...], _says('Who may do everything, such as "telegram:7"')] = ()
-    trusted: Annotated[tuple[PersonName, ...], _says("Who may also send to others and read files here")] = ()
+    trusted: Annotated[
+        tuple[PersonName, ...], _says("Who may also use /model and /handoff; an agent may do more for them")
+    ] = ()
     guests: Annotated[tuple[PersonName, ...], _says("Who may talk and use their own sessions")] = ()
     answer_groups: Annotated[
         tuple[GroupName, ...], _says('The groups in which everybody is answered, such as "telegram:-100123"')

@@ -82,12 +82,14 @@ class Access:
             return Allowed(role, person)
         if event.from_bot:
             return Ignored("a bot that nobody listed")
-        if event.kind == "delete" and source.chat_type != "dm":
+        if source.chat_type == "dm":
+            return await self._decide_stranger(event, person)
+        if event.kind in ("delete", "edit") and not await self._store.knows_chat(_chat_of(source), person):
+            return Ignored("a change in a group where nothing was heard")
+        if event.kind == "delete":
             # Some platforms do not tell who deleted; what can't be read in the chat any more is not kept here either.
             return Allowed("group", person)
-        if source.chat_type != "dm":
-            return self._decide_group(source, person)
-        return await self._decide_stranger(event, person)
+        return self._decide_group(source, person)
 
     async def _role_of(self, person: str | None) -> Role | None:
         if person is None:
@@ -99,8 +101,7 @@ class Access:
         return highest(role for role in (listed, paired) if role is not None)
 
     def _decide_group(self, source: SessionSource, person: str | None) -> Decision:
-        chat = scoped_id(source.platform, source.account, source.chat_id) if source.chat_id else None
-        if EVERY_GROUP in self._groups or chat in self._groups:
+        if EVERY_GROUP in self._groups or _chat_of(source) in self._groups:
             return Allowed("group", person)
         return Ignored("a stranger in a group that is not answered")
 
@@ -126,6 +127,10 @@ def _listed(rules: AccessRules) -> Iterator[tuple[str, Role]]:
 def _told_person(source: SessionSource) -> str | None:
     """Who speaks, if the platform tells who or, in a DM, where: a name for everybody unknown must not be given a role."""
     return person_of(source) if source.sender or source.chat_id else None
+
+
+def _chat_of(source: SessionSource) -> str | None:
+    return scoped_id(source.platform, source.account, source.chat_id) if source.chat_id else None
 
 
 def _is_for_us(event: Inbound) -> bool:

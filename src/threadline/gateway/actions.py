@@ -115,7 +115,8 @@ async def _decide(means: Means, call: Call, decision: Decision) -> Answer:
         return Answer(text=words.NOTHING_ASKED)
     if code and code != asked.code:
         return Answer(text=words.ANOTHER_QUESTION.format(code=asked.code))
-    if not call.argument and asked.shown_at is None:
+    is_read = asked.shown_at is not None and (bool(code) or asked.shown_at <= call.said_at)
+    if not is_read and (decision == "granted" or not code):
         return Answer(text=words.NOT_SHOWN_YET.format(code=asked.code))
     tool = inert_line(msgspec.json.decode(asked.event, type=AskPermission).tool, _LINE)
     if not allows(call.role, asked.least):

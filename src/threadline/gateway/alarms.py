@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
+from datetime import timedelta
 
 import msgspec
 
@@ -17,7 +18,7 @@ from threadline.model.homes import homes_in_force
 from threadline.model.inert import inert_line
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.ports.agent import AgentError
-from threadline.store.alarms import Alarm
+from threadline.store.alarms import Alarm, AlarmState
 from threadline.store.gateway import GatewayStore
 from threadline.store.outbox import NewDelivery
 
@@ -26,6 +27,9 @@ log = get_logger(__name__)
 # A sentence, not a log: a notice is not split.
 _LONGEST_REASON = 500
 _CHAT = "chat:"
+# Anybody can block us, and each who does is a message to the owner and a row that is read at every look.
+MOST_CHATS = 50
+CHAT_FORGOTTEN_AFTER = timedelta(days=30)
 
 
 class Audience(msgspec.Struct, frozen=True):
@@ -38,8 +42,8 @@ class Audience(msgspec.Struct, frozen=True):
 class Alarms:
     """Tells the owner, once for all gateways of a database and over restarts, until what failed has worked again.
 
-    They are told in the home channels of connected platforms, else in the direct chat that an owner used last. As long as
-    there is none, the log and `threadline status` tell.
+    They are told in the home channels of connected platforms, else in the direct chat that an owner used last; never in a chat
+    that is gone. As long as there is none, the log and `threadline status` tell.
     """
 
     def __init__(self, store: GatewayStore, outbox: Outbox, audience: Audience) -> None:
@@ -49,20 +53,31 @@ class Alarms:
         # Those that are open as far as this process knows; only for these is the store asked to close one.
         self._open: frozenset[str] = frozenset()
 
+    async def forget(self, names: Collection[str]) -> None:
+        """These alarms are over: what they are about is not asked for here any more."""
+        self._open -= frozenset(names)
+        for name in names:
+            await self._store.clear_alarm(name)
+
     async def forget_all_but(self, known: Collection[str]) -> None:
-        """Alarms about agents and platforms that are no longer there are over."""
-        for alarm in await self._store.open_alarms():
-            if alarm.name not in known and not alarm.name.startswith(_CHAT):
-                await self._store.clear_alarm(alarm.name)
+        """Alarms about any other agents and platforms are over. Only for one whose database no other gateway uses."""
+        names = [state.name for state in await self._store.alarm_states()]
+        await self.forget([name for name in names if name not in known and not is_about_chat(name)])
 
     async def refresh(self) -> None:
-        """Looks up which alarms are open: others may have sounded some. What could not be told before is told if it can be now."""
-        alarms = await self._store.open_alarms()
-        self._open = frozenset(alarm.name for alarm in alarms)
-        untold = [alarm for alarm in alarms if not alarm.is_told]
-        targets = await self._targets() if untold else []
-        for alarm in untold if targets else ():
-            if await self._store.tell_alarm(alarm.name, _notices(alarm, targets)):
+        """Looks up which alarms are open: others may have sounded some. What could not be told before is told if it can be now.
+
+        A chat that has been gone for long is forgotten; what fails there afterwards is told anew.
+        """
+        before = self._open
+        states = await self._store.alarm_states()
+        # What was sounded and what was closed here meanwhile may be missing in what was read.
+        sounded, closed = self._open - before, before - self._open
+        self._open = frozenset(state.name for state in states) - closed | sounded
+        await self._forget_old_chats(states)
+        targets = [] if all(state.is_told for state in states) else await self._targets()
+        for alarm in await self._store.open_alarms() if targets else ():
+            if not alarm.is_told and await self._store.tell_alarm(alarm.name, _notices(alarm, targets)):
                 self._outbox.wake()
 
     async def after_turn(self, agent: str, where: Target, error: AgentError | None, *, is_well: bool) -> None:
@@ -90,7 +105,7 @@ class Alarms:
     async def _sound(self, name: str, text: str, told_in: Target | None) -> None:
         if name in self._open:
             return
-        targets = await self._targets()
+        targets = await self._targets(but=name)
         elsewhere = [target for target in targets if told_in is None or target.lane != told_in.lane]
         alarm = Alarm(name=name, text=text, since=self._store.clock.now(), is_told=bool(targets))
         is_new = await self._store.sound_alarm(alarm, _notices(alarm, elsewhere))
@@ -102,10 +117,24 @@ class Alarms:
             self._outbox.wake()
 
     async def chat_gone(self, chat: Target, reason: str) -> None:
-        """A chat is gone for good, as far as its platform tells."""
+        """A chat is gone for good, as far as its platform tells.
+
+        Of very many only the first are told, and those where the owner is told things.
+        """
+        if chat_alarm(chat) in self._open:
+            return
+        is_owners = chat.lane in [target.lane for target in await self._targets()]
+        others = sum(map(is_about_chat, self._open))
+        if others >= MOST_CHATS and not is_owners:
+            log.warning("alarm.too_many_chats", platform=chat.platform, account=chat.account)
+            return
         name = _shown(chat.platform, chat.account)
         text = words.CHAT.format(name=name, chat=inert_line(chat.chat_id), reason=reason[:_LONGEST_REASON])
-        await self._sound(chat_alarm(chat), text, chat)
+        is_last = others + 1 >= MOST_CHATS
+        await self._sound(chat_alarm(chat), words.LAST_CHAT.format(text=text) if is_last else text, None)
+        if is_owners:
+            # Nobody knows since when it is gone: what was told there is told once more, elsewhere.
+            await self._store.untell_alarms()
 
     async def chat_works(self, chat: Target) -> None:
         """Something has arrived in a chat."""
@@ -118,20 +147,38 @@ class Alarms:
         if await self._store.clear_alarm(name):
             log.info("alarm.over", alarm=name)
 
-    async def _targets(self) -> list[Target]:
+    async def _forget_old_chats(self, states: Sequence[AlarmState]) -> None:
+        before = self._store.clock.now() - CHAT_FORGOTTEN_AFTER
+        old = [state.name for state in states if is_about_chat(state.name) and state.since < before]
+        if old:
+            # A home channel that is gone would be given the next alarm, and nobody would read it.
+            kept = {chat_alarm(home) for home in await self._homes()}
+            await self.forget([name for name in old if name not in kept])
+
+    async def _homes(self) -> list[Target]:
+        return [_target(home) for home in homes_in_force(self.audience.homes, await self._store.homes())]
+
+    async def _targets(self, but: str | None = None) -> list[Target]:
+        """Where the owner is told: in no chat that has an open alarm of its own, and not in the one whose alarm is `but`."""
         accounts = [place for place in self._outbox.accounts if place[0] != LOCAL]
-        known = homes_in_force(self.audience.homes, await self._store.homes())
-        homes = [_target(home) for home in known if (home.platform, home.account) in accounts]
-        if homes:
-            return homes
+        gone = {name.removeprefix(_CHAT) for name in {*self._open, but or ""} if is_about_chat(name)}
+        homes = [home for home in await self._homes() if (home.platform, home.account) in accounts]
+        reachable = [home for home in homes if home.lane not in gone]
+        if reachable:
+            return reachable
         owners = sorted(map(name_of_person, self.audience.owners))
-        chat = await self._store.owners_chat(owners, accounts)
+        chat = await self._store.owners_chat(owners, accounts, gone)
         return [] if chat is None else [chat]
 
 
 def chat_alarm(chat: Target) -> str:
     """The name of the alarm about a chat."""
     return f"{_CHAT}{chat.lane}"
+
+
+def is_about_chat(name: str) -> bool:
+    """Whether an alarm of that name is about a chat."""
+    return name.startswith(_CHAT)
 
 
 def agent_alarm(name: str) -> str:
@@ -159,10 +206,11 @@ def _target(home: HomeChannel) -> Target:
 
 
 def _notices(alarm: Alarm, targets: Sequence[Target]) -> list[NewDelivery]:
-    """One notice a chat, with a name of its own each time that the alarm is opened."""
-    named = f"{alarm.name}\0{alarm.since.isoformat()}"
-    digest = hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-    return [
-        NewDelivery(delivery_id=f"alarm.{digest}.{place}", target=target, text=words.ONCE.format(text=alarm.text))
-        for place, target in enumerate(targets)
-    ]
+    """One notice a chat, with a name of its own each time that the alarm is opened: told again, it goes where it was not told."""
+    text = words.ONCE.format(text=alarm.text)
+    return [NewDelivery(delivery_id=f"alarm.{_digest(alarm, target)}", target=target, text=text) for target in targets]
+
+
+def _digest(alarm: Alarm, target: Target) -> str:
+    named = f"{alarm.name}\0{alarm.since.isoformat()}\0{target.lane}"
+    return hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

@@ -6,11 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
-import msgspec
-
 from threadline.errors import LeaseLost, ThreadlineError, UnknownSession
 from threadline.gateway.asking import checked_ask, since_asked
-from threadline.gateway.composing import Composer, Retried
+from threadline.gateway.composing import Composer, Retried, read_event
 from threadline.gateway.fold import shown_text
 from threadline.gateway.patience import patiently
 from threadline.gateway.streaming import Streamer
@@ -31,6 +29,7 @@ from threadline.ports.agent import (
     ToolResult,
     Turn,
 )
+from threadline.store.rows import json_text
 from threadline.store.turns import Claimed
 
 log = get_logger(__name__)
@@ -141,7 +140,7 @@ class Answering:
         """Whether the turn waits now for somebody's word; not in a session that was deleted meanwhile."""
         composer = self._composer
         async with self._keeping:
-            fresh = [msgspec.json.encode(event).decode() for event in _joined(self._events[self._kept :])]
+            fresh = [json_text(event) for event in _joined(self._events[self._kept :])]
             place = self._place + self._kept
             try:
                 await patiently(
@@ -209,11 +208,14 @@ class Answering:
             if isinstance(event, Text):
                 waits_chars += len(event.text)
                 if streamer is not None:
-                    streamer.update(shown_text(since_asked(self._events)))
+                    streamer.update(self._shown)
             self._unkept.set()
             if self._is_due(agent, event, waits_chars):
                 await self._keep()
                 waits_chars = 0
+
+    def _shown(self) -> str:
+        return shown_text(since_asked(self._events))
 
     def _is_due(self, agent: Agent, event: Event, chars: int) -> bool:
         """Whether the journal must be written now. Of a turn that may run again from the start, words need no keeping."""
@@ -245,7 +247,7 @@ class Answering:
         if not fresh:
             return
         called_tool = any(isinstance(event, ToolCall) for event in fresh)
-        encoded = [msgspec.json.encode(event).decode() for event in _joined(fresh)]
+        encoded = [json_text(event) for event in _joined(fresh)]
         store, held, place = self._composer.store, self.claimed.held, self._place + self._kept
         await patiently(
             lambda: store.journal(held, place, encoded, called_tool=called_tool), self._composer.outbox.is_late
@@ -267,10 +269,13 @@ class Answering:
 
 
 def _require_event(event: object) -> None:
-    """An agent may yield anything. What is no event, or a text without words in it, is the agent's fault and reaches nobody."""
-    is_sound = not isinstance(event, (Text, Thought)) or isinstance(event.text, str)
-    if not isinstance(event, Event) or not is_sound:
-        raise TypeError(f"the agent yielded {type(event).__name__}, which is no event")
+    """An agent may yield anything. What the journal could not give back is the agent's fault, and reaches nobody."""
+    if isinstance(event, (Text, Thought)) and isinstance(event.text, str):
+        return
+    try:
+        read_event(json_text(event))
+    except (TypeError, ValueError) as cause:
+        raise TypeError(f"the agent yielded {type(event).__name__}, which is no event") from cause
 
 
 def _joined(events: Sequence[Event]) -> list[Event]:

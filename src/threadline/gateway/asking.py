@@ -10,13 +10,14 @@ import msgspec
 
 from threadline.model import words_gateway as words
 from threadline.model.delivery import Button
-from threadline.model.inert import inert_line
+from threadline.model.inert import inert, inert_json, inert_line
 from threadline.ports.agent import AskPermission, Event
 
 ASK_LASTS = timedelta(days=1)
 # What nobody can read in a chat, nobody can answer for.
 ASK_AT_MOST = 20_000
 _NAME_AT_MOST = 120
+_UNREADABLE = re.compile(r"[\x00-\x08\x0b-\x1f]")
 _FENCES = re.compile("`{3,}")
 
 
@@ -26,7 +27,8 @@ def checked_ask(ask: AskPermission) -> AskPermission:
     asked = len(checked.tool) + len(checked.arguments) + len(checked.reason)
     if asked > ASK_AT_MOST:
         raise ValueError(f"a question of {asked} characters is more than anybody reads; {ASK_AT_MOST} are the limit")
-    msgspec.json.encode(checked)
+    if _UNREADABLE.search(checked.arguments):
+        raise ValueError("a question holds control characters, which nobody can read; write them as JSON escapes")
     return checked
 
 
@@ -36,8 +38,8 @@ def question(ask: AskPermission, code: str) -> str:
     fence = "`" * (longest + 1)
     return words.ASK.format(
         tool=inert_line(ask.tool, _NAME_AT_MOST),
-        call=f"{fence}\n{ask.arguments}\n{fence}",
-        reason=f"{ask.reason}\n\n" if ask.reason.strip() else "",
+        call=f"{fence}\n{inert_json(ask.arguments)}\n{fence}",
+        reason=f"{inert(ask.reason)}\n\n" if ask.reason.strip() else "",
         code=code,
     )
 

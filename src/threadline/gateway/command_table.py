@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from threadline.clock import Instant
 from threadline.model import words_commands as words
 from threadline.model.access import COMMANDS, Role, allows
 from threadline.model.inbound import Inbound
@@ -59,6 +60,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     person: str | None
     # They run the chat, as its platform says.
     is_admin: bool = False
+    # When it was accepted.
+    said_at: Instant = Instant(0)
 
     @property
     def argument(self) -> str:

@@ -46,6 +46,7 @@ def call_of(waiting: Waiting, session: SessionEntry) -> Call:
         role=waiting.role,
         person=waiting.person,
         is_admin=event.sender_is_admin,
+        said_at=waiting.at,
     )
 
 

@@ -39,13 +39,15 @@ from threadline.ports.agent import (
 )
 from threadline.store.asks import Asking
 from threadline.store.gateway import GatewayStore
+from threadline.store.inbox import reader
 from threadline.store.outbox import NewDelivery, showable
+from threadline.store.rows import json_text
 from threadline.store.turns import Claimed, Finish, Said
 
 log = get_logger(__name__)
 
-_decode_event = msgspec.json.Decoder(Event).decode
-_decode_ask = msgspec.json.Decoder(AskPermission).decode
+read_event: Callable[[str], Event] = reader(Event)  # type: ignore[arg-type]  # a union is no type to mypy
+_read_ask = reader(AskPermission)
 
 
 # Takes into a running turn what was said since it began.
@@ -91,14 +93,14 @@ class Composer:
             role=rules.role or (claimed.role if retried is None or retried.role is None else retried.role),
             attempt=claimed.attempts,
             system_prompt=rules.system_prompt,
-            permissions=tuple(Permission(_decode_ask(one.event), one.decision == "granted") for one in claimed.answers),
+            permissions=tuple(Permission(_read_ask(one.event), one.decision == "granted") for one in claimed.answers),
             so_far=self.so_far(claimed),
             take=take,
         )
 
     async def take_more(self, claimed: Claimed) -> tuple[Claimed, tuple[Spoken, ...]]:
         """The turn with what was said since it began, and that; none where messages are not to steer it."""
-        if self.settings.when_busy != "steer":
+        if self.settings.when_busy != "steer" or claimed.lane != "talk":
             return claimed, ()
         more = await self.store.take_more(claimed.held, claimed.session.session_id, claimed.role)
         grown = msgspec.structs.replace(claimed, taken=(*claimed.taken, *more))
@@ -106,7 +108,7 @@ class Composer:
 
     def so_far(self, claimed: Claimed) -> tuple[Event, ...]:
         """What the turn had said and done when it was claimed."""
-        return tuple(_decode_event(event) for event in claimed.journal)
+        return tuple(read_event(event) for event in claimed.journal)
 
     async def ask(
         self, claimed: Claimed, events: Sequence[Event], place: int, fresh: Sequence[str], wanted: AskPermission
@@ -124,7 +126,7 @@ class Composer:
                 session_id=claimed.session.session_id,
                 place=place,
                 events=fresh,
-                event=msgspec.json.encode(wanted).decode(),
+                event=json_text(wanted),
                 least=wanted.least,
                 code=code,
                 streamed=said[0] if said else None,
@@ -316,7 +318,7 @@ class Composer:
         )
         block = build_session_context_prompt(context, redact_pii=self.settings.redact_pii, secret=self.settings.secret)
         entry = claimed.session
-        if entry.was_auto_reset and entry.reset_had_activity:
+        if entry.was_auto_reset and entry.reset_had_activity and not entry.message_count:
             block += "\n\n" + (words.AFRESH_IDLE if entry.auto_reset_reason == "idle" else words.AFRESH_DAILY)
         kept = await self.store.keep_context(claimed.session_pk, block)
         if entry.was_auto_reset:

@@ -6,9 +6,10 @@ None of it is ever waited for: not by a turn, not by a message, not by the end o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from threadline.errors import StoreError
+from threadline.errors import StoreError, StoreUnavailable
+from threadline.gateway.patience import patiently
 from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
@@ -28,10 +29,17 @@ class Watcher:
     """Ends what has gone stale on the platforms that this process serves, and carries flushes out, a few at a time."""
 
     def __init__(
-        self, store: GatewayStore, settings: GatewaySettings, supervisor: Supervisor, platforms: Sequence[str]
+        self,
+        store: GatewayStore,
+        settings: GatewaySettings,
+        supervisor: Supervisor,
+        platforms: Sequence[str],
+        is_late: Callable[[], bool],
     ) -> None:
+        """`is_late`: the leases of this process are no longer to be relied on."""
         self._store = store
         self._supervisor = supervisor
+        self._is_late = is_late
         # By what tells one attempt from another.
         self._flushing: dict[tuple[int, int], tuple[Flush, asyncio.Task[None]]] = {}
         self._wake = asyncio.Event()
@@ -96,16 +104,23 @@ class Watcher:
 
     async def _start_one(self) -> bool:
         settings = self._settings
-        flush = await self._store.claim_flush(self._platforms, owner=settings.owner, lease=settings.lease)
+        held = [flush for flush, _ in self._flushing.values()]
+        flush = await self._store.claim_flush(self._platforms, owner=settings.owner, lease=settings.lease, held=held)
         if flush is None:
             return False
-        task = self._supervisor.start(f"flush.{flush.session.session_id}", self._carry_out(flush))
+        before = [task for (session_pk, _), (_, task) in self._flushing.items() if session_pk == flush.session_pk]
+        task = self._supervisor.start(f"flush.{flush.session.session_id}", self._carry_out(flush, before))
         self._flushing[flush.session_pk, flush.attempts] = (flush, task)
         return True
 
-    async def _carry_out(self, flush: Flush) -> None:
-        renewing = self._supervisor.start("flush.lease", self._renew(flush))
+    async def _carry_out(self, flush: Flush, before: Sequence[asyncio.Task[None]]) -> None:
+        """`before`: what is still at work here on the same conversation. It was lost to others, and ends first."""
+        work = asyncio.current_task()
+        assert work is not None, "it runs as a task"  # noqa: S101
+        renewing = self._supervisor.start("flush.lease", self._renew(flush, work))
         try:
+            for task in before:
+                await _cut_short(task)
             await self._settle(flush)
         finally:
             renewing.cancel()
@@ -121,25 +136,38 @@ class Watcher:
             async with asyncio.timeout(settings.silence_seconds):
                 _, agent = settings.agent_for(flush.session.origin)
                 if not isinstance(agent, Flushes):
-                    await self._store.drop_flush(flush)
+                    await patiently(lambda: self._store.drop_flush(flush), self._is_late)
                     return
-                history = await self._store.flush_history(flush)
+                history = await patiently(lambda: self._store.flush_history(flush), self._is_late)
                 if history:
                     await agent.flush(flush.session, history)
         except Exception as cause:  # noqa: BLE001 - an agent is somebody else's: whatever it was, it is tried again
             await self._fail(flush, repr(cause))
             return
-        if await self._store.finish_flush(flush):
+        if await patiently(lambda: self._store.finish_flush(flush), self._is_late):
             log.info("session.flushed", session=session_id, upto=flush.upto)
 
     async def _fail(self, flush: Flush, error: str) -> None:
-        if await self._store.flush_failed(flush):
+        if await patiently(lambda: self._store.flush_failed(flush), self._is_late):
             log.error("session.not_flushed", session=flush.session.session_id, error=error)
         else:
             log.warning("flush.failed", session=flush.session.session_id, attempt=flush.attempts, error=error)
 
-    async def _renew(self, flush: Flush) -> None:
-        while True:
+    async def _renew(self, flush: Flush, work: asyncio.Task[None]) -> None:
+        """Keeps the flush; where it is not ours any more, the agent stops: what it is shown may have been erased."""
+        is_held = True
+        while is_held:
             await asyncio.sleep(self._settings.lease_seconds / 3)
-            if not await self._store.renew_flush(flush, lease=self._settings.lease):
-                return
+            try:
+                is_held = await self._store.renew_flush(flush, lease=self._settings.lease)
+            except StoreUnavailable as cause:
+                log.warning("flush.not_renewed", session=flush.session.session_id, error=str(cause))
+        log.warning("flush.lost", session=flush.session.session_id, attempt=flush.attempts)
+        await _cut_short(work)
+
+
+async def _cut_short(task: asyncio.Task[None]) -> None:
+    # More than once: a cancel that meets the end of a wait can be lost.
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=_LAST_SECONDS)

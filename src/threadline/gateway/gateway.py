@@ -62,7 +62,8 @@ class Gateway:
             self.alarms,
         )
         self._reception = Reception(store, settings, Access(store, rules), self.turns, self.outbox, self._commands)
-        self._watcher = Watcher(store, settings, self._supervisor, [platform.name for platform in platforms])
+        served = [platform.name for platform in platforms]
+        self._watcher = Watcher(store, settings, self._supervisor, served, self._heartbeat.is_late)
         self._ended: dict[str, asyncio.Task[None]] = {}
 
     async def start(self, *, alone: bool = False) -> None:
@@ -96,6 +97,7 @@ class Gateway:
         self.alarms.audience = Audience(settings.home_channels, rules.owners)
         for platform in before:
             if not any(platform is kept for kept in platforms):
+                await self._let_land(platform)
                 await self._close(platform)
                 await self._forget(platform)
         for platform in platforms:
@@ -187,6 +189,16 @@ class Gateway:
     def _open(self, platform: Platform) -> None:
         name = _name(platform)
         self._ended[name] = self._supervisor.keep(name, lambda: self._connect(platform), fatal=(Unauthorized,))
+
+    async def _let_land(self, platform: Platform) -> None:
+        """Nothing more is sent by a platform; what is on its way gets its time, or it would be sent again later."""
+        self.outbox.disconnect(platform)
+        try:
+            async with asyncio.timeout(_QUIET_SECONDS):
+                while self.outbox.is_sending_by(platform):  # noqa: ASYNC110 - what flies tells nobody of its end
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            log.warning("platform.closed_while_sending", platform=platform.name, account=platform.account)
 
     async def _close(self, platform: Platform) -> None:
         self.outbox.disconnect(platform)

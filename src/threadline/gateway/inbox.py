@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+import msgspec
+
 from threadline.clock import Instant, to_instant
 from threadline.errors import InvalidRequest
 from threadline.gateway.access import Access, Allowed, Ignored, TurnedAway
@@ -131,15 +133,16 @@ class Reception:
             elif typed is not None and _stops(event, allowed, session, typed):
                 await self._store.ask_to_stop(session.session_id, "stop")
                 self._turns.stop(session.session_id, "stop")
-            elif admitted.is_asking and typed is None:
-                await self._remind(event, session)
+            elif admitted.is_asking:
+                await self._remind(event, session, allowed.person)
         self._turns.wake(after=self._settings.burst_seconds if typed is None else 0.0)
 
-    async def _remind(self, event: Inbound, session: SessionEntry) -> None:
+    async def _remind(self, event: Inbound, session: SessionEntry, person: str | None) -> None:
         """Who talks on while a question is open is told what keeps the answer."""
         asked = await self._store.open_ask(session.session_id)
         if asked is not None:
-            await self._store.enqueue(self._notice(event, "asked", words.ASK_FIRST.format(code=asked.code)))
+            notice = self._notice(event, "asked", words.ASK_FIRST.format(code=asked.code))
+            await self._store.enqueue(msgspec.structs.replace(notice, person=person))
             self._outbox.wake()
 
     async def _change(self, event: Inbound, allowed: Allowed) -> Verdict:
@@ -154,8 +157,8 @@ class Reception:
                 at=self._now(),
             )
         )
-        if changed == "duplicate":
-            return "duplicate"
+        if changed in ("duplicate", "ignored"):
+            return changed
         log.info("message.changed", kind=event.kind, outcome=changed)
         # Who looked for work while its session was held has passed it over.
         self._turns.wake()

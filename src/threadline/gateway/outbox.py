@@ -114,6 +114,11 @@ class Outbox:
         """What is being sent just now."""
         return self._flying
 
+    def is_sending_by(self, platform: Platform) -> bool:
+        """Whether anything of that account is being sent just now."""
+        place = (platform.name, platform.account)
+        return any((one.target.platform, one.target.account) == place for one in self._flying)
+
     def wake(self) -> None:
         """Something was stored."""
         self._wake.set()
@@ -173,8 +178,7 @@ class Outbox:
         except RateLimited as limit:
             await self._again(delivery, wait=timedelta(seconds=limit.retry_after), reason=str(limit))
         except Ambiguous as cause:
-            is_doubtful = delivery.external_id is None and not platform.capabilities.idempotent_send
-            await self._again(delivery, wait=None, reason=str(cause), is_doubtful=is_doubtful)
+            await self._doubt(platform, delivery, str(cause))
         except Transient as cause:
             await self._again(delivery, wait=None, reason=str(cause))
         except PlatformError as cause:
@@ -185,8 +189,17 @@ class Outbox:
             await self._fail(delivery, Park(str(cause)), str(cause))
             if isinstance(cause, Gone) and self.chats is not None:
                 await self.chats.chat_gone(delivery.target, str(cause))
+        except Exception as cause:
+            # An adapter is somebody else's. Such an error says nothing of how far it came.
+            log.exception("delivery.broke", delivery=delivery.delivery_id)
+            await self._doubt(platform, delivery, repr(cause))
         else:
             await self._keep_receipt(platform, delivery, external_id)
+
+    async def _doubt(self, platform: Platform, delivery: Delivery, reason: str) -> None:
+        """It may have arrived: it is sent again, and says so where the platform can't tell the two apart."""
+        is_doubtful = delivery.external_id is None and not platform.capabilities.idempotent_send
+        await self._again(delivery, wait=None, reason=reason, is_doubtful=is_doubtful)
 
     async def _keep_receipt(self, platform: Platform, delivery: Delivery, external_id: str) -> None:
         """Notes that it arrived; what is not noted would be sent again."""

@@ -35,12 +35,12 @@ class Streamer:
         self._new = new
         self._split = split
         self._after = after
-        self._text = ""
+        self._text: Callable[[], str] = str
         self._changed = asyncio.Event()
         self._closing = asyncio.Event()
 
-    def update(self, text: str) -> None:
-        """The answer so far."""
+    def update(self, text: Callable[[], str]) -> None:
+        """The answer has grown. `text` tells it, and is asked only when it is shown: an answer grows faster than a chat."""
         self._text = text
         self._changed.set()
 
@@ -127,7 +127,7 @@ class Streamer:
         """The first part of the text once it differs from what is shown; empty when nothing more is wanted."""
         while not self._closing.is_set():
             self._changed.clear()
-            parts = self._split(self._text, self._platform.capabilities)
+            parts = self._split(self._text(), self._platform.capabilities)
             if parts and parts[0] != shown:
                 return parts[0]
             await self._changed.wait()

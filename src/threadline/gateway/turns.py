@@ -144,6 +144,9 @@ class Turns:
                 except (LeaseLost, StoreError) as cause:
                     # Whoever holds it next settles it; the others need not wait for that.
                     log.warning("turn.not_recovered", turn=claimed.held.turn_id, error=repr(cause))
+                except Exception:
+                    # One turn that can't be settled must not keep a gateway from all the others.
+                    log.exception("turn.not_recovered", turn=claimed.held.turn_id)
         self.wake()
         self._outbox.wake()
 

@@ -36,22 +36,17 @@ COMMANDS: Final[Mapping[str, Role]] = MappingProxyType(
         "/search": "guest",
         "/title": "guest",
         "/fork": "guest",
-        "/compress": "guest",
         "/undo": "guest",
         "/redo": "guest",
         "/retry": "guest",
         "/new": "guest",
         "/reset": "guest",
         "/resume": "guest",
-        "/memory": "guest",
         "/timezone": "guest",
         # A dearer model is paid by the owner.
         "/model": "trusted",
         # Takes the conversation to another chat: sending to others.
         "/handoff": "trusted",
-        # Prompt jobs; those that run a command are `command_jobs`.
-        "/jobs": "trusted",
-        "/processes": "owner",
         # Where output goes that nobody asked for: configuration.
         "/sethome": "owner",
     }

@@ -13,9 +13,6 @@ PAIRING_CODE: Final = (
 )
 PAIRED: Final[dict[Role, str]] = {
     "guest": "You are welcome here now. Write to me as to anyone; /help shows what else you can do.",
-    "trusted": (
-        "You are welcome here now, and trusted: I may also send messages to others for you and read files on my machine. "
-        "/help shows what you can do."
-    ),
-    "owner": "You are my owner now: I do whatever you ask, also on my machine. /help shows what you can do.",
+    "trusted": "You are welcome here now, and trusted. /help shows what you can do.",
+    "owner": "You are my owner now. /help shows what you can do.",
 }

@@ -10,6 +10,10 @@ CHAT: Final = (
     "I can't reach the chat {chat} on {name} any more: {reason}. What was meant for it is put aside; "
     "`threadline outbox list --state parked` shows it."
 )
+LAST_CHAT: Final = (
+    "{text} So many chats are gone by now that I tell of no others, until some of them are back or forgotten; "
+    "the list shows what was meant for them."
+)
 # Behind each of them, in a chat.
 ONCE: Final = (
     "{text}\n\nI say this once, and again only if it fails after it has worked. "

@@ -18,6 +18,7 @@ from typing import TypeAlias, cast
 import msgspec
 
 from threadline.errors import InvalidRequest, ThreadlineError
+from threadline.model.context import LOCAL
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.ports.platform import Platform
 
@@ -52,8 +53,13 @@ def make_platform(kind: str, settings: PlatformSettings) -> Platform:
     """A platform of that kind, not yet connected.
 
     `UnknownPlatform` for a kind that nobody offers, `BrokenPlatform` for one that can't be loaded, `InvalidRequest` for
-    settings that it can't be made from. Only the kind that is asked for is imported.
+    settings that it can't be made from. Only the kind that is asked for is imported. The name `local` is the terminal's alone:
+    whoever writes there is the owner.
     """
+    if settings.name == LOCAL != kind:
+        raise InvalidRequest(
+            f"only the terminal is called {LOCAL!r}; give the platform of the kind {kind!r} another name"
+        )
     doors = _doors()
     if kind not in doors:
         raise UnknownPlatform(_not_there(kind, sorted(doors)))
@@ -61,7 +67,13 @@ def make_platform(kind: str, settings: PlatformSettings) -> Platform:
     if len(values) > 1:
         packages = " and ".join(sorted({_package(door) for door in doors[kind]}))
         raise BrokenPlatform(f"the platform {kind!r} is offered by {packages}; uninstall all but one of them")
-    return _load(doors[kind][0])(settings)
+    made = _load(doors[kind][0])(settings)
+    if made.name == LOCAL != kind:
+        package = _package(doors[kind][0])
+        raise BrokenPlatform(
+            f"the platform {kind!r} of {package} calls itself {LOCAL!r}, like the terminal; report it there"
+        )
+    return made
 
 
 def _doors() -> dict[str, list[EntryPoint]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import msgspec
@@ -24,6 +24,14 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     is_told: bool = True
 
 
+class AlarmState(msgspec.Struct, frozen=True):
+    """What is looked at again and again of an open alarm; not its text."""
+
+    name: str
+    since: datetime
+    is_told: bool
+
+
 def sound(tx: Tx, alarm: Alarm, notices: Sequence[outbox.NewDelivery], *, at: Instant) -> bool:
     """Opens an alarm and stores its notices; False where it was open before: then nothing is said again."""
     text, since = outbox.showable(alarm.text), to_instant(alarm.since)
@@ -41,6 +49,11 @@ def tell(tx: Tx, name: str, notices: Sequence[outbox.NewDelivery], *, at: Instan
     return is_untold
 
 
+def untell(tx: Tx) -> None:
+    """Nobody may have read what was told of agents and platforms. Of chats nothing is told again: there may be many."""
+    tx.run("mark_untold")
+
+
 def clear(tx: Tx, name: str) -> bool:
     """Closes an alarm, so that the next failure is told anew; False where it was not open."""
     return tx.run("drop_alarm", name=name) == 1
@@ -54,8 +67,18 @@ def open_alarms(tx: Tx) -> list[Alarm]:
     ]
 
 
-def owners_chat(tx: Tx, owners: Sequence[str], accounts: Sequence[tuple[str, str]]) -> Target | None:
-    """The direct chat on one of these accounts that an owner used last: one who was given the role here, or of `owners`."""
+def states(tx: Tx) -> list[AlarmState]:
+    """The alarms that are open, oldest first, without their texts."""
+    return [AlarmState(name, from_instant(since), bool(told)) for name, since, told in tx.rows("alarm_states")]
+
+
+def owners_chat(
+    tx: Tx, owners: Sequence[str], accounts: Sequence[tuple[str, str]], gone: Collection[str] = ()
+) -> Target | None:
+    """The direct chat on one of these accounts that an owner used last: one who was given the role here, or of `owners`.
+
+    Not one whose lane is in `gone`.
+    """
     known = {*owners, *(person for (person,) in tx.rows("owners"))}
     newest: tuple[int, Target] | None = None
     for owner in sorted(known):
@@ -63,7 +86,7 @@ def owners_chat(tx: Tx, owners: Sequence[str], accounts: Sequence[tuple[str, str
         if row is None or (newest is not None and row[1] <= newest[0]):
             continue
         target = target_of(source_of(row[0]))
-        if (target.platform, target.account) in accounts:
+        if (target.platform, target.account) in accounts and target.lane not in gone:
             newest = row[1], target
     return None if newest is None else newest[1]
 

@@ -68,8 +68,14 @@ def ask(tx: Tx, wanted: Asking) -> None:
     session = sessions.get_session(tx, wanted.session_id, lock=True)
     if not tx.run("ask_turn", turn_pk=wanted.turn_pk, fence=wanted.fence):
         raise LeaseLost
-    for offset, event in enumerate(wanted.events):
+    row = tx.find("stop_of_turn", turn_pk=wanted.turn_pk)
+    is_stopped = row is not None and row[0] is not None
+    for offset, event in enumerate(wanted.events[:-1] if is_stopped else wanted.events):
         tx.run("add_journal", turn_pk=wanted.turn_pk, place=wanted.place + offset, event=event)
+    if is_stopped:
+        # Somebody wanted it to end before it asked: whoever claims it closes it, and nobody is asked.
+        inbox.go_on(tx, session.pk, at=wanted.at)
+        return
     tx.run(
         "add_ask",
         turn_pk=wanted.turn_pk,
@@ -81,10 +87,11 @@ def ask(tx: Tx, wanted: Asking) -> None:
         at=wanted.at,
         expires_at=wanted.expires_at,
     )
+    # The chat may have got another id while the turn ran.
+    aliases.forward_stream(tx, wanted.turn_pk, at=wanted.at)
     outbox.finish_stream(tx, wanted.turn_pk, wanted.streamed, at=wanted.at)
     for message in wanted.messages:
-        # The chat may have got another id while the turn ran.
-        target = aliases.forward(tx, message.target)
+        target = aliases.forward(tx, message.target, at=wanted.at)
         outbox.enqueue(tx, msgspec.structs.replace(message, target=target), at=wanted.at)
 
 

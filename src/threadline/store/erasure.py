@@ -64,6 +64,7 @@ def delete_session(tx: Tx, session_id: str) -> None:
     for left in (
         "drop_ready",
         "forget_waiting",
+        "drop_journals_of_session",
         "end_idle_turns",
         "drop_asks_of_session",
         "forget_deliveries",
@@ -182,12 +183,20 @@ def forget_traces(tx: Tx, person: str, after: int, limit: int = STEP) -> int | N
                 tx.run("forget_display_name", session_pk=pk)
     if len(rows) == limit:
         return int(rows[-1][0])
+    _forget_person(tx, person)
+    return None
+
+
+def _forget_person(tx: Tx, person: str) -> None:
     tx.run("forget_usage", person=person)
     # A turn that still runs finds nothing of its own any more, and writes nothing.
     for trace in ("drop_journals_of", "drop_turns_of", "forget_inbox_of_person", "drop_deliveries_to"):
         tx.run(trace, person=person)
-    for trace in ("drop_person", "drop_pairing_of", "drop_preferences", "drop_homes_of"):
+    for trace in ("drop_person", "drop_pairing_of", "drop_preferences"):
         tx.run(trace, person=person)
+    if tx.run("drop_homes_of", person=person):
+        # Every session that began meanwhile was told of it; each is told anew where it is.
+        tx.run("drop_contexts")
     for trace in ("drop_speaker", "forget_moves", "forget_decider"):
         tx.run(trace, person=person)
     # Nobody knows whose words are in what could not be read: on their platform it goes.
@@ -198,7 +207,6 @@ def forget_traces(tx: Tx, person: str, after: int, limit: int = STEP) -> int | N
         tx.run(trace, author=person)
     for pk, _ in tx.rows("addresses_of_owner", owner=person):
         tx.run("drop_unused_address", pk=pk)
-    return None
 
 
 def _unnamed(origin: SessionSource) -> SessionSource:

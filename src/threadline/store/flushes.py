@@ -43,8 +43,15 @@ def queue(tx: Tx, session_pk: int, *, at: Instant) -> None:
     tx.run("queue_flush", session_pk=session_pk, at=at)
 
 
-def claim(tx: Tx, platforms: Sequence[str], *, owner: str, lease: int, at: Instant) -> Flush | None:
-    """A flush on these platforms that is due and that nobody carries out, or `None`. It costs one of its attempts."""
+def claim(
+    tx: Tx, platforms: Sequence[str], *, owner: str, lease: int, at: Instant, held: Sequence[Flush] = ()
+) -> Flush | None:
+    """A flush on these platforms that is due and that nobody carries out, or `None`. It costs one of its attempts.
+
+    What the claimer is still at, `held`, stays with them, also where they could not renew it in time.
+    """
+    for one in held:
+        renew(tx, one, lease=lease, at=at)
     for platform in platforms:
         row = tx.find("due_flush", platform=platform, at=at)
         if row is None:

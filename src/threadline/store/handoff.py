@@ -78,7 +78,12 @@ def hand_over(tx: Tx, wanted: Handoff) -> SessionEntry | NotHandedOver:
     there = before.entry
     how = sessions.Beginning(wanted.new_id, there.origin, wanted.at, display_name=there.display_name)
     following = sessions.fork_at(tx, address, session, how)
-    told = outbox.NewDelivery(delivery_id=f"handoff.{wanted.new_id}", target=target_of(there.origin), text=wanted.text)
+    told = outbox.NewDelivery(
+        delivery_id=f"handoff.{wanted.new_id}",
+        target=target_of(there.origin),
+        text=wanted.text,
+        person=address.owner,
+    )
     outbox.enqueue(tx, told, at=wanted.at)
     return following
 

@@ -92,18 +92,19 @@ def accept(tx: Tx, wanted: Admission) -> Admitted:
     row = _add(tx, wanted, session.pk)
     if row is None:
         return Admitted(pk=None)
-    live = tx.find("live_turn", session_pk=session.pk)
+    at_hand = tx.rows("turn_at_hand", session_pk=session.pk)
+    states = {turn[3] for turn in at_hand}
     if wanted.lane != "control":
-        if live is None:
+        if states <= {"waiting"}:
             mark_ready(tx, session.pk, at=wanted.at, wait=wanted.burst)
-        elif wanted.stop is not None:
+        if at_hand and wanted.stop is not None:
             ask_to_stop(tx, session.pk, wanted.stop, at=wanted.at)
     return Admitted(
         pk=int(row[0]),
         session=session.entry,
         session_pk=session.pk,
-        running=None if live is None else str(live[1]),
-        is_asking=live is not None and live[3] == "asking",
+        running=str(at_hand[0][1]) if at_hand else None,
+        is_asking="asking" in states,
     )
 
 
@@ -155,6 +156,8 @@ def ask_to_stop(tx: Tx, session_pk: int, stop: Stop, *, at: Instant) -> bool:
     """Asks the turn of a session to end, also one that waits for somebody's word; False if there is none."""
     is_asked = tx.run("ask_to_stop", stop=stop, session_pk=session_pk) > 0
     if is_asked:
+        # Nobody is to allow what will not be done.
+        tx.run("close_asks_of_session", session_pk=session_pk)
         go_on(tx, session_pk, at=at)
     return is_asked
 

@@ -56,7 +56,7 @@ def move(tx: Tx, event: Moved, *, at: Instant) -> bool:
     if not _note(tx, event, person, at=at):
         return False
     ids = {"platform": event.platform, "account": event.account, "old_id": event.old_id, "new_id": event.new_id}
-    tx.run("add_move", what=event.what, old_name=old, new_name=new, person=person, **ids)
+    tx.run("add_move", what=event.what, old_name=old, new_name=new, person=person, at=_told_at(tx, event, at), **ids)
     if event.what == "user":
         _move_person(tx, old, new)
     else:
@@ -103,6 +103,13 @@ def _note(tx: Tx, event: Moved, person: str | None, *, at: Instant) -> bool:
         note="the platform gave it another id",
     )
     return row is not None
+
+
+def _told_at(tx: Tx, event: Moved, at: Instant) -> Instant:
+    """When it was, always after earlier moves of the same ids: which came first must not depend on a clock that goes back."""
+    place = {"platform": event.platform, "account": event.account, "what": event.what}
+    rows = [row for one in (event.old_id, event.new_id) for row in tx.rows("moves_of", id=one, **place)]
+    return Instant(max([at, *(before + 1 for _, _, before in rows)]))
 
 
 def _move_person(tx: Tx, old: str, new: str) -> None:

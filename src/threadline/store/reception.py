@@ -24,7 +24,8 @@ from threadline.store.rows import json_text
 # redacted   the message is in a transcript, which does not say any more what it said
 # postponed  a turn answers the message just now: it is redacted once the transcript has it
 # noted      there is nothing left to change
-Change: TypeAlias = Literal["duplicate", "amended", "dropped", "redacted", "postponed", "noted"]
+# ignored    the same, for somebody who has no role: anybody may delete what they like, and nothing is kept of it
+Change: TypeAlias = Literal["duplicate", "amended", "dropped", "redacted", "postponed", "noted", "ignored"]
 
 _FATES: dict[Change, Fate] = {"amended": "merged", "dropped": "merged", "redacted": "merged", "noted": "dropped"}
 # What `turns.finish` calls the append of a message that came in.
@@ -81,6 +82,11 @@ def receive(tx: Tx, wanted: inbox.Admission, greeting: Greeting) -> Received:
     return Received(admitted, greeted=told is not None)
 
 
+def knows_chat(tx: Tx, chat: str | None, person: str | None) -> bool:
+    """Whether any conversation is held in that group, or is that person's: nowhere else there is anything to change."""
+    return tx.find("knows_chat", chat=chat, person=person) is not None
+
+
 def change(tx: Tx, wanted: Changing) -> Change:
     """Carries an edit or a deletion out, once. An edit that comes too late, and one of a command, is noted and no more."""
     event = wanted.event
@@ -91,6 +97,8 @@ def change(tx: Tx, wanted: Changing) -> Change:
         outcome, session_pk = _amend(tx, event), None
     else:
         outcome, session_pk = _withdraw(tx, wanted)
+    if outcome == "noted" and wanted.role == "group":
+        return "ignored"
     is_open = outcome == "postponed"
     row = tx.find(
         "add_inbound",

@@ -95,6 +95,8 @@ def resolve(tx: Tx, wanted: Resolve) -> SessionEntry:
     if row is None:
         return _first_session(tx, wanted)
     current = session_of(row)
+    if current.ownership != ownership_of(wanted.source, wanted.address) and _made_way(tx, current, wanted):
+        return resolve(tx, wanted)
     if wanted.force_new:
         return _replace(tx, current, wanted, reason=None)
     if current.entry.ended_at is not None:
@@ -151,10 +153,15 @@ def switch(tx: Tx, key: str, session_id: str, *, new_id: str, at: Instant) -> Se
         return wanted.entry if wanted.entry.ended_at is None else _reopen(tx, address, wanted, at=at)
     if not may_resume(address.ownership, is_dm=address.chat_type == "dm", wanted=wanted.ownership):
         raise NotYours
+    # What goes on at an address has that address's origin: what is told there must not reach where it was before.
+    origin = wanted.entry.origin
     if address.session_pk is not None:
-        end(tx, _by_pk(tx, address.session_pk), reason="session_switch", at=at)
+        here = _by_pk(tx, address.session_pk)
+        origin = here.entry.origin
+        end(tx, here, reason="session_switch", at=at)
     if wanted.is_current:
-        return fork_at(tx, address, wanted, Beginning(new_id, wanted.entry.origin, at))
+        return fork_at(tx, address, wanted, Beginning(new_id, origin, at))
+    tx.run("set_origin", origin=json_text(origin), session_pk=wanted.pk)
     # It may go on in another chat than the one that its agent was told of.
     tx.run("drop_context", session_pk=wanted.pk)
     return _reopen(tx, address, wanted, at=at)
@@ -272,9 +279,12 @@ def find_address(tx: Tx, key: str) -> AddressRow | None:
 
 def ensure_address(tx: Tx, source: SessionSource, address: SessionAddress) -> AddressRow:
     """The stored address, locked, made where it is new. A name that another address has taken gets a suffix."""
+    return _ensure_owned(tx, address, ownership_of(source, address))
+
+
+def _ensure_owned(tx: Tx, address: SessionAddress, owned: Ownership) -> AddressRow:
     row = tx.find("find_address", digest=address.digest)
     if row is None:
-        owned = ownership_of(source, address)
         tx.run(
             "add_address",
             digest=address.digest,
@@ -311,14 +321,16 @@ def title_key(title: str | None) -> str | None:
 
 def set_runtime(tx: Tx, session_id: str, changes: dict[str, Any], *, at: Instant) -> SessionEntry:
     """Sets any of `model`, `cwd`, `runtime`; the others stay."""
-    entry = get_session(tx, session_id, lock=True)
+    session = get_session(tx, session_id, lock=True)
+    # Looked at once more: what was read while waiting for the lock may be what somebody has changed since.
+    entry = get_entry(tx, session_id)
     values = {
-        "model": changes.get("model", entry.entry.model),
-        "cwd": changes.get("cwd", entry.entry.cwd),
-        "runtime": json_text(changes.get("runtime", entry.entry.runtime)),
+        "model": changes.get("model", entry.model),
+        "cwd": changes.get("cwd", entry.cwd),
+        "runtime": json_text(changes.get("runtime", entry.runtime)),
     }
-    tx.run("set_runtime", session_pk=entry.pk, **values)
-    tx.run("mark_updated", at=at, session_pk=entry.pk)
+    tx.run("set_runtime", session_pk=session.pk, **values)
+    tx.run("mark_updated", at=at, session_pk=session.pk)
     return get_entry(tx, session_id)
 
 
@@ -358,11 +370,11 @@ def _first_session(tx: Tx, wanted: Resolve) -> SessionEntry:
     if address.session_pk is not None:
         # Someone else made it between our look and our lock.
         return resolve(tx, wanted)
-    elsewhere = aliases.find_elsewhere(tx, wanted.address)
-    if elsewhere is not None and elsewhere.is_late:
-        return resolve(tx, msgspec.structs.replace(wanted, address=elsewhere.address))
+    elsewhere = aliases.find_elsewhere(tx, wanted.source, wanted.address, at=wanted.at)
+    if isinstance(elsewhere, aliases.Late):
+        return resolve(tx, msgspec.structs.replace(wanted, source=elsewhere.source, address=elsewhere.address))
     if elsewhere is not None:
-        aliases.bring(tx, elsewhere, address.pk)
+        aliases.bring(tx, elsewhere.address_pk, elsewhere.session_pk, address.pk)
         return resolve(tx, wanted)
     how = Beginning(wanted.new_id, wanted.source, wanted.at, display_name=_display_name(wanted.source))
     parent = None if wanted.force_new else _seed(tx, wanted)
@@ -375,14 +387,28 @@ def _first_session(tx: Tx, wanted: Resolve) -> SessionEntry:
     return fork_at(tx, address, parent, how, upto)
 
 
+def _made_way(tx: Tx, current: StoredSession, wanted: Resolve) -> bool:
+    """Whether the conversation at an address was that of somebody who gave up its id, and has gone to where they are now."""
+    place = aliases.find_former(tx, wanted.source, wanted.address, current.ownership, at=wanted.at)
+    if place is None:
+        return False
+    there = _ensure_owned(tx, place, current.ownership)
+    if there.session_pk is not None:
+        # They have another one by now. This one can be resumed.
+        end(tx, current, reason="session_switch", at=wanted.at)
+    aliases.bring(tx, current.address_pk, None if there.session_pk else current.pk, there.pk)
+    return True
+
+
 def _seed(tx: Tx, wanted: Resolve) -> StoredSession | None:
     """The DM that a new thread continues: only where it has messages of its own."""
     parent_address = parent_of(wanted.address)
     if parent_address is None:
         return None
     row = tx.find("find_current", digest=parent_address.digest)
-    if row is None and (elsewhere := aliases.find_elsewhere(tx, parent_address)) is not None:
-        row = tx.find("find_current", digest=elsewhere.address.digest)
+    if row is None:
+        elsewhere = aliases.find_elsewhere(tx, wanted.source, parent_address, at=wanted.at)
+        row = None if elsewhere is None else tx.find("find_current", digest=elsewhere.address.digest)
     if row is None:
         return None
     parent = session_of(row)

@@ -125,16 +125,18 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
 
 def claim(tx: Tx, wanted: Claim) -> list[Claimed]:
     """Turns for sessions that have something to do. Their messages are taken by them from then on."""
-    ready = [
-        pk
+    ready = sorted(
+        (due_at, pk)
         for platform in wanted.platforms
-        for (pk,) in tx.rows("ready_sessions", platform=platform, at=wanted.at, limit=_LOOKED_AT)
-    ]
+        for pk, due_at in tx.rows(
+            "ready_sessions", platform=platform, at=wanted.at, per_person=wanted.per_person, limit=_LOOKED_AT
+        )
+    )
     claimed: list[Claimed] = []
     if not ready:
         return claimed
     people, platforms = _running(tx)
-    for session_pk in ready:
+    for _, session_pk in ready:
         row = tx.find("session_of_pk", session_pk=session_pk)
         if row is None or tx.find("live_turn", session_pk=session_pk) is not None:
             tx.run("drop_ready", session_pk=session_pk)
@@ -221,6 +223,8 @@ def finish(tx: Tx, wanted: Finish) -> None:
         kept = _say(tx, wanted, by_pk)
         _write(tx, _forwarded(tx, wanted, ended[0]))
         speakers.keep(tx, session.pk, [said.speaker for said in kept if said.speaker is not None])
+        # What was taken in while the turn was ending waits for the next one.
+        tx.run("give_back", turn_pk=held.turn_pk)
         following = session if wanted.move_to is None else _locked(tx, wanted.move_to)
         if following is not None and following.pk != session.pk:
             tx.run("move_waiting", session_pk=session.pk, new_pk=following.pk)
@@ -387,14 +391,17 @@ def _forwarded(tx: Tx, wanted: Finish, origin: str) -> Finish:
     chat = target_of(source_of(origin)).chat_id
     if all(reply.target.chat_id == chat for reply in wanted.replies):
         return wanted
-    aliases.forward_stream(tx, wanted.held.turn_pk)
-    replies = (replace(reply, target=aliases.forward(tx, reply.target), reply_to=None) for reply in wanted.replies)
+    aliases.forward_stream(tx, wanted.held.turn_pk, at=wanted.at)
+    replies = (
+        replace(reply, target=aliases.forward(tx, reply.target, at=wanted.at), reply_to=None)
+        for reply in wanted.replies
+    )
     return replace(wanted, replies=tuple(replies))
 
 
 def _drop_all(tx: Tx, wanted: Finish) -> None:
     """The session was deleted while its turn ran: nobody is left to hear the answer."""
-    for waiting in wanted.taken:
+    for waiting in _taken(tx, wanted.held.turn_pk):
         inbox.settle(tx, waiting, "dropped", at=wanted.at, note="its session was deleted")
     tx.run("drop_stream", turn_pk=wanted.held.turn_pk)
 

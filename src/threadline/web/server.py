@@ -37,7 +37,7 @@ def bind(host: str, port: int | None, note: Callable[[str], None]) -> socket.soc
         if port is None and candidate != DEFAULT_PORT:
             note(f"Port {DEFAULT_PORT} is taken by another program; using {candidate}.")
         if host in _ANY_ADDRESS:
-            note("Everyone who can reach this machine can see the page: it has no login yet.")
+            note("Everyone who can reach this machine can see the page: it has no login.")
         return listening
     raise InvalidRequest(
         f"port {wanted[0]} is taken by another program; stop that one, or choose another with --port"

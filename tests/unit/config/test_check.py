@@ -87,7 +87,7 @@ def test_this_machine_has_many_names(host: str, file: Path) -> None:
 
 def test_a_platform_is_known_by_its_kind_and_by_its_name(file: Path) -> None:
     text = '[platforms.work]\nkind = "slack"\n'
-    for platform in ("slack", "work", "local", "web", "acp"):
+    for platform in ("slack", "work", "local"):
         assert _checked(file, f'{text}[[bindings]]\nagent = "main"\nplatform = "{platform}"') == []
 
 

@@ -218,6 +218,21 @@ def test_a_secret_in_a_variable_is_refused_and_never_shown(refused: Refused) -> 
             "4: chats#2: chats#1 is the same chat; keep one of them",
         ),
         (
+            '[platforms.local]\nkind = "telegram"',
+            (
+                "1: platforms.local: whoever writes under this name is taken for the owner at the terminal; "
+                "name it [platforms.telegram]"
+            ),
+        ),
+        (
+            "[platforms.local]",
+            "1: platforms.local: the terminal is no platform of a gateway; leave this out and use `threadline chat`",
+        ),
+        (
+            '[platforms.desk]\nkind = "local"',
+            "1: platforms.desk: the terminal is no platform of a gateway; leave this out and use `threadline chat`",
+        ),
+        (
             '[access]\nowners = ["x:1"]\nguests = ["x:1"]',
             '3: access.guests: "x:1" is in access.owners as well; keep one of them',
         ),

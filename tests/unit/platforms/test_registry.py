@@ -114,6 +114,14 @@ def test_two_packages_with_one_kind_are_both_named(install: Install) -> None:
         make_platform("pigeon", PlatformSettings("pigeon", options={"loft": ""}))
 
 
+def test_the_name_of_the_terminal_is_nobody_elses(install: Install) -> None:
+    with pytest.raises(InvalidRequest, match=r"only the terminal is called 'local'.*another name"):
+        make_platform("scripted", PlatformSettings("local", options={"address": "127.0.0.1:9"}))
+    install("pigeon", _PIGEON.replace("settings.name,", "'local',"))
+    with pytest.raises(BrokenPlatform, match="'pigeon' of pigeon-post calls itself 'local'"):
+        make_platform("pigeon", PlatformSettings("pigeon", options={"loft": ""}))
+
+
 def test_a_broken_package_is_no_harm_to_the_others(install: Install) -> None:
     install("pigeon", "raise RuntimeError")
     assert (

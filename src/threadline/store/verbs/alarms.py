@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from threadline.model.delivery import Target
 from threadline.store import alarms
@@ -22,6 +22,10 @@ class AlarmVerbs(VerbsBase):
         """Stores the notices of an alarm that nobody was told of yet; False where somebody was, or it is over."""
         return (yield from write(alarms.tell, name, notices, at=self._now()))
 
+    def untell_alarms(self) -> Plan[None]:
+        """What was told of agents and platforms counts as not told: nobody may have read it."""
+        yield from write(alarms.untell)
+
     def clear_alarm(self, name: str) -> Plan[bool]:
         """Closes an alarm; False where it was not open."""
         return (yield from write(alarms.clear, name))
@@ -30,6 +34,12 @@ class AlarmVerbs(VerbsBase):
         """The alarms that are open, oldest first."""
         return (yield from read(alarms.open_alarms))
 
-    def owners_chat(self, owners: Sequence[str], accounts: Sequence[tuple[str, str]]) -> Plan[Target | None]:
-        """The direct chat on one of these accounts that an owner used last."""
-        return (yield from read(alarms.owners_chat, owners, accounts))
+    def alarm_states(self) -> Plan[list[alarms.AlarmState]]:
+        """The alarms that are open, oldest first, without their texts."""
+        return (yield from read(alarms.states))
+
+    def owners_chat(
+        self, owners: Sequence[str], accounts: Sequence[tuple[str, str]], gone: Collection[str] = ()
+    ) -> Plan[Target | None]:
+        """The direct chat on one of these accounts that an owner used last, and that is not `gone`."""
+        return (yield from read(alarms.owners_chat, owners, accounts, gone))

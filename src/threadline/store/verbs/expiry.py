@@ -36,9 +36,11 @@ class ExpiryVerbs(VerbsBase):
             wanted = msgspec.structs.replace(wanted, agreed=agreed)
         return (yield from write(expiry.expire_some, wanted))
 
-    def claim_flush(self, platforms: Sequence[str], *, owner: str, lease: int) -> Plan[flushes.Flush | None]:
-        """A flush to carry out, or `None`."""
-        return (yield from write(flushes.claim, platforms, owner=owner, lease=lease, at=self._now()))
+    def claim_flush(
+        self, platforms: Sequence[str], *, owner: str, lease: int, held: Sequence[flushes.Flush] = ()
+    ) -> Plan[flushes.Flush | None]:
+        """A flush to carry out, or `None`. Those in `held` are kept: nobody is given what they are still at."""
+        return (yield from write(flushes.claim, platforms, owner=owner, lease=lease, held=held, at=self._now()))
 
     def flush_history(self, flush: flushes.Flush) -> Plan[list[Message]]:
         """What a flush covers, as the session shows it."""

@@ -29,6 +29,10 @@ class ReceptionVerbs(VerbsBase):
         """Takes an event in, once, and greets its sender where that is due."""
         return (yield from write(reception.receive, wanted, greeting))
 
+    def knows_chat(self, chat: str | None, person: str | None) -> Plan[bool]:
+        """Whether any conversation is held in that group, or is that person's."""
+        return (yield from read(reception.knows_chat, chat, person))
+
     def change_message(self, wanted: reception.Changing) -> Plan[reception.Change]:
         """Carries an edit or a deletion out, once."""
         return (yield from write(reception.change, wanted))

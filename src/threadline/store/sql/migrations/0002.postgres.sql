@@ -58,7 +58,7 @@ CREATE TABLE turns (
 );
 CREATE UNIQUE INDEX turns_live ON turns(session_pk) WHERE state IN ('running', 'asking');
 CREATE INDEX turns_waiting ON turns(session_pk) WHERE state = 'waiting';
-CREATE INDEX turns_leased ON turns(owner, lease_until) WHERE state = 'running';
+CREATE INDEX turns_leased ON turns(platform, lease_until) WHERE state = 'running';
 
 -- What a running turn has said and done, until its transcript has it.
 CREATE TABLE journal (
@@ -244,6 +244,7 @@ CREATE TABLE moves (
   old_name TEXT NOT NULL,                           -- the ids as they stand beside conversations: telegram:7
   new_name TEXT NOT NULL,
   person   TEXT,                                    -- who it is, or whose direct chat
+  at       BIGINT  NOT NULL,                        -- when we were told: an old id may be another's later
   PRIMARY KEY (platform, account, what, old_id, new_id)
 );
 CREATE INDEX moves_to ON moves(platform, account, what, new_id);

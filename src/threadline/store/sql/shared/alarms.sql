@@ -6,11 +6,17 @@ INSERT INTO alarms (name, text, since, told) VALUES (:name, :text, :at, :told) O
 -- The same for one that was opened when there was nowhere to say it.
 UPDATE alarms SET told = 1 WHERE name = :name AND told = 0
 
+-- name: mark_untold
+UPDATE alarms SET told = 0 WHERE told = 1 AND name NOT LIKE 'chat:%'
+
 -- name: drop_alarm
 DELETE FROM alarms WHERE name = :name
 
 -- name: open_alarms
 SELECT name, text, since, told FROM alarms ORDER BY since, name
+
+-- name: alarm_states
+SELECT name, since, told FROM alarms ORDER BY since, name
 
 -- name: owners
 SELECT person FROM people WHERE role = 'owner'

@@ -20,6 +20,9 @@ SELECT pk, lane, event, person, role, accepted_at FROM inbox WHERE turn_pk = :tu
 -- name: take_inbound
 UPDATE inbox SET turn_pk = :turn_pk WHERE pk = :pk AND fate IS NULL
 
+-- name: give_back
+UPDATE inbox SET turn_pk = NULL WHERE turn_pk = :turn_pk AND fate IS NULL
+
 -- name: settle_inbound
 -- A fate is given once. The text goes with it: the transcript has it, or nobody wants it.
 UPDATE inbox SET fate = :fate, fate_at = :at, note = :note, event = :event WHERE pk = :pk AND fate IS NULL
@@ -41,9 +44,14 @@ UPDATE inbox SET event = '{}' WHERE pk = (SELECT i.pk FROM inbox i WHERE i.fate 
 UPDATE inbox SET event = '{}' WHERE fate = 'parked' AND person IS NULL AND platform = :platform
 
 -- name: forget_waiting
--- What a turn has taken gets its fate from that turn; one that waits to run again never will.
-UPDATE inbox SET event = '{}', fate = 'dropped' WHERE session_pk = :session_pk AND fate IS NULL
-  AND (turn_pk IS NULL OR turn_pk IN (SELECT pk FROM turns WHERE turns.session_pk = :session_pk AND turns.state IN ('waiting', 'asking')))
+-- What a turn has taken gets its fate from that turn; one that waits to run again, or for an answer, never will.
+UPDATE inbox SET event = '{}', fate = 'dropped' WHERE pk IN (
+  SELECT pk FROM inbox WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control'
+  UNION ALL SELECT pk FROM inbox WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane = 'control'
+  UNION ALL SELECT i.pk FROM turns t {then} inbox i ON i.turn_pk = t.pk
+    WHERE t.session_pk = :session_pk AND t.state = 'asking' AND t.state IN ('running', 'asking') AND i.fate IS NULL
+  UNION ALL SELECT i.pk FROM turns t {then} inbox i ON i.turn_pk = t.pk
+    WHERE t.session_pk = :session_pk AND t.state = 'waiting' AND i.fate IS NULL)
 
 -- name: move_waiting
 -- What was said after "start afresh" belongs to the fresh session.

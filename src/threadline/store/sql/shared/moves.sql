@@ -1,19 +1,28 @@
 -- name: add_move
-INSERT INTO moves (platform, account, what, old_id, new_id, old_name, new_name, person)
-VALUES (:platform, :account, :what, :old_id, :new_id, :old_name, :new_name, :person)
-ON CONFLICT (platform, account, what, old_id, new_id) DO NOTHING
+-- There and back and there again: the last time counts.
+INSERT INTO moves (platform, account, what, old_id, new_id, old_name, new_name, person, at)
+VALUES (:platform, :account, :what, :old_id, :new_id, :old_name, :new_name, :person, :at)
+ON CONFLICT (platform, account, what, old_id, new_id) DO UPDATE SET at = excluded.at
 
 -- name: has_moves
 SELECT 1 FROM moves WHERE platform = :platform AND account = :account LIMIT 1
 
 -- name: moves_of
-SELECT old_id, new_id FROM moves WHERE platform = :platform AND account = :account AND what = :what AND (old_id = :id OR new_id = :id)
+SELECT old_id, new_id, at FROM moves WHERE platform = :platform AND account = :account AND what = :what AND (old_id = :id OR new_id = :id)
 
 -- name: names_of_moved
-SELECT old_name, new_name FROM moves WHERE what = 'user' AND (old_name = :name OR new_name = :name)
+SELECT old_name, new_name, at FROM moves WHERE what = 'user' AND (old_name = :name OR new_name = :name)
+
+-- name: name_used_after
+-- Whether anybody has written under a name since.
+SELECT 1 FROM session_state WHERE owner = :name AND active_at > :at
+UNION ALL SELECT 1 FROM messages WHERE author = :name AND at > :at
+UNION ALL SELECT 1 FROM inbox WHERE person = :name AND accepted_at > :at
+LIMIT 1
 
 -- name: forget_moves
-DELETE FROM moves WHERE person = :person OR (what = 'user' AND (old_name = :person OR new_name = :person))
+-- Theirs alone: who had the same id before them, or after, is still led by it to what is theirs.
+DELETE FROM moves WHERE person = :person
 
 -- name: rehouse_sessions
 -- Whoever brings a conversation to another address holds both rows.

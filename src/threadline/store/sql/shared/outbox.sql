@@ -71,7 +71,7 @@ UPDATE deliveries SET state = 'dropped' WHERE turn_pk = :turn_pk AND state = 'op
 
 -- name: expired_deliveries
 SELECT pk, platform, account, attempts, created_at FROM deliveries WHERE state = 'sending' AND lease_until < {now}
-ORDER BY pk LIMIT :limit {lock_row}
+ORDER BY lease_until, pk LIMIT :limit {lock_row}
 
 -- name: doubt_delivery
 -- Whoever sent it is gone, and so is the knowledge whether it arrived. An edit can be made again without harm.

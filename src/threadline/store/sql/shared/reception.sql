@@ -6,6 +6,9 @@ SELECT t.session_pk FROM session_state t WHERE t.session_pk = :session_pk {lock_
 -- Whoever claims a turn holds this row: what it takes is either taken before we look, or changed before it looks.
 SELECT t.session_pk FROM ready t WHERE t.session_pk = :session_pk {lock_state}
 
+-- name: knows_chat
+SELECT 1 FROM sessions WHERE chat = :chat UNION ALL SELECT 1 FROM session_state WHERE owner = :person LIMIT 1
+
 -- name: waiting_under
 -- All that waits is looked at, however much that is: the index holds nothing else.
 SELECT pk, lane, event, person, role, accepted_at, session_pk FROM inbox
@@ -52,3 +55,5 @@ ORDER BY s.ended_at DESC, s.pk DESC LIMIT 1
 
 -- name: people_of_turn
 SELECT i.person FROM turns t {then} inbox i ON i.turn_pk = t.pk WHERE t.session_pk = :session_pk AND t.state IN ('running', 'asking')
+UNION ALL
+SELECT i.person FROM turns t {then} inbox i ON i.turn_pk = t.pk WHERE t.session_pk = :session_pk AND t.state = 'waiting'

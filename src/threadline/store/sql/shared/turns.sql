@@ -1,9 +1,19 @@
 -- name: ready_sessions
 -- Lock, then look: whoever holds a session's row here is the only one who starts a turn for it.
-SELECT r.session_pk FROM ready r WHERE r.platform = :platform AND r.due_at <= :at ORDER BY r.due_at LIMIT :limit {lock_row}
+-- Those of a person who has as many turns as they may are passed over: one person's backlog must not hide everybody else's.
+SELECT r.session_pk, r.due_at FROM ready r WHERE r.platform = :platform AND r.due_at <= :at
+  AND NOT EXISTS (SELECT 1 FROM session_state t WHERE t.session_pk = r.session_pk AND t.owner IN (
+    SELECT u.person FROM turns u WHERE u.state = 'running' GROUP BY u.person HAVING COUNT(*) >= :per_person))
+ORDER BY r.due_at LIMIT :limit {lock_row}
 
 -- name: live_turn
 SELECT pk, turn_id, fence, state FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking')
+
+-- name: turn_at_hand
+-- The turn that runs or waits for an answer, and one that waits to run again.
+SELECT pk, turn_id, fence, state FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking')
+UNION ALL
+SELECT pk, turn_id, fence, state FROM turns WHERE session_pk = :session_pk AND state = 'waiting'
 
 -- name: waiting_turn
 SELECT pk, turn_id, fence, attempts, lane, role, origin, stop FROM turns WHERE session_pk = :session_pk AND state = 'waiting'
@@ -59,11 +69,13 @@ UPDATE turns SET state = 'waiting', attempts = attempts - :uncounted, owner = NU
 
 -- name: ask_to_stop
 -- Also of one that broke off and waits to run again, or waits for an answer: it is not begun any more.
-UPDATE turns SET stop = :stop WHERE session_pk = :session_pk AND state IN ('running', 'waiting', 'asking')
+UPDATE turns SET stop = :stop WHERE pk IN (
+  SELECT pk FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking')
+  UNION ALL SELECT pk FROM turns WHERE session_pk = :session_pk AND state = 'waiting')
 
 -- name: expired_turns
 SELECT pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop FROM turns
-WHERE state = 'running' AND platform = :platform AND lease_until < {now} ORDER BY pk LIMIT :limit {lock_row}
+WHERE state = 'running' AND platform = :platform AND lease_until < {now} ORDER BY lease_until, pk LIMIT :limit {lock_row}
 
 -- name: take_over
 -- A new fence: whatever the former holder still writes finds no row.
@@ -81,3 +93,6 @@ INSERT INTO contexts (session_pk, block) VALUES (:session_pk, :block) ON CONFLIC
 
 -- name: drop_context
 DELETE FROM contexts WHERE session_pk = :session_pk
+
+-- name: drop_contexts
+DELETE FROM contexts

@@ -1,0 +1,82 @@
+"""What is asked for every message, turn and beat finds its rows by an index: its cost does not grow with what is stored."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import apsw
+import pytest
+
+from threadline import SessionStore
+from threadline.store.queries import load_queries
+
+# Kept for ever, or as long as their sessions: never to be read from end to end.
+GROWING = (
+    "inbox",
+    "turns",
+    "deliveries",
+    "sessions",
+    "session_state",
+    "addresses",
+    "messages",
+    "spans",
+    "journal",
+    "contexts",
+)
+HOT = (
+    # a message
+    (
+        "find_inbound",
+        "find_current",
+        "count_waiting",
+        "turn_at_hand",
+        "mark_ready",
+        "is_busy",
+        "lock_session",
+        "touch_session",
+    ),
+    # a turn
+    (
+        "ready_sessions",
+        "live_turn",
+        "live_counts",
+        "waiting_turn",
+        "waiting_of_session",
+        "take_inbound",
+        "find_context",
+    ),
+    ("renew_turn", "touch_turn", "end_turn", "give_back", "settle_inbound", "ask_to_stop", "go_on", "people_of_turn"),
+    # a question
+    ("open_ask", "open_ask_in_chat", "decide_ask", "answers_of", "count_asks", "expired_asks", "close_asks_of_session"),
+    # a delivery
+    ("due_deliveries", "mark_sending", "mark_sent", "find_stream", "finish_stream", "drop_stream"),
+    # every few seconds
+    ("expired_turns", "expired_deliveries", "waiting_controls", "due_flush", "due_again", "listed_after"),
+    # the end of a session
+    ("forget_waiting", "end_idle_turns", "drop_journals_of_session", "forget_deliveries"),
+)
+_SCAN = re.compile(r"SCAN (\w+)(?! USING)")
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plans") / "threadline.db"
+    SessionStore.open(path).close()
+    return path
+
+
+@pytest.mark.parametrize("name", [name for names in HOT for name in names])
+def test_it_never_reads_a_growing_table_from_end_to_end(database: Path, name: str) -> None:
+    query = load_queries("sqlite", "?")[name]
+    connection = apsw.Connection(str(database))
+    try:
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {query.text}", [None] * len(query.names)).fetchall()
+    finally:
+        connection.close()
+    aliases = dict(re.findall(r"\b(?:FROM|JOIN)\s+(\w+)\s+([a-z])\b", query.text))
+    growing = {*GROWING, *(alias for table, alias in aliases.items() if table in GROWING)}
+    scanned = [
+        found.group(0) for *_, detail in rows if (found := _SCAN.match(str(detail))) and found.group(1) in growing
+    ]
+    assert scanned == []
