@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from threadline.gateway.command_table import TABLE, Call, Typed, may_change, read_command, refusal_of
+from threadline.gateway.command_table import TABLE, Call, Typed, read_command, refusal_of
 from threadline.gateway.reference import commands_reference
 from threadline.model import words_commands as words
-from threadline.model.access import ROLES, Role
+from threadline.model.access import ROLES, Role, may_change
 from threadline.model.inbound import Inbound, Quote
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
@@ -133,7 +133,8 @@ def test_a_long_name_is_cut_in_the_hint() -> None:
 def test_a_shared_conversation_is_for_who_started_it(
     source: SessionSource, shared: bool, role: Role, may: bool
 ) -> None:
-    assert may_change(call("/new", role=role, source=source, shared=shared)) is may
+    given = call("/new", role=role, source=source, shared=shared)
+    assert may_change(given.session, role=given.role, person=given.person, is_admin=given.is_admin) is may
 
 
 def test_every_command_says_what_it_is_for_in_one_sentence() -> None:

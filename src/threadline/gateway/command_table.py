@@ -10,9 +10,8 @@ import msgspec
 
 from threadline.clock import Instant
 from threadline.model import words_commands as words
-from threadline.model.access import COMMANDS, Role, allows
+from threadline.model.access import COMMANDS, Role, allows, may_change
 from threadline.model.inbound import Inbound
-from threadline.model.ownership import person_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.turn import Lane
@@ -157,18 +156,20 @@ def refusal_of(call: Call) -> str | None:
         return _unknown(call)
     if not allows(call.role, command.least):
         return words.NOT_ALLOWED.format(usage=command.usage, whom=words.ROLE_MEANS[command.least])
-    if command.lane == "session" and not may_change(call):
+    may = may_change(call.session, role=call.role, person=call.person, is_admin=call.is_admin)
+    if command.lane == "session" and not may:
         return words.NOT_STARTED_BY_YOU.format(usage=f"/{command.name}")
     if re.fullmatch(command.takes, call.argument) is None:
         return words.USE.get(command.name) or words.USE_ALONE.format(usage=command.usage)
     return None
 
 
-def may_change(call: Call) -> bool:
-    """Whether its sender may change the conversation: one that is shared is for who started it, the chat's admins and the owner."""
-    if not call.session.is_shared or call.role == "owner" or call.is_admin:
-        return True
-    return call.person is not None and call.person == person_of(call.session.origin)
+def stops_turn(typed: Typed, role: Role) -> bool:
+    """Whether a command ends the turn that runs, if its sender may change the conversation: nothing that will be refused does."""
+    command = typed.command
+    if command is None or not command.stops or not allows(role, command.least):
+        return False
+    return re.fullmatch(command.takes, typed.argument) is not None
 
 
 def _unknown(call: Call) -> str:

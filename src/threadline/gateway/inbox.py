@@ -9,7 +9,7 @@ import msgspec
 from threadline.clock import Instant, to_instant
 from threadline.errors import InvalidRequest
 from threadline.gateway.access import Access, Allowed, Ignored, TurnedAway
-from threadline.gateway.command_table import Call, Typed, read_command, refusal_of
+from threadline.gateway.command_table import Typed, read_command, stops_turn
 from threadline.gateway.commands import Commands
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.settings import GatewaySettings
@@ -94,7 +94,7 @@ class Reception:
         typed = read_command(event)
         lane: Lane = "talk" if typed is None else typed.lane
         agent, _ = self._settings.agent_for(event.source)
-        stop: Stop | None = "interrupt" if lane == "talk" and self._settings.when_busy == "interrupt" else None
+        stop = self._stop_of(typed, allowed)
         wanted = Admission(
             event=event,
             resolve=self._store.resolve_of(event.source, agent=agent),
@@ -128,14 +128,17 @@ class Reception:
             self._commands.start_control(admitted.pk, event, allowed, session, admitted.session_pk)
             return
         if admitted.running is not None:
-            if stop is not None:
+            if stop is not None and admitted.is_stopped:
                 self._turns.stop(session.session_id, stop)
-            elif typed is not None and _stops(event, allowed, session, typed):
-                await self._store.ask_to_stop(session.session_id, "stop")
-                self._turns.stop(session.session_id, "stop")
             elif admitted.is_asking:
                 await self._remind(event, session, allowed.person)
         self._turns.wake(after=self._settings.burst_seconds if typed is None else 0.0)
+
+    def _stop_of(self, typed: Typed | None, allowed: Allowed) -> Stop | None:
+        """What a message asks of the turn that runs."""
+        if typed is None:
+            return "interrupt" if self._settings.when_busy == "interrupt" else None
+        return "stop" if stops_turn(typed, allowed.role) else None
 
     async def _remind(self, event: Inbound, session: SessionEntry, person: str | None) -> None:
         """Who talks on while a question is open is told what keeps the answer."""
@@ -229,18 +232,3 @@ class Reception:
 
     def _now(self) -> Instant:
         return to_instant(self._store.clock.now())
-
-
-def _stops(event: Inbound, allowed: Allowed, session: SessionEntry, typed: Typed) -> bool:
-    """Whether a command ends the turn that runs: nobody's answer is cut short by what will be refused."""
-    if typed.command is None or not typed.command.stops:
-        return False
-    call = Call(
-        typed=typed,
-        source=event.source,
-        session=session,
-        role=allowed.role,
-        person=allowed.person,
-        is_admin=event.sender_is_admin,
-    )
-    return refusal_of(call) is None

@@ -12,6 +12,8 @@ import msgspec
 
 from threadline.clock import Instant
 from threadline.model.address import scoped_id
+from threadline.model.ownership import person_of
+from threadline.model.session import SessionEntry
 from threadline.model.source import MAIN_ACCOUNT
 
 # From the least to the most. `group` is anyone else in a group that is answered; `guest` was paired or is on a list.
@@ -128,6 +130,13 @@ def may_use(role: Role, tool: str) -> bool:
     """Whether a role is enough for a kind of tool or target; never for one that no table names."""
     least = TOOLS.get(tool)
     return least is not None and allows(role, least)
+
+
+def may_change(session: SessionEntry, *, role: Role, person: str | None, is_admin: bool) -> bool:
+    """Whether somebody may change a conversation: one that is shared is for who started it, the chat's admins and the owner."""
+    if not session.is_shared or role == "owner" or is_admin:
+        return True
+    return person is not None and person == person_of(session.origin)
 
 
 def may_stop(role: Role, *, own_turn: bool) -> bool:

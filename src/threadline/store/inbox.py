@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from threadline.clock import Instant
-from threadline.model.access import Role
+from threadline.model.access import Role, may_change
 from threadline.model.inbound import Inbound, Unreadable
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Fate, Lane, Stop, Waiting
@@ -40,7 +40,7 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     most: int = 50
     # What to tell the sender of one too many.
     when_full: outbox.NewDelivery | None = None
-    # What to ask of a turn that runs.
+    # What to ask of a turn that runs; a command asks it only where its sender may change the conversation.
     stop: Stop | None = None
 
 
@@ -66,6 +66,8 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     # The turn that runs in its session, and whether it waits for somebody's word.
     running: str | None = None
     is_asking: bool = False
+    # It was asked to end.
+    is_stopped: bool = False
 
 
 class Control(msgspec.Struct, frozen=True):
@@ -93,11 +95,12 @@ def accept(tx: Tx, wanted: Admission) -> Admitted:
     if row is None:
         return Admitted(pk=None)
     at_hand = tx.rows("turn_at_hand", session_pk=session.pk)
-    states = {turn[3] for turn in at_hand}
+    states, is_stopped = {turn[3] for turn in at_hand}, False
     if wanted.lane != "control":
         if states <= {"waiting"}:
             mark_ready(tx, session.pk, at=wanted.at, wait=wanted.burst)
-        if at_hand and wanted.stop is not None:
+        is_stopped = bool(at_hand) and _may_stop(wanted, session.entry)
+        if is_stopped and wanted.stop is not None:
             ask_to_stop(tx, session.pk, wanted.stop, at=wanted.at)
     return Admitted(
         pk=int(row[0]),
@@ -105,6 +108,7 @@ def accept(tx: Tx, wanted: Admission) -> Admitted:
         session_pk=session.pk,
         running=str(at_hand[0][1]) if at_hand else None,
         is_asking="asking" in states,
+        is_stopped=is_stopped,
     )
 
 
@@ -218,6 +222,13 @@ def reader(kind: type[T]) -> Callable[[str], T]:
 
 
 decode_event = reader(Inbound)
+
+
+def _may_stop(wanted: Admission, session: SessionEntry) -> bool:
+    if wanted.stop is None:
+        return False
+    is_admin = wanted.event.sender_is_admin
+    return wanted.lane == "talk" or may_change(session, role=wanted.role, person=wanted.person, is_admin=is_admin)
 
 
 def _count(tx: Tx, session_pk: int) -> int:
