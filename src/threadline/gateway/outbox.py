@@ -14,7 +14,7 @@ from threadline.gateway.heartbeat import is_reliable, steady
 from threadline.gateway.metrics import Metrics
 from threadline.gateway.patience import patiently
 from threadline.gateway.settings import GatewaySettings
-from threadline.gateway.supervisor import Supervisor
+from threadline.gateway.supervisor import Supervisor, woken
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
 from threadline.model.delivery import Park, RetryAt, Target, after_failure
@@ -129,11 +129,7 @@ class Outbox:
             self._wake.clear()
             while await self._send_some():
                 pass
-            try:
-                async with asyncio.timeout(self._settings.poll_seconds):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+            await woken(self._wake, self._settings.poll_seconds)
 
     async def recover(self) -> None:
         """Lets deliveries go on whose sender is gone."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 
 from threadline.gateway.patience import patiently
 from threadline.gateway.settings import Split
+from threadline.gateway.supervisor import woken
 from threadline.log import get_logger
 from threadline.ports.platform import Ambiguous, NotModified, Outgoing, Platform, PlatformError, RateLimited
 from threadline.store.gateway import GatewayStore
@@ -74,9 +74,7 @@ class Streamer:
         while not self._closing.is_set():
             if (stream := await self._store.open_stream(self._new)) is not None:
                 return stream
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._platform.capabilities.edit_interval):
-                    await self._closing.wait()
+            await woken(self._closing, self._platform.capabilities.edit_interval)
         return None
 
     async def _begin(self, stream: Stream) -> None:
@@ -105,9 +103,7 @@ class Streamer:
     async def _grow(self, message_id: str, shown: str) -> None:
         pause = self._platform.capabilities.edit_interval
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._closing.wait()
+            await woken(self._closing, pause)
             text = await self._next(shown)
             if not text or self._is_late():
                 return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from threadline.errors import ThreadlineError
@@ -15,6 +16,13 @@ Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
+
+
+async def woken(event: asyncio.Event, seconds: float) -> None:
+    """Returns when the event is set, after so many seconds at the latest: a wake that was lost costs no more than that."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 class Supervisor:

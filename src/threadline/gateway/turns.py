@@ -15,7 +15,7 @@ from threadline.gateway.composing import Composer, Retried
 from threadline.gateway.heartbeat import is_reliable, steady
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.settings import GatewaySettings
-from threadline.gateway.supervisor import Supervisor
+from threadline.gateway.supervisor import Supervisor, woken
 from threadline.ids import new_turn_ids
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
@@ -91,11 +91,7 @@ class Turns:
             self._wake.clear()
             while await self._start_some():
                 pass
-            try:
-                async with asyncio.timeout(self._settings.poll_seconds):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+            await woken(self._wake, self._settings.poll_seconds)
 
     async def drain(self) -> None:
         """No new turns; those that run get their time, then they are stopped and given back or closed."""
