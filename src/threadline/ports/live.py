@@ -1,0 +1,79 @@
+"""People who watch while they are answered: a page or an editor, which shows a turn as it happens.
+
+What stands here is a preview, held in memory alone. What counts is stored: whoever has missed something reads it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from threadline.model.delivery import Target
+from threadline.model.inbound import Attachment
+from threadline.ports.agent import Event
+from threadline.ports.platform import Verdict
+
+
+class Growth(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running turn has said and done since it was last told of.
+
+    `first` counts the events before these, from the turn's beginning on. An `attempt` other than the last begins the turn
+    anew: what was shown of it goes. Neighbouring pieces of text are joined, so `upto` is more than `first` plus their number.
+    """
+
+    turn_id: str
+    attempt: int
+    first: int
+    upto: int
+    events: tuple[Event, ...]
+
+
+@runtime_checkable
+class ShowsTurns(Protocol):
+    """A platform that shows turns as they happen: thoughts, tool calls and their results, not the text alone.
+
+    Its methods return at once and never raise. What may not run again is told of only after the journal has it.
+    """
+
+    def turn_began(self, to: Target, turn_id: str, attempt: int) -> None: ...
+
+    def turn_grew(self, to: Target, growth: Growth) -> None: ...
+
+    def turn_ended(self, to: Target, turn_id: str) -> None:
+        """It is finished, waits for somebody's word, or is another worker's: the store tells which."""
+        ...
+
+
+class Onlooker(ShowsTurns, Protocol):
+    """Who passes on to the people of a chat what happens there."""
+
+    def arrived(self, to: Target) -> None:
+        """Something was stored that the chat shows: a notice, an answer, a question."""
+        ...
+
+
+class Speaker(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who has shown who they are. `user_id` is ours, never a stranger's text."""
+
+    user_id: str
+    name: str
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as somebody wrote it. The same `message_id` again in a conversation is the same message."""
+
+    message_id: str
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+
+
+class Door(Protocol):
+    """How the words of such people come in: through the one admission of the gateway, and with its verdict."""
+
+    async def say(self, who: Speaker, conversation: str, said: Said) -> Verdict: ...
+
+    async def press(self, who: Speaker, conversation: str, press_id: str, value: str) -> Verdict:
+        """Presses a button that stands under a message there."""
+        ...
