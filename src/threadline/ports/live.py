@@ -5,7 +5,6 @@ What stands here is a preview, held in memory alone. What counts is stored: whoe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
