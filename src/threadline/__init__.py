@@ -32,6 +32,7 @@ from threadline.errors import (
     StoreUnavailable,
     ThreadlineError,
     UnknownDelivery,
+    UnknownFile,
     UnknownMessage,
     UnknownSession,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "ConfigError",
     "LeaseLost",
     "UnknownDelivery",
+    "UnknownFile",
     "IdempotencyConflict",
     "InvalidCursor",
     "InvalidLocation",

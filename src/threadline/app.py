@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import msgspec
 
 from threadline.config.load import load_config
-from threadline.config.paths import default_database, ensure_user_folder
+from threadline.config.paths import default_database, ensure_user_folder, web_token_file
 from threadline.config.settings import Config
 from threadline.errors import InvalidLocation, ThreadlineError
 from threadline.log import EventFormatter, get_logger
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from threadline.store.gateway import GatewayStore
 
 log = get_logger(__name__)
+
+# Settings of the page that it is made with.
+_READ_ONCE = ("public_url", "hosts", "trusted_proxies")
 
 T = TypeVar("T")
 Tell: TypeAlias = Callable[[str], None]
@@ -183,35 +186,36 @@ def serve(wanted: Serving, *, ready: Tell, note: Tell) -> None:
 
 async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
     from threadline.assembly import Platforms, Running, alarms_of
-    from threadline.gateway.supervisor import Supervisor
-    from threadline.web.app import make_app
     from threadline.web.server import bind, run_server
+    from threadline.web.site import Site
+    from threadline.web.token import TokenFile, owner_link
+    from threadline.webpage import WebPage
 
     config = _configured(wanted.config, wanted.db, wanted.agent)
     _log_to(logging.StreamHandler(sys.stderr), config.log_level)
     host, port = wanted.host or config.web.host, wanted.port if wanted.port is not None else config.web.port
+    token = TokenFile(web_token_file(), note)
     with bind(host, port, note) as listening, _hangups() as hangup:
+        await asyncio.to_thread(token.current)
         platforms = await asyncio.to_thread(Platforms, config)
-        async with _gateway(config, "serve", platforms.all()) as (gateway, store, agents):
-            running = Running(gateway, store, agents, platforms, config)
+        async with (
+            _opened(config, "serve") as store,
+            WebPage(store) as page,
+            _working(config, "serve", store, [*platforms.all(), page.platform]) as (gateway, agents),
+        ):
+            running = Running(gateway, store, agents, platforms, config, always=[page.platform])
+            gateway.alarms.known = alarms_of(config)
             if isinstance(_place(config), SqliteLocation):
                 # A file is served by one gateway. On a server others may know what this configuration does not name.
                 await gateway.alarms.forget_all_but(alarms_of(config))
-            app = make_app(
-                store,
-                host=host,
-                port=listening.getsockname()[1],
-                is_default=_place(config) == parse_location(default_database()),
-                readiness=gateway.not_ready,
-                metrics=gateway.metrics_text,
-            )
+            app = page.application(gateway, token, Site.of(host, listening.getsockname()[1], config.web))
             _advise(config, note)
-            reloading = Supervisor()
-            reloading.keep("reload", lambda: _keep_reloading(running, wanted, config, hangup))
-            try:
-                await run_server(app, listening, ready)
-            finally:
-                await reloading.stop()
+
+            def answers_at(address: str) -> None:
+                ready(owner_link(config.web.public_url or address, token.current()))
+
+            async with _reloading(running, wanted, config, hangup):
+                await run_server(app, listening, answers_at, page.hub.end_streams)
             note("Stopping: what runs is finished first.")
 
 
@@ -224,6 +228,21 @@ def _hangups() -> Iterator[asyncio.Event]:
         yield heard
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
+
+
+@asynccontextmanager
+async def _reloading(
+    running: Running, wanted: Serving, began_with: Config, hangup: asyncio.Event
+) -> AsyncIterator[None]:
+    """Reads the configuration anew whenever somebody hangs up."""
+    from threadline.gateway.supervisor import Supervisor
+
+    tasks = Supervisor()
+    tasks.keep("reload", lambda: _keep_reloading(running, wanted, began_with, hangup))
+    try:
+        yield
+    finally:
+        await tasks.stop()
 
 
 async def _keep_reloading(running: Running, wanted: Serving, began_with: Config, hangup: asyncio.Event) -> None:
@@ -251,6 +270,7 @@ def _needing_restart(before: Config, now: Config, wanted: Serving) -> list[str]:
         "db": _place(before) != _place(now),
         "web.host": wanted.host is None and before.web.host != now.web.host,
         "web.port": wanted.port is None and before.web.port != now.web.port,
+        **{f"web.{name}": getattr(before.web, name) != getattr(now.web, name) for name in _READ_ONCE},
         "gateway.lease_seconds": before.gateway.lease_seconds != now.gateway.lease_seconds,
     }
     return [name for name, has_changed in changed.items() if has_changed]
@@ -282,7 +302,10 @@ async def _chat(wanted: Serving, *, whole_input: bool) -> bool:
     )
     # A terminal is closed at any moment: what it leaves behind is taken up by the next one soon.
     quick = {"burst_seconds": 0.0, "poll_seconds": 0.2, "lease_seconds": 5.0, "drain_seconds": 2.0}
-    async with _gateway(config, "chat", [terminal], **quick) as (gateway, _, _):
+    async with (
+        _opened(config, "chat") as store,
+        _working(config, "chat", store, [terminal], **quick) as (gateway, _),
+    ):
         settled.append(gateway)
         await gateway.wait_for_platforms()
     counts = gateway.metrics
@@ -292,30 +315,37 @@ async def _chat(wanted: Serving, *, whole_input: bool) -> bool:
 
 
 @asynccontextmanager
-async def _gateway(
-    config: Config, kind: str, platforms: Sequence[Platform], **changes: object
-) -> AsyncIterator[tuple[Gateway, GatewayStore, Agents]]:
-    """A gateway that works, on the configured store."""
-    from threadline.assembly import Agents, access_rules, gateway_settings, open_gateway_store
-    from threadline.gateway.gateway import Gateway
+async def _opened(config: Config, kind: str) -> AsyncIterator[GatewayStore]:
+    """The configured store. A file has one `serve` at a time."""
+    from threadline.assembly import open_gateway_store
 
     place = _place(config)
-    is_file = isinstance(place, SqliteLocation)
     with ExitStack() as held:
         if isinstance(place, SqliteLocation) and kind == "serve":
             place.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             held.enter_context(ServeLock(place.path, f"process {os.getpid()}"))
         async with await open_gateway_store(config, str(_prepared(place))) as store:
-            agents = Agents(config)
-            await asyncio.to_thread(agents.make_all)
-            settings = gateway_settings(config, kind, agents, await store.installation_secret(), **changes)
-            gateway = Gateway(store, settings, access_rules(config), platforms)
-            # Only of another `serve` can the lock tell that it is dead.
-            await gateway.start(alone=is_file and kind == "serve")
-            try:
-                yield gateway, store, agents
-            finally:
-                await gateway.stop()
+            yield store
+
+
+@asynccontextmanager
+async def _working(
+    config: Config, kind: str, store: GatewayStore, platforms: Sequence[Platform], **changes: object
+) -> AsyncIterator[tuple[Gateway, Agents]]:
+    """A gateway that works, on an open store."""
+    from threadline.assembly import Agents, access_rules, gateway_settings
+    from threadline.gateway.gateway import Gateway
+
+    agents = Agents(config)
+    await asyncio.to_thread(agents.make_all)
+    settings = gateway_settings(config, kind, agents, await store.installation_secret(), **changes)
+    gateway = Gateway(store, settings, access_rules(config), platforms)
+    # Only of another `serve` can the lock tell that it is dead.
+    await gateway.start(alone=isinstance(_place(config), SqliteLocation) and kind == "serve")
+    try:
+        yield gateway, agents
+    finally:
+        await gateway.stop()
 
 
 def _configured(path: Path | None, db: str | None, agent: str | None) -> Config:
@@ -330,7 +360,7 @@ def _advise(config: Config, note: Tell) -> None:
         where = f"{config.path} is the place" if config.path else "`threadline config init` writes a file to start from"
         note(f"No agent is configured: the echo agent answers. {where}.")
     if not config.platforms:
-        note("No chat platform is configured: `threadline chat` talks to the agent from this machine.")
+        note("No chat platform is configured: the page and `threadline chat` talk to the agent.")
 
 
 def _log_to(handler: logging.Handler, level: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -24,6 +24,7 @@ from threadline.platforms.text import plain, split
 from threadline.ports.agent import Agent
 from threadline.ports.platform import Capabilities, Platform
 from threadline.store.gateway import GatewayStore
+from threadline.store.web_people import OWNER
 
 
 class Agents:
@@ -125,7 +126,8 @@ def access_rules(config: Config) -> AccessRules:
     """Who may talk, by this configuration."""
     access = config.access
     return AccessRules(
-        owners=frozenset(access.owners),
+        # Who has the installation's token is the owner.
+        owners=frozenset({*access.owners, OWNER}),
         trusted=frozenset(access.trusted),
         guests=frozenset(access.guests),
         answer_groups=frozenset(access.answer_groups),
@@ -150,8 +152,16 @@ class Running:
     """A gateway that works, and what it is made of by the configuration of the moment."""
 
     def __init__(
-        self, gateway: Gateway, store: GatewayStore, agents: Agents, platforms: Platforms, config: Config
+        self,
+        gateway: Gateway,
+        store: GatewayStore,
+        agents: Agents,
+        platforms: Platforms,
+        config: Config,
+        always: Sequence[Platform] = (),
     ) -> None:
+        """`always`: platforms that are there whatever is configured."""
+        self._always = always
         self.gateway = gateway
         self.store = store
         self._agents = agents
@@ -166,12 +176,13 @@ class Running:
         agents = Agents(config, self._agents)
         await asyncio.to_thread(agents.make_all)
         platforms = await asyncio.to_thread(Platforms, config, self._platforms)
-        connected = platforms.all(self.gateway.has_ended)
+        connected = [*platforms.all(self.gateway.has_ended), *self._always]
         settings = gateway_settings(config, "serve", agents, await self.store.installation_secret())
         gone = alarms_of(self._config) - alarms_of(config)
         self._agents, self._platforms, self._config = agents, platforms, config
         self.store.reconfigure(policies=reset_policies(config), scope=session_scope(config), timezone=zone_of(config))
         await self.gateway.reconfigure(settings, access_rules(config), connected)
+        self.gateway.alarms.known = alarms_of(config)
         await self.gateway.alarms.forget(gone)
 
 

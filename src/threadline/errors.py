@@ -7,6 +7,7 @@
     │   └── InvalidCursor         a cursor that this listing did not hand out
     ├── UnknownSession            no session has that id or key
     ├── UnknownMessage            no message has that id
+    ├── UnknownFile               no file of theirs has that id
     ├── NotYours                  it exists, but not for this viewer
     ├── NothingToUndo             no exchange is left to take back
     ├── NothingToRedo             nothing was undone, or something was said since
@@ -61,6 +62,10 @@ class UnknownSession(ThreadlineError):
 
 class UnknownMessage(ThreadlineError):
     """No message has this id. `threadline sessions show SESSION --ids` shows those there are."""
+
+
+class UnknownFile(ThreadlineError):
+    """There is no such file, or not any more: files go with the last message that they came with."""
 
 
 class NotYours(ThreadlineError):

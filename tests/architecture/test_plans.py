@@ -53,6 +53,25 @@ HOT = (
     ("due_deliveries", "mark_sending", "mark_sent", "find_stream", "finish_stream", "drop_stream"),
     # every few seconds
     ("expired_turns", "expired_deliveries", "waiting_controls", "due_flush", "due_again", "listed_after"),
+    # what somebody deletes in a group
+    ("knows_chat", "waiting_there", "taken_there", "said_under", "find_append_key"),
+    # a page that somebody looks at
+    (
+        "glance",
+        "peek_current",
+        "turn_in_sight",
+        "taken_by_turn",
+        "journal_after",
+        "told_in_chat",
+        "cut_short",
+        "first_words",
+        "work_at_hand",
+        "load_view",
+        "load_log",
+        "list_of_owner",
+        "forget_told",
+        "forget_told_to",
+    ),
     # the end of a session
     ("forget_waiting", "end_idle_turns", "drop_journals_of_session", "forget_deliveries"),
 )

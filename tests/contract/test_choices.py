@@ -367,3 +367,19 @@ def test_it_can_not_go_on_nowhere_nor_where_it_is(gateway: GatewayStore, run: Ru
     with pytest.raises(UnknownSession):
         run(gateway.hand_over("nobody", here.session_key, "no", is_owners=True))
     assert run(gateway.list_deliveries()) == []
+
+
+def test_a_handed_over_copy_keeps_no_name_of_whoever_it_came_from(
+    gateway: GatewayStore, run: Run, stored_bytes: StoredBytes
+) -> None:
+    async def story() -> SessionEntry:
+        # Nobody says what they are called there.
+        there = await talked(gateway, dm("8", platform="signal"), "old")
+        here = await talked(gateway, dm("7", user_name="Zebraline"), "new")
+        after = await gateway.hand_over(here.session_id, there.session_key, "We go on here.", is_owners=True)
+        assert isinstance(after, SessionEntry)
+        await gateway.erase_person("telegram:7")
+        return await gateway.get_session(after.session_id)
+
+    assert run(story()).display_name is None
+    assert b"zebraline" not in stored_bytes().lower()

@@ -8,17 +8,20 @@ from tests.contract.watching import (
     HOUR,
     LEASE,
     MINUTE,
+    Opens,
     Run,
     accepted,
     claimed,
     covered,
     opens,
+    policies,
     run,
     said,
     store,
     watched,
 )
 
+from threadline.store.expiry import FLUSHED_APART
 from threadline.store.flushes import MOST_ATTEMPTS
 from threadline.store.gateway import GatewayStore
 from threadline.testing import FakeClock, dm, exchange, user
@@ -166,3 +169,35 @@ def test_a_flush_is_its_platforms(store: GatewayStore, run: Run) -> None:
     run(store.start_afresh(old.session_id))
     assert run(store.claim_flush(["discord"], owner="here", lease=LEASE)) is None
     assert run(claimed(store)) is not None
+
+
+def test_those_that_should_have_ended_long_ago_are_flushed_one_after_the_other(
+    opens: Opens, clock: FakeClock, run: Run
+) -> None:
+    """Conversations may end for the first time, after years: an agent that pays for each flush is not to pay at once."""
+    before = opens(policies=policies(mode="none"))
+    for number in range(5):
+        run(said(before, dm(f"{number}")))
+    clock.advance(timedelta(days=400))
+    after = opens()
+    fresh = run(said(after, dm("fresh")))
+    clock.advance(HOUR + MINUTE)
+    assert len(run(watched(after))) == 6
+
+    def due() -> list[str]:
+        found = []
+        while (flush := run(claimed(after))) is not None:
+            run(after.finish_flush(flush))
+            found.append(flush.session.session_id)
+        return found
+
+    at_once = due()
+    assert len(at_once) == 2, "the first of the old ones, and the one that ends in its time"
+    assert fresh.session_id in at_once
+    pause = timedelta(microseconds=FLUSHED_APART)
+    for _ in range(4):
+        assert due() == []
+        clock.advance(pause)
+        assert len(due()) == 1
+    clock.advance(pause)
+    assert due() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,8 +15,11 @@ import pytest
 
 from threadline.model.delivery import Target, target_of
 from threadline.model.source import SessionSource
+from threadline.model.webchat import web_target
 from threadline.platforms.local import Terminal
-from threadline.ports.platform import Platform
+from threadline.platforms.web import WebPlatform
+from threadline.ports.live import Growth, Said, Speaker
+from threadline.ports.platform import Outgoing, Platform
 from threadline.testing.contracts.platforms import (
     AcknowledgingContract,
     EditingContract,
@@ -146,6 +150,77 @@ class TestTerminal(_OfTerminal, PlatformContract): ...
 
 
 class TestTerminalEditing(_OfTerminal, EditingContract): ...
+
+
+class Rows:
+    """Who looks at a conversation on the page. What they see is stored, so a test that stores nothing looks at what was sent."""
+
+    def __init__(self) -> None:
+        self.arrivals: list[Target] = []
+        self.texts: dict[str, str] = {}
+
+    def arrived(self, to: Target) -> None:
+        self.arrivals.append(to)
+
+    def turn_began(self, to: Target, turn_id: str, attempt: int) -> None: ...
+
+    def turn_grew(self, to: Target, growth: Growth) -> None: ...
+
+    def turn_ended(self, to: Target, turn_id: str) -> None: ...
+
+
+class _Storing(WebPlatform):
+    """The page behind a store that keeps one row under each key."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows)
+        self._rows = rows
+
+    async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
+        self._rows.texts[key] = message.text
+        message_id = await super().send(to, message, key=key)
+        assert message_id == key, "the row is the receipt"
+        assert self._rows.arrivals[-1] == to
+        return message_id
+
+
+class WebWorld:
+    """The owner before the page. A page repeats what it got no answer to."""
+
+    target = web_target("owner", "conversation-1")
+
+    def __init__(self) -> None:
+        self._rows = Rows()
+        self._platform: WebPlatform | None = None
+        self._numbers = itertools.count()
+
+    def connect(self) -> Platform:
+        self._platform = _Storing(self._rows)
+        return self._platform
+
+    async def say(self, text: str) -> None:
+        assert self._platform is not None
+        said = Said(message_id=f"m{next(self._numbers)}", text=text)
+        await self._platform.say(Speaker(user_id="owner", name="Owner"), "conversation-1", said)
+
+    async def shown(self) -> list[str]:
+        return list(self._rows.texts.values())
+
+
+class _OfWeb:
+    @pytest.fixture
+    def open_world(self) -> OpenWorld:
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[WebWorld]:
+            yield WebWorld()
+
+        return opened
+
+
+class TestWeb(_OfWeb, PlatformContract): ...
+
+
+class TestWebRepeating(_OfWeb, RepeatingContract): ...
 
 
 class _OfPigeons:

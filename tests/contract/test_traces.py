@@ -57,7 +57,19 @@ TOLD = (
 # These hold numbers and times alone.
 OF_NOBODY = {"unindexed", "ready", "pairing_guard", "expiry_places", "expiry_again", "alarms"}
 # These are filled, told and emptied in tests of their own.
-ELSEWHERE = {"asks", "flushes", "speakers", "preferences", "homes", "moves"}
+ELSEWHERE = {
+    "asks",
+    "flushes",
+    "speakers",
+    "preferences",
+    "homes",
+    "moves",
+    "files",
+    "file_senders",
+    "file_uses",
+    "web_logins",
+    "web_invites",
+}
 
 
 @pytest.fixture

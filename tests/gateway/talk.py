@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -44,6 +45,20 @@ async def ask(here: Running, text: str, *, user: str = "ada", chat: str | None =
     here.chat.say(text, user=user, chat=chat, **more)
     await here.chat.wait_for(lambda: len(here.texts(place)) > before)
     return here.texts(place)[before]
+
+
+async def asked(here: Running, chat: str = "dm-ada", *, count: int = 1) -> str:
+    """Waits until so many questions were put; the code of the last."""
+    found: list[str] = []
+
+    def is_asked() -> bool:
+        found[:] = [code for text in here.texts(chat) for code in re.findall(r"`/approve ([A-Z]{4})`", text)]
+        return len(found) >= count
+
+    await here.chat.wait_for(is_asked)
+    # The receipt of the question is stored a moment after the chat shows it.
+    await here.gateway.idle()
+    return found[-1]
 
 
 async def heard(here: Running) -> None:

@@ -14,7 +14,16 @@ from tests.gateway.world import EVERYONE, Open, Running, awaited, running, setti
 from threadline import assembly
 from threadline.config.load import load_config
 from threadline.config.settings import Config
-from threadline.gateway.alarms import CHAT_FORGOTTEN_AFTER, MOST_CHATS, agent_alarm, chat_alarm, platform_alarm
+from threadline.gateway.alarms import (
+    CHAT_FORGOTTEN_AFTER,
+    MOST_CHATS,
+    UNKNOWN_FORGOTTEN_AFTER,
+    Alarms,
+    Audience,
+    agent_alarm,
+    chat_alarm,
+    platform_alarm,
+)
 from threadline.gateway.gateway import Gateway
 from threadline.model.context import HomeChannel
 from threadline.model.delivery import Target
@@ -197,6 +206,39 @@ async def test_what_is_no_longer_configured_alarms_nobody(location: str) -> None
             assert await here.store.sound_alarm(Alarm(name=name, text="x", since=here.store.clock.now()), ())
         await here.gateway.alarms.forget_all_but({agent_alarm("main"), agent_alarm("new")})
         assert await open_alarms(here) == ["agent:main", chat_alarm(DEN)]
+
+
+@awaited
+async def test_what_no_running_gateway_has_configured_is_forgotten_after_a_while(location: str) -> None:
+    """On a server several gateways share the alarms, and none of them knows what the others have."""
+    clock = FakeClock()
+    async with running_with(location, ScriptedAgent(moody), store={"clock": clock}) as here:
+        theirs = Alarms(here.store, here.gateway.outbox, Audience())
+        here.gateway.alarms.known, theirs.known = frozenset({"agent:main"}), frozenset({"agent:theirs"})
+        for name in ("agent:main", "agent:theirs", "agent:removed", "platform:irc@main", chat_alarm(DEN)):
+            assert await here.store.sound_alarm(Alarm(name=name, text="x", since=clock.now()), ())
+        for _ in range(4):
+            clock.advance(UNKNOWN_FORGOTTEN_AFTER / 4)
+            await theirs.refresh()
+            await here.gateway.alarms.refresh()
+        assert len(await open_alarms(here)) == 5
+        clock.advance(timedelta(seconds=1))
+        await here.gateway.alarms.refresh()
+        assert sorted(await open_alarms(here)) == ["agent:main", "agent:theirs", chat_alarm(DEN)]
+        # The other gateway is gone for good.
+        clock.advance(UNKNOWN_FORGOTTEN_AFTER)
+        await here.gateway.alarms.refresh()
+        assert sorted(await open_alarms(here)) == ["agent:main", chat_alarm(DEN)]
+
+
+@awaited
+async def test_a_gateway_that_was_not_told_what_is_configured_forgets_nothing(location: str) -> None:
+    clock = FakeClock()
+    async with running_with(location, ScriptedAgent(moody), store={"clock": clock}) as here:
+        await here.store.sound_alarm(Alarm(name="agent:main", text="x", since=clock.now()), ())
+        clock.advance(2 * UNKNOWN_FORGOTTEN_AFTER)
+        await here.gateway.alarms.refresh()
+        assert await open_alarms(here) == ["agent:main"]
 
 
 def configured(file: Path, text: str) -> Config:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.gateway.talk import GROUP, ask, current, eventually, heard, running_with, turns_of
-from tests.gateway.world import Open, Running, awaited
+from tests.gateway.talk import GROUP, ask, asked, current, eventually, heard, running_with, turns_of
+from tests.gateway.world import Open, awaited
 
 from threadline.model import words_commands as commands
 from threadline.model import words_gateway as words
@@ -49,20 +48,6 @@ def asking(least: Role) -> ScriptedAgent:
             yield Text(f"allowed: {answer}")
 
     return ScriptedAgent(script)
-
-
-async def asked(here: Running, chat: str = "dm-ada") -> str:
-    """Waits for the question; its code."""
-    found: list[str] = []
-
-    def is_asked() -> bool:
-        found[:] = [code for text in here.texts(chat) for code in re.findall(r"`/approve ([A-Z]{4})`", text)]
-        return bool(found)
-
-    await here.chat.wait_for(is_asked)
-    # The receipt of the question is stored a moment after the chat shows it.
-    await here.gateway.idle()
-    return found[-1]
 
 
 @awaited

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 from tests.gateway.talk import ask, current, echo, heard, running_with, said, turns_of
 from tests.gateway.world import Open, awaited
 
@@ -19,6 +20,7 @@ from threadline.store.inbox import Admission
 from threadline.store.turns import Claim
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
+from threadline.testing.scripted import ALL_CAPABILITIES, ScriptedChat
 
 ADA = SessionSource(platform="scripted", chat_id="dm-ada", user_id="ada")
 IDLE = ResetPolicies(default=SessionResetPolicy(mode="idle", idle_minutes=60))
@@ -73,6 +75,15 @@ async def test_a_burst_and_an_album_become_one_turn(location: str) -> None:
         await here.shows("all at once")
         assert agent.turns[0].text == "one\n\ntwo\n\npicture\n\npicture"
         assert sorted(line.fate for line in await here.store.list_messages()) == ["answered", *["merged"] * 3]
+
+
+@awaited
+async def test_where_a_message_is_a_whole_thought_its_turn_begins_at_once(opened: Open) -> None:
+    whole = msgspec.structs.replace(ALL_CAPABILITIES, bursts=False)
+    # So long a burst that the test's own limit would end it.
+    chat = ScriptedChat(capabilities=whole)
+    async with opened(ScriptedAgent(echo), chat=chat, burst_seconds=3_600.0) as here:
+        assert await ask(here, "hello") == "you said: hello"
 
 
 @awaited

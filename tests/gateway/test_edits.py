@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +14,7 @@ from tests.gateway.world import EVERYONE, Open, Running, awaited
 
 from threadline.model import words_commands as words
 from threadline.model.message import REMOVED
+from threadline.store.database import Tx, drive_async, write
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted_codec import Happening, write_event
@@ -183,12 +186,35 @@ async def test_a_deletion_of_what_is_being_answered_is_carried_out_after_the_ans
 
 
 @awaited
-async def test_a_deletion_of_what_nobody_knows_is_noted(opened: Open) -> None:
+async def test_a_deletion_of_what_nobody_knows_leaves_no_trace(opened: Open) -> None:
     async with opened(ScriptedAgent(echo)) as here:
         happens(here, "delete", "100%_of\\it")
         await heard(here)
-        assert (await fates(here))["delete: noted"] == "dropped"
+        assert len(await here.store.list_messages()) == 0
         assert len(await here.store.list_sessions()) == 0
+
+
+@awaited
+async def test_what_is_deleted_or_edited_unheard_waits_for_no_writer(opened: Open) -> None:
+    """In a busy group most of it is: the gateway's own work goes before."""
+    written = threading.Event()
+
+    def slow_write(_tx: Tx) -> None:
+        written.wait(20)
+
+    async with opened(ScriptedAgent(echo)) as here:
+        await ask(here, "number five", user="bob", message_id="5", mention=True, **GROUP)
+        await here.gateway.idle()
+        writing = asyncio.ensure_future(drive_async(here.store._database, write(slow_write)))
+        await asyncio.sleep(0)
+        try:
+            for kind in ("delete", "edit"):
+                happens(here, kind, "9", user="bob", **GROUP)
+            await heard(here)
+        finally:
+            written.set()
+            await writing
+        assert len(await here.store.list_messages()) == 1
 
 
 @awaited
@@ -203,9 +229,24 @@ async def test_nothing_is_kept_of_what_strangers_delete_or_edit_where_nothing_of
             happens(here, kind, "9", user="mallory", **GROUP)
         await heard(here)
         assert [line.person for line in await here.store.list_messages()] == ["scripted:bob"]
-        happens(here, "delete", "9", user="bob", **GROUP)
+        happens(here, "delete", "5", user="bob", **GROUP)
         await heard(here)
-        assert (await fates(here))["delete: noted"] == "dropped"
+        assert (await fates(here))["delete: redacted"] == "merged"
+
+
+@awaited
+async def test_a_deletion_that_is_told_again_is_known(opened: Open) -> None:
+    agent = ScriptedAgent()
+    async with opened(agent) as here:
+        message = await waiting_after(here, agent, "never mind", user="bob", **GROUP)
+        for _ in range(2):
+            happens(here, "delete", message, user="bob", **GROUP)
+            await heard(here)
+        assert (await fates(here))["deleted by its sender"] == "dropped"
+        notes = [line.note for line in await here.store.list_messages()]
+        assert notes.count("delete: dropped") == 1
+        agent.answer("one")
+        await here.shows("one", chat="den")
 
 
 @awaited

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from tests.gateway.talk import GROUP, THREAD, ask, current, echo, heard, said, turns_of
+from collections.abc import AsyncIterator
+
+from tests.gateway.talk import GROUP, THREAD, ask, asked, current, echo, heard, said, turns_of
 from tests.gateway.world import EVERYONE, Open, awaited
 
 from threadline.gateway.access import AccessRules
 from threadline.model import words_commands
 from threadline.model.inbound import Moved
+from threadline.ports.agent import AskPermission, Event, Text, Turn
 from threadline.testing.agents import ScriptedAgent
 
 
@@ -76,3 +79,20 @@ async def test_who_started_a_shared_conversation_may_still_change_it(opened: Ope
         await heard(here)
         assert await ask(here, "/title Mine", user="bob-2", **THREAD) != no
         assert await ask(here, "/title Mine", user="eve", **THREAD) == no
+
+
+@awaited
+async def test_a_question_is_answered_where_its_chat_is_now(opened: Open) -> None:
+    wanted = AskPermission(ask_id="1", tool="files", least="owner")
+
+    async def careful(turn: Turn) -> AsyncIterator[Event]:
+        yield wanted if turn.answered(wanted) is None else Text(f"allowed: {turn.permitted(wanted)}")
+
+    async with opened(ScriptedAgent(careful)) as here:
+        here.chat.say("go", user="bob", **GROUP)
+        code = await asked(here, "den")
+        here.chat.move("chat", "den", "lair")
+        await heard(here)
+        # Not whose conversation it is, but she reads the question too.
+        here.chat.say(f"/approve {code}", user="ada", chat="lair", chat_type="group")
+        await here.chat.wait_for(lambda: "allowed: True" in here.texts("lair"))

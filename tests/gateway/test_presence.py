@@ -6,12 +6,19 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
+from tests.gateway.broken import begun, reply_to
 from tests.gateway.talk import ask, echo, eventually
-from tests.gateway.world import Open, awaited
+from tests.gateway.world import Open, awaited, settings_for
 
+from threadline.clock import to_instant
+from threadline.gateway.presence import Presence
+from threadline.gateway.supervisor import Supervisor
 from threadline.model import words_gateway as words
 from threadline.ports.agent import Event, Text, Turn
 from threadline.ports.platform import Capabilities, Gone
+from threadline.store.gateway import GatewayStore
+from threadline.store.turns import Finish
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_world import ALL_CAPABILITIES
@@ -38,6 +45,39 @@ async def test_where_it_can_not_be_shown_people_are_told_once(opened: Open) -> N
         await asyncio.sleep(0.1)
         agent.answer("thought")
         await here.shows(words.STILL_AT_IT, "thought")
+
+
+@awaited
+async def test_who_has_the_answer_is_not_told_that_it_takes_long(location: str) -> None:
+    async with await GatewayStore.open(location) as store:
+        claimed = await begun(store)
+        # As one sees it whose lease went to another, or whose cancelled write is still on its way.
+        end = Finish(
+            held=claimed.held,
+            session_id=claimed.session.session_id,
+            outcome="answered",
+            at=to_instant(store.clock.now()),
+            replies=(reply_to(claimed, "the answer"),),
+            taken=claimed.taken,
+        )
+        notice = msgspec.structs.replace(reply_to(claimed, words.STILL_AT_IT), delivery_id="late")
+        assert await store.tell_progress(claimed.held, msgspec.structs.replace(notice, delivery_id="in time"))
+        await store.finish_turn(end)
+        assert not await store.tell_progress(claimed.held, notice)
+        assert [line.delivery_id for line in await store.list_deliveries()] == [end.replies[0].delivery_id, "in time"]
+
+
+@awaited
+async def test_a_sign_of_life_of_an_ended_turn_is_never_stored(opened: Open) -> None:
+    agent = ScriptedAgent(echo)
+    async with opened(agent, chat=ScriptedChat(capabilities=Capabilities(max_length=4096))) as here:
+        claimed = await begun(here.store, "first", user="eve")
+        await here.store.void_leases("serve:dead%")
+        await here.shows("you said: first", chat="dm-eve")
+        late = msgspec.structs.replace(reply_to(claimed, words.STILL_AT_IT), delivery_id="late")
+        settings = settings_for(agent, **SOON)
+        await Presence(here.store, settings, here.gateway.outbox, Supervisor(), claimed.held, late)._show()
+        assert "late" not in [line.delivery_id for line in await here.store.list_deliveries()]
 
 
 @awaited

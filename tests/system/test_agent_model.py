@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
+import json
 import socket
 from typing import Any
 
@@ -12,7 +14,8 @@ import pytest
 from threadline.agents.model import ModelAgent
 from threadline.agents.registry import AgentSettings
 from threadline.errors import InvalidRequest
-from threadline.ports.agent import AgentError, Event, Text, Thought, Turn, UsageOf
+from threadline.model.inbound import Attachment
+from threadline.ports.agent import AgentError, Event, Spoken, Text, Thought, Turn, UsageOf
 from threadline.testing import assistant, exchange, tool_use, user
 from threadline.testing.contracts.agents import a_turn, events_of, run_with, text_of
 from threadline.testing.models import Asked, Fails, ModelServer, Reply, Says
@@ -387,3 +390,28 @@ def test_two_turns_share_the_agent_and_nothing_else() -> None:
         told = {asked.text: str(asked.messages) for asked in server.requests}
     assert "'c'" not in told["first"]
     assert "'a'" not in told["second"]
+
+
+PICTURE = b"\x89PNG\r\n a heron"
+FILES = {"p": PICTURE, "t": b"three herons", "x": b"\xff\xfe not text"}
+
+
+async def fetch_here(file: Attachment) -> bytes:
+    return FILES[file.handle]
+
+
+@every_protocol
+def test_a_model_sees_pictures_and_text_and_is_told_of_other_files(model: str) -> None:
+    files = (
+        Attachment(handle="p", name="heron.png", mime="image/png", size=len(PICTURE)),
+        Attachment(handle="t", name="birds.txt", mime="text/plain", size=12),
+        Attachment(handle="x", name="odd.txt", mime="text/plain", size=12),
+        Attachment(handle="z", name="all.zip", mime="application/zip", size=12),
+    )
+    spoken = (Spoken(text="look", source=a_turn("x").source, attachments=files),)
+    _, (asked,) = ask(model, turn=a_turn("look", messages=spoken, fetch=fetch_here))
+    told = json.dumps(asked.body)
+    assert base64.b64encode(PICTURE).decode() in told
+    assert "three herons" in told
+    for name in ("odd.txt", "all.zip"):
+        assert f'[file: \\"{name}\\", which can\'t be shown here]' in told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 import httpx
+from tests.system.test_serve import own_home
 from tests.system.test_serving import chat
 
 from threadline.store.alarms import Alarm
@@ -36,10 +38,10 @@ async def slow(turn):
 class Served:
     """A gateway in a process of its own, its configuration, and what it has logged."""
 
-    def __init__(self, folder: Path, process: subprocess.Popen[str], address: str, log: Path) -> None:
+    def __init__(self, folder: Path, process: subprocess.Popen[str], link: str, log: Path) -> None:
         self.config = folder / "config.toml"
         self.process = process
-        self.address = address
+        self.address, _, self._token = link.partition("#t=")
         self._log = log
 
     def hang_up(self, text: str) -> None:
@@ -69,7 +71,7 @@ class Served:
 
     async def metrics(self) -> list[str]:
         """What it has counted, line by line."""
-        return (await self.get("metrics")).text.splitlines()
+        return (await self.get("metrics", Authorization=f"Bearer {self._token}")).text.splitlines()
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
@@ -80,7 +82,8 @@ async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
 
 
 def started(command: list[str], folder: Path, errors: TextIO) -> subprocess.Popen[str]:
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True)
+    own = os.environ | own_home(folder)
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True, env=own)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -23,9 +25,9 @@ _GREETING = "Threadline is at "
 class Served:
     """A running server."""
 
-    def __init__(self, process: subprocess.Popen[str], address: str) -> None:
+    def __init__(self, process: subprocess.Popen[str], link: str) -> None:
         self.process = process
-        self.address = address
+        self.address, _, self.token = link.partition("#t=")
 
     @property
     def port(self) -> int:
@@ -39,9 +41,8 @@ class Served:
 @contextmanager
 def served(db: Path, *options: str) -> Iterator[Served]:
     command = [sys.executable, "-m", "threadline", "serve", "--db", str(db), *options]
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+    with subprocess.Popen(command, **pipes, text=True, env=os.environ | own_home(db.parent)) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
@@ -50,6 +51,11 @@ def served(db: Path, *options: str) -> Iterator[Served]:
         finally:
             with suppress(ProcessLookupError):
                 process.kill()
+
+
+def own_home(folder: Path) -> dict[str, str]:
+    """What keeps a program from the folders of whoever runs the tests."""
+    return {"HOME": str(folder), "XDG_DATA_HOME": str(folder / "share")}
 
 
 def _ended(process: subprocess.Popen[str]) -> str:
@@ -65,12 +71,12 @@ def test_it_answers_where_it_says_it_is_and_to_no_foreign_name(db: Path) -> None
     with served(db, "--port", "0") as server:
         page = httpx.get(server.address)
         assert page.status_code == 200
-        assert "No session yet." in page.text
+        assert "<title>Threadline</title>" in page.text
         assert httpx.get(f"{server.address}healthz").json()["status"] == "ok"
         for host in ("evil.example", f"evil.example:{server.port}", "127.0.0.1", "localhost:1", ""):
             refused = httpx.get(server.address, headers={"Host": host})
             assert refused.status_code == 421, host
-            assert "No session yet." not in refused.text
+            assert "<title>" not in refused.text
         for host in (f"localhost:{server.port}", f"LOCALHOST:{server.port}", f"[::1]:{server.port}"):
             assert httpx.get(server.address, headers={"Host": host}).status_code == 200, host
 
@@ -82,18 +88,21 @@ def test_it_stops_when_told_and_starts_again_at_the_same_port(db: Path) -> None:
         with socket.create_connection(("127.0.0.1", port)):
             assert first.stop(signal.SIGTERM) == 0
         told = first.process.communicate()[1].splitlines()
-        # What to configure next, and that it stops: no fault.
-        assert [line.split(":")[0] for line in told] == [
+        # What to configure next, and that it stops: no fault. What is logged begins with its time.
+        assert [line.split(":")[0] for line in told if not line.startswith("20")] == [
             "No agent is configured",
             "No chat platform is configured",
             "Stopping",
         ]
+        assert not any(" error " in line or " warning " in line for line in told)
     with SessionStore.open(db) as store:
         assert store.check().ok
         store.append_to_transcript(store.get_or_create_session(dm()).session_id, user("hi"))
     with served(db, "--port", str(port)) as second:
         assert second.port == port
-        assert "telegram, dm" in httpx.get(second.address).text
+        assert second.token == first.token
+        bearer = {"Authorization": f"Bearer {second.token}"}
+        assert httpx.get(f"{second.address}api/me", headers=bearer).json()["role"] == "owner"
         assert second.stop(signal.SIGINT) == 0
 
 
@@ -111,4 +120,4 @@ def test_an_address_that_is_not_ours_is_refused_and_an_open_one_is_warned_of() -
         with pytest.raises(InvalidRequest):
             bind(host, 0, notes.append)
     bind("0.0.0.0", 0, notes.append).close()
-    assert "no login" in notes[-1]
+    assert "TLS" in notes[-1]

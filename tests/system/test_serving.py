@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.system.test_serve import served
+from tests.system.test_serve import own_home, served
 
 from threadline.testing.scripted import ScriptedChat
 
@@ -55,7 +55,7 @@ def chat(db: Path, text: str, *options: str, folder: Path | None = None) -> subp
 
 
 def start(command: list[str], folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=os.environ | own_home(folder))
 
 
 def answers(done: subprocess.CompletedProcess[str], code: int = 0) -> list[str]:

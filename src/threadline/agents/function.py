@@ -12,7 +12,7 @@ import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -25,10 +25,23 @@ from threadline.model.message import Message
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.turn import Replay
-from threadline.ports.agent import AgentError, AskPermission, Done, Event, Permission, Spoken, Text, Turn, permitted
+from threadline.ports.agent import (
+    AgentError,
+    AskPermission,
+    Done,
+    Event,
+    Permission,
+    Spoken,
+    Text,
+    Turn,
+    Uses,
+    answered,
+    permitted,
+)
 
 GRACE = 5.0
 THREADS = 64
+T = TypeVar("T")
 
 
 class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,13 +60,19 @@ class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     system_prompt: str | None
     permissions: tuple[Permission, ...]
+    uses: Uses
     so_far: Sequence[Event]
     take: Callable[[], Awaitable[tuple[Spoken, ...]]]
+    fetch: Callable[[Attachment], Awaitable[bytes]]
     loop: asyncio.AbstractEventLoop
 
+    def answered(self, ask: AskPermission) -> bool | None:
+        """What was answered to exactly this call in this turn; `None`: ask. It uses nothing up."""
+        return answered(self.permissions, ask)
+
     def permitted(self, ask: AskPermission) -> bool | None:
-        """What was answered to exactly this call; `None`: nobody was asked, or the answer was used up."""
-        return permitted(self.permissions, ask)
+        """Whether exactly this call may be done now, in this run alone; `None`: nobody was asked, or an earlier run was."""
+        return permitted(self.permissions, ask, self.uses)
 
     async def more(self) -> tuple[Spoken, ...]:
         """What was said since the turn began; the turn answers it too, from then on. Empty unless `when_busy` is `steer`."""
@@ -61,13 +80,25 @@ class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
 
     def more_now(self) -> tuple[Spoken, ...]:
         """The same for a plain function, which runs in a thread."""
+        return self._waited_for(self.more(), "more_now() would stop the event loop; use await turn.more()")
+
+    async def read_file(self, attachment: Attachment) -> bytes:
+        """What is in a file that came with a message; `UnknownFile` where it is gone or its platform does not give it."""
+        return await self.fetch(attachment)
+
+    def read_file_now(self, attachment: Attachment) -> bytes:
+        """The same for a plain function, which runs in a thread."""
+        return self._waited_for(
+            self.read_file(attachment), "read_file_now() would stop the event loop; use await turn.read_file(...)"
+        )
+
+    def _waited_for(self, asked: Coroutine[Any, Any, T], fault: str) -> T:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run_coroutine_threadsafe(self.more(), self.loop).result()
-        raise RuntimeError(
-            "more_now() would stop the event loop that it waits for; in an async function use await turn.more()"
-        )
+            return asyncio.run_coroutine_threadsafe(asked, self.loop).result()
+        asked.close()
+        raise RuntimeError(fault)
 
 
 AgentFunction: TypeAlias = Callable[[FunctionTurn], object]
@@ -238,8 +269,10 @@ def _view_of(turn: Turn) -> FunctionTurn:
         attempt=turn.attempt,
         system_prompt=turn.system_prompt,
         permissions=turn.permissions,
+        uses=turn.uses,
         so_far=turn.so_far,
         take=turn.take,
+        fetch=turn.fetch,
         loop=asyncio.get_running_loop(),
     )
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from threadline.agents.model_choice import Models, OpenModel
+from threadline.agents.model_files import shown_files
 from threadline.agents.registry import AgentSettings
 from threadline.agents.stopping import until_cancelled
 from threadline.model.turn import Replay
@@ -72,7 +73,7 @@ class ModelAgent:
     async def _answer(self, turn: Turn, asked: _Asked) -> AsyncGenerator[Event, None]:
         from pydantic_ai.direct import model_request_stream
 
-        messages = self._messages(turn)
+        messages = await self._messages(turn)
         async with (
             self._models.using(turn.session.chosen_model) as model,
             _failures_told(model, asked),
@@ -85,10 +86,11 @@ class ModelAgent:
                     yield said
             asked.require_end(model.asks)
 
-    def _messages(self, turn: Turn) -> list[ModelMessage]:
+    async def _messages(self, turn: Turn) -> list[ModelMessage]:
         from threadline.agents.model_history import clean, recent, to_model
 
-        messages = to_model(recent(turn.history, self._settings.history_limit), turn.text)
+        files = await shown_files(turn)
+        messages = to_model(recent(turn.history, self._settings.history_limit), turn.text, files)
         told = (self._settings.system_prompt, turn.system_prompt, turn.context_prompt)
         instructions = "\n\n".join(clean(text.strip()) for text in told if text and text.strip())
         if instructions and messages[-1].kind == "request":

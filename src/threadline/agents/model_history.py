@@ -19,9 +19,12 @@ from pydantic_ai.messages import (
     TextPart,
     ToolCallPart,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
 )
 
+from threadline.agents.model_files import mention
+from threadline.model.files import attachments_of
 from threadline.model.message import Message
 
 NO_RESULT = "(There is no result of this call.)"
@@ -29,12 +32,16 @@ NO_TEXT = "(This message has no text.)"
 MODEL_FIRST = "(The conversation begins with a message of yours.)"
 
 
-def to_model(history: Sequence[Message], text: str) -> list[ModelMessage]:
-    """The messages of a request that answers `text`."""
+def to_model(history: Sequence[Message], text: str, files: Sequence[UserContent] = ()) -> list[ModelMessage]:
+    """The messages of a request that answers `text` and what came with it."""
     asked = _Messages()
     for message in history:
         asked.add(message)
-    asked.add_request(UserPromptPart(clean(text) if text.strip() else NO_TEXT))
+    said = clean(text) if text.strip() else NO_TEXT
+    # One text stays a plain string: some servers that speak a provider's protocol know no other form.
+    asked.add_request(
+        UserPromptPart([said, *(clean(f) if isinstance(f, str) else f for f in files)] if files else said)
+    )
     return asked.messages
 
 
@@ -79,8 +86,10 @@ class _Messages:
             self._add_result(message.get("tool_call_id"), text)
         elif role == "assistant":
             self._add_response(text, list(_calls_of(message)))
-        elif role == "user" and text.strip():
-            self.add_request(UserPromptPart(text))
+        elif role == "user":
+            said = "\n".join(part for part in (text, clean(mention(attachments_of(message)))) if part.strip())
+            if said:
+                self.add_request(UserPromptPart(said))
         elif role in ("system", "developer") and text.strip():
             self.add_request(SystemPromptPart(text))
 

@@ -60,7 +60,7 @@ def serve(
 
     Messages from the configured platforms are answered by the configured agent; without any, the echo agent answers. A store
     that is missing is made. On SIGTERM or Ctrl-C what runs is finished first; on SIGHUP the configuration is read anew. The
-    page shows counts, never names or messages: it has no login.
+    address that is printed makes whoever opens it the owner of the page.
     """
     from threadline import app
 

@@ -10,6 +10,7 @@ from threadline.errors import StoreReadOnly
 
 DATABASE_NAME = "threadline.db"
 CONFIG_NAME = "config.toml"
+WEB_TOKEN_NAME = "web-token"  # noqa: S105 - the name of the file, not what stands in it
 
 
 def user_folder() -> Path:
@@ -30,6 +31,11 @@ def ensure_user_folder() -> Path:
     except OSError as cause:
         raise StoreReadOnly(f"{folder} can't be made: {cause.strerror}; name another place with --db") from cause
     return folder
+
+
+def web_token_file() -> Path:
+    """The file with the token of the web page; it may not exist yet."""
+    return user_folder() / WEB_TOKEN_NAME
 
 
 def default_config() -> Path:

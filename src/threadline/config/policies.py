@@ -9,6 +9,7 @@ from threadline.config.settings import BindingSettings, ChatSettings, ResetRule,
 from threadline.model.address import SessionScope
 from threadline.model.context import HomeChannel
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
+from threadline.model.webchat import WEB
 
 
 def reset_policies(settings: Settings) -> ResetPolicies:
@@ -16,7 +17,9 @@ def reset_policies(settings: Settings) -> ResetPolicies:
     resets = settings.resets
     return ResetPolicies(
         default=_policy(resets),
-        by_platform={name: _policy(rule) for name, rule in resets.platform.items()},
+        # A conversation on the page lasts until its person starts another: they see all of theirs.
+        by_platform={WEB: SessionResetPolicy(mode="none")}
+        | {name: _policy(rule) for name, rule in resets.platform.items()},
         by_type={name: _policy(rule) for name, rule in resets.type.items()},
     )
 

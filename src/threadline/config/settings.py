@@ -8,6 +8,7 @@ import msgspec
 
 from threadline.config.declared import Place, Setting, all_settings
 from threadline.config.secret import Secret
+from threadline.errors import InvalidRequest
 from threadline.model.address import SessionScope
 from threadline.model.policy import INSTALLATION_ZONE, PERSON_ZONE, ResetMode, SessionResetPolicy, checked_zone
 from threadline.model.source import MAIN_ACCOUNT, ChatType
@@ -35,6 +36,18 @@ def _says(text: str, *, unset: str = "", example: object = None, rest: bool = Fa
 def _checked_day_zone(name: str) -> None:
     if name not in (INSTALLATION_ZONE, PERSON_ZONE):
         checked_zone(name)
+
+
+def _checked_network(text: str) -> None:
+    # Only who trusts a proxy pays for it.
+    from ipaddress import ip_network
+
+    try:
+        ip_network(text, strict=False)
+    except ValueError as cause:
+        raise InvalidRequest(
+            f"{text!r} is no address; use one such as 10.0.0.2, or a network such as 10.0.0.0/8"
+        ) from cause
 
 
 Port: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65535)]
@@ -82,6 +95,24 @@ WebAddress: TypeAlias = Annotated[
     ),
 ]
 
+PublicUrl: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"\Ahttps?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?\Z",
+        extra={"allowed": 'an address with nothing behind the name, such as "https://chat.example.org"'},
+    ),
+]
+HostName: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"\A([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?\Z",
+        extra={"allowed": 'a name, with a port or without, such as "chat.example.org" or "192.168.1.5:8765"'},
+    ),
+]
+Network: TypeAlias = Annotated[
+    str, msgspec.Meta(extra={"check": _checked_network, "allowed": 'an address or a network, such as "127.0.0.1"'})
+]
+
 
 class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The web page."""
@@ -90,6 +121,18 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     port: Annotated[Port | None, _says("The port to listen at", unset="8765, or the next free one", example=8765)] = (
         None
     )
+    public_url: Annotated[
+        PublicUrl | None,
+        _says(
+            "The address under which people reach the page, where a proxy stands before it",
+            unset="the address that it listens at",
+            example="https://chat.example.org",
+        ),
+    ] = None
+    hosts: Annotated[tuple[HostName, ...], _says("Further names under which the page answers")] = ()
+    trusted_proxies: Annotated[
+        tuple[Network, ...], _says("The proxies whose X-Forwarded headers are believed: addresses or networks")
+    ] = ()
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

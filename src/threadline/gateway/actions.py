@@ -14,7 +14,9 @@ from threadline.gateway.settings import GatewaySettings
 from threadline.model import words_commands as words
 from threadline.model.access import Role, allows, lowest, may_stop
 from threadline.model.delivery import target_of
+from threadline.model.files import attachments_of
 from threadline.model.inert import inert_line
+from threadline.model.message import Message
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Stop, Waiting
 from threadline.ports.agent import AskPermission, ChoosesModel
@@ -252,13 +254,15 @@ async def _retry(means: Means, call: Call) -> Answer:
     except NothingToUndo:
         return Answer(text=words.NOTHING_TO_RETRY)
     history = await means.store.load_transcript(call.session.session_id)
-    asked: list[str] = []
+    asked: list[Message] = []
     while history and history[-1].get("role") == "user":
-        asked.insert(0, str(history.pop().get("content") or ""))
+        asked.insert(0, history.pop())
     if not asked:
         return Answer(text=words.NOTHING_TO_RETRY)
     role = await _role_of_question(means, call)
-    return Answer(retried=Retried("\n\n".join(asked), tuple(history), role=role))
+    text = "\n\n".join(str(message.get("content") or "") for message in asked)
+    files = tuple(file for message in asked for file in attachments_of(message))
+    return Answer(retried=Retried(text, tuple(history), role=role, attachments=files))
 
 
 async def _role_of_question(means: Means, call: Call) -> Role:

@@ -18,7 +18,7 @@ from threadline.model.homes import homes_in_force
 from threadline.model.inert import inert_line
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.ports.agent import AgentError
-from threadline.store.alarms import Alarm, AlarmState
+from threadline.store.alarms import ALARM, Alarm, AlarmState, notice_name
 from threadline.store.gateway import GatewayStore
 from threadline.store.outbox import NewDelivery
 
@@ -30,6 +30,9 @@ _CHAT = "chat:"
 # Anybody can block us, and each who does is a message to the owner and a row that is read at every look.
 MOST_CHATS = 50
 CHAT_FORGOTTEN_AFTER = timedelta(days=30)
+# A gateway whose configuration has what an alarm is about says so now and then; what none speaks for is configured nowhere.
+SPOKEN_FOR_EVERY = timedelta(minutes=10)
+UNKNOWN_FORGOTTEN_AFTER = timedelta(hours=1)
 
 
 class Audience(msgspec.Struct, frozen=True):
@@ -52,6 +55,8 @@ class Alarms:
         self.audience = audience
         # Those that are open as far as this process knows; only for these is the store asked to close one.
         self._open: frozenset[str] = frozenset()
+        # The alarms about agents and platforms of this gateway's configuration; `None`: nobody told.
+        self.known: frozenset[str] | None = None
 
     async def forget(self, names: Collection[str]) -> None:
         """These alarms are over: what they are about is not asked for here any more."""
@@ -67,7 +72,8 @@ class Alarms:
     async def refresh(self) -> None:
         """Looks up which alarms are open: others may have sounded some. What could not be told before is told if it can be now.
 
-        A chat that has been gone for long is forgotten; what fails there afterwards is told anew.
+        A chat that has been gone for long is forgotten; what fails there afterwards is told anew. So is what is in no running
+        gateway's configuration: nobody will see it work again.
         """
         before = self._open
         states = await self._store.alarm_states()
@@ -75,9 +81,10 @@ class Alarms:
         sounded, closed = self._open - before, before - self._open
         self._open = frozenset(state.name for state in states) - closed | sounded
         await self._forget_old_chats(states)
+        await self._forget_unknown(states)
         targets = [] if all(state.is_told for state in states) else await self._targets()
         for alarm in await self._store.open_alarms() if targets else ():
-            if not alarm.is_told and await self._store.tell_alarm(alarm.name, _notices(alarm, targets)):
+            if not alarm.is_told and await self._tell(alarm, targets):
                 self._outbox.wake()
 
     async def after_turn(self, agent: str, where: Target, error: AgentError | None, *, is_well: bool) -> None:
@@ -98,6 +105,12 @@ class Alarms:
         text = words.PLATFORM.format(name=_shown(name, account), reason=reason[:_LONGEST_REASON])
         await self._sound(platform_alarm(name, account), text, None)
 
+    async def platform_lies(self, name: str, account: str, given: tuple[str, str]) -> None:
+        """A platform gave something as another's, of which nothing was taken."""
+        other = inert_line(_shown(*given), _LONGEST_REASON)
+        text = words.FOREIGN.format(name=_shown(name, account), other=other)
+        await self._sound(platform_alarm(name, account), text, None)
+
     async def platform_works(self, name: str, account: str) -> None:
         """A platform has connected."""
         await self._clear(platform_alarm(name, account))
@@ -108,7 +121,7 @@ class Alarms:
         targets = await self._targets(but=name)
         elsewhere = [target for target in targets if told_in is None or target.lane != told_in.lane]
         alarm = Alarm(name=name, text=text, since=self._store.clock.now(), is_told=bool(targets))
-        is_new = await self._store.sound_alarm(alarm, _notices(alarm, elsewhere))
+        is_new = await self._store.sound_alarm(alarm, _notices(alarm, elsewhere), self._owners())
         self._open |= {name}
         if is_new and not targets:
             log.error("alarm.nobody_to_tell", alarm=name, error=text)
@@ -155,6 +168,21 @@ class Alarms:
             kept = {chat_alarm(home) for home in await self._homes()}
             await self.forget([name for name in old if name not in kept])
 
+    async def _forget_unknown(self, states: Sequence[AlarmState]) -> None:
+        if self.known is None:
+            return
+        now, known = self._store.clock.now(), self.known
+        ours = [state for state in states if state.name in known and state.known_at < now - SPOKEN_FOR_EVERY]
+        if ours:
+            await self._store.know_alarms([state.name for state in ours])
+        before = now - UNKNOWN_FORGOTTEN_AFTER
+        for state in states:
+            if state.name in known or is_about_chat(state.name) or state.known_at >= before:
+                continue
+            if await self._store.forget_unknown_alarm(state.name, before):
+                self._open -= {state.name}
+                log.info("alarm.unknown", alarm=state.name)
+
     async def _homes(self) -> list[Target]:
         return [_target(home) for home in homes_in_force(self.audience.homes, await self._store.homes())]
 
@@ -166,9 +194,14 @@ class Alarms:
         reachable = [home for home in homes if home.lane not in gone]
         if reachable:
             return reachable
-        owners = sorted(map(name_of_person, self.audience.owners))
-        chat = await self._store.owners_chat(owners, accounts, gone)
+        chat = await self._store.owners_chat(self._owners(), accounts, gone)
         return [] if chat is None else [chat]
+
+    async def _tell(self, alarm: Alarm, targets: Sequence[Target]) -> bool:
+        return await self._store.tell_alarm(alarm.name, _notices(alarm, targets), self._owners())
+
+    def _owners(self) -> list[str]:
+        return sorted(map(name_of_person, self.audience.owners))
 
 
 def chat_alarm(chat: Target) -> str:
@@ -208,7 +241,12 @@ def _target(home: HomeChannel) -> Target:
 def _notices(alarm: Alarm, targets: Sequence[Target]) -> list[NewDelivery]:
     """One notice a chat, with a name of its own each time that the alarm is opened: told again, it goes where it was not told."""
     text = words.ONCE.format(text=alarm.text)
-    return [NewDelivery(delivery_id=f"alarm.{_digest(alarm, target)}", target=target, text=text) for target in targets]
+    platform = alarm.name.removeprefix(_CHAT).partition("/")[0] if is_about_chat(alarm.name) else None
+    begins = notice_name(platform)
+    return [
+        NewDelivery(delivery_id=f"{begins}{_digest(alarm, target)}", target=target, text=text, kind=ALARM)
+        for target in targets
+    ]
 
 
 def _digest(alarm: Alarm, target: Target) -> str:

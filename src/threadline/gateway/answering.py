@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from threadline.errors import LeaseLost, ThreadlineError, UnknownSession
-from threadline.gateway.asking import checked_ask, since_asked
-from threadline.gateway.composing import Composer, Retried, read_event
-from threadline.gateway.fold import shown_text
+from threadline.errors import LeaseLost, UnknownSession
+from threadline.gateway.asking import checked_ask
+from threadline.gateway.composing import Composer, Retried, read_event, unused
 from threadline.gateway.patience import patiently
+from threadline.gateway.silence import Silence
 from threadline.gateway.streaming import Streamer
 from threadline.gateway.supervisor import Supervisor
+from threadline.gateway.telling import told
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
 from threadline.model.turn import Outcome, Stop
@@ -25,17 +26,14 @@ from threadline.ports.agent import (
     Spoken,
     Text,
     Thought,
-    ToolCall,
-    ToolResult,
     Turn,
+    Uses,
 )
 from threadline.store.rows import json_text
 from threadline.store.turns import Claimed
 
 log = get_logger(__name__)
 
-_JOURNAL_SECONDS = 0.03
-_JOURNAL_CHARS = 2_000
 _GRACE_SECONDS = 5.0
 
 
@@ -57,15 +55,9 @@ class Answering:
         # Who answers, and what it said where it could not.
         self.agent = ""
         self.error: AgentError | None = None
-        # What the store said to the agent's words: the turn is somebody's to recover, not ours to end.
-        self._failure: ThreadlineError | None = None
-        # All that was said and done, from the turn's beginning on: also before it last asked.
-        self._events: list[Event] = list(composer.so_far(claimed))
-        self._kept = len(self._events)
-        self._place = claimed.journalled - self._kept + 1
+        self._journal = composer.journal(claimed, self._end)
         self._ask: AskPermission | None = None
-        self._keeping = asyncio.Lock()
-        self._unkept = asyncio.Event()
+        self._uses = Uses()
         self._taking = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._streamer: Streamer | None = None
@@ -100,18 +92,25 @@ class Answering:
         if agent.replay != claimed.replay:
             await composer.store.declare_replay(claimed.held, agent.replay)
         turn = await composer.prepare(claimed, self._cancelled, self._retried, self._take_more)
-        self._streamer = streamer = composer.streamer(claimed)
+        self._uses = turn.uses
+        self._journal.keeps_words = agent.replay != "safe"
+        with told(composer.outbox.platform_of(claimed.origin.platform, claimed.origin.account), claimed, self._journal):
+            outcome, notice = await self._answer(agent, turn)
+            await self._conclude(agent, outcome, notice)
+
+    async def _answer(self, agent: Agent, turn: Turn) -> tuple[Outcome, str | None]:
+        """How the agent came to its end, and what its people are told besides what it said."""
+        composer, claimed = self._composer, self.claimed
+        self._streamer = streamer = composer.streamer(claimed, self._journal)
         showing = None if streamer is None else self._supervisor.start("stream", streamer.run())
-        keeping = None if agent.replay == "safe" else self._supervisor.start("journal", self._keep_words())
+        keeping = self._start_keeping()
         presence = composer.presence(claimed, self._supervisor)
-        outcome: Outcome = "answered"
-        notice: str | None = None
         presence.begin()
         try:
-            self._task = self._supervisor.start("agent", self._listen(agent, turn, streamer))
+            self._task = self._supervisor.start("agent", self._listen(agent, turn))
             if self._cancelled.is_set():
                 self._end()
-            outcome, notice = await self._ended(self._task)
+            return await self._ended(self._task)
         finally:
             presence.end()
             if keeping is not None:
@@ -119,32 +118,36 @@ class Answering:
             if streamer is not None and showing is not None:
                 streamer.close()
                 await asyncio.wait([showing])
-        await self._conclude(agent, outcome, notice)
+
+    def _start_keeping(self) -> asyncio.Task[None] | None:
+        journal = self._journal
+        if journal.keeps_words:
+            return self._supervisor.start("journal", journal.keep_words())
+        return self._supervisor.start("tell", journal.tell_words()) if journal.is_told else None
 
     async def _conclude(self, agent: Agent, outcome: Outcome, notice: str | None) -> None:
         if self._is_lost:
             raise LeaseLost
-        if self._failure is not None:
-            raise self._failure
-        called_tool = any(isinstance(event, ToolCall) for event in self._events)
-        may_rerun = agent.replay == "safe" or (agent.replay == "until_tool" and not called_tool)
+        if self._journal.failure is not None:
+            raise self._journal.failure
+        may_rerun = agent.replay == "safe" or (agent.replay == "until_tool" and not self._journal.called_tool)
         if self._shutting_down and may_rerun and self._stop is None:
             store = self._composer.store
             await store.forget_journal(self.claimed.held)
-            await store.release_turn(self.claimed.held, self.claimed.session_pk, is_counted=False)
+            left = unused(self.claimed, self._uses)
+            await store.release_turn(self.claimed.held, self.claimed.session_pk, is_counted=False, unused=left)
             return
         if self._ask is None or outcome != "answered" or not await self._asked(self._ask):
-            await self._composer.finish(self.claimed, self._events, outcome, notice)
+            await self._composer.finish(self.claimed, self._journal.events, outcome, notice)
 
     async def _asked(self, ask: AskPermission) -> bool:
         """Whether the turn waits now for somebody's word; not in a session that was deleted meanwhile."""
         composer = self._composer
-        async with self._keeping:
-            fresh = [json_text(event) for event in _joined(self._events[self._kept :])]
-            place = self._place + self._kept
+        async with self._journal.unkept() as (place, fresh):
+            events, left = self._journal.events, unused(self.claimed, self._uses)
             try:
                 await patiently(
-                    lambda: composer.ask(self.claimed, self._events, place, fresh, ask), composer.outbox.is_late
+                    lambda: composer.ask(self.claimed, events, place, fresh, ask, left), composer.outbox.is_late
                 )
             except UnknownSession:
                 return False
@@ -165,11 +168,11 @@ class Answering:
             return "interrupted", words.BROKEN_OFF
         return "answered", None
 
-    async def _listen(self, agent: Agent, turn: Turn, streamer: Streamer | None) -> None:
+    async def _listen(self, agent: Agent, turn: Turn) -> None:
         events: AsyncIterator[Event] | None = None
         try:
             events = agent.run(turn)
-            await self._take_all(events, agent, streamer)
+            await self._take_all(events)
         except AgentError as cause:
             self.error = cause
             self._fault = words.AGENT_FAILED.format(reason=str(cause))
@@ -179,7 +182,7 @@ class Answering:
             self._fault = words.AGENT_SILENT.format(minutes=minutes)
         except Exception as cause:
             # Whatever an agent raises, its people are told and the gateway goes on.
-            if cause is not self._failure:
+            if cause is not self._journal.failure:
                 self._fault = words.AGENT_FAULT
                 log.exception("agent.fault", turn=turn.turn_id, error=repr(cause))
         finally:
@@ -188,84 +191,33 @@ class Answering:
                 with suppress(Exception):
                     await close()
 
-    async def _take_all(self, events: AsyncIterator[Event], agent: Agent, streamer: Streamer | None) -> None:
-        waits_chars = 0
-        while True:
-            try:
-                # In this very task: a cancellation reaches the agent, and what it opened it can close.
-                async with asyncio.timeout(self._composer.settings.silence_seconds):
-                    event = await anext(events)
-            except StopAsyncIteration:
-                return
-            _require_event(event)
-            if isinstance(event, Done):
-                return
-            if isinstance(event, AskPermission):
-                self._ask = checked_ask(event)
-                self._events.append(self._ask)
-                return
-            self._events.append(event)
-            if isinstance(event, Text):
-                waits_chars += len(event.text)
-                if streamer is not None:
-                    streamer.update(self._shown)
-            self._unkept.set()
-            if self._is_due(agent, event, waits_chars):
-                await self._keep()
-                waits_chars = 0
-
-    def _shown(self) -> str:
-        return shown_text(since_asked(self._events))
-
-    def _is_due(self, agent: Agent, event: Event, chars: int) -> bool:
-        """Whether the journal must be written now. Of a turn that may run again from the start, words need no keeping."""
-        if isinstance(event, (ToolCall, ToolResult)):
-            return True
-        return agent.replay != "safe" and chars >= _JOURNAL_CHARS
-
-    async def _keep_words(self) -> None:
-        """Keeps what was said a moment ago, also where the agent then falls silent."""
-        while True:
-            await self._unkept.wait()
-            await asyncio.sleep(_JOURNAL_SECONDS)
-            self._unkept.clear()
-            await self._keep()
-
-    async def _keep(self) -> None:
-        try:
-            async with self._keeping:
-                if self._failure is not None:
-                    # Nothing more of a turn that is somebody else's to recover: what is kept decides what becomes of it.
-                    raise self._failure
-                await self._journal(self._events[self._kept :])
-        except ThreadlineError as cause:
-            self._failure = cause
-            self._end()
-            raise
-
-    async def _journal(self, fresh: Sequence[Event]) -> None:
-        if not fresh:
-            return
-        called_tool = any(isinstance(event, ToolCall) for event in fresh)
-        encoded = [json_text(event) for event in _joined(fresh)]
-        store, held, place = self._composer.store, self.claimed.held, self._place + self._kept
-        await patiently(
-            lambda: store.journal(held, place, encoded, called_tool=called_tool), self._composer.outbox.is_late
-        )
-        self._kept += len(fresh)
+    async def _take_all(self, events: AsyncIterator[Event]) -> None:
+        journal, streamer = self._journal, self._streamer
+        # In this very task: a cancellation reaches the agent, and what it opened it can close.
+        async with Silence(self._composer.settings.silence_seconds) as silence:
+            async for event in events:
+                _require_event(event)
+                if isinstance(event, Done):
+                    return
+                if isinstance(event, AskPermission):
+                    self._ask = checked_ask(event)
+                    journal.add(self._ask)
+                    return
+                must_be_kept = journal.add(event)
+                if streamer is not None and isinstance(event, Text):
+                    streamer.update()
+                if must_be_kept:
+                    silence.pause()
+                    await journal.keep()
+                silence.heard()
 
     def _end(self) -> None:
         self._cancelled.set()
         if self._task is not None:
-            is_over = self._is_lost or self._shutting_down or self._failure is not None
-            grace = 0.0 if is_over else self._grace()
+            is_over = self._is_lost or self._shutting_down or self._journal.failure is not None
+            # A tool that runs gets a moment to end; a model that talks does not.
+            grace = _GRACE_SECONDS if self._journal.has_open_call and not is_over else 0.0
             asyncio.get_running_loop().call_later(grace, self._task.cancel)
-
-    def _grace(self) -> float:
-        """A tool that runs gets a moment to end; a model that talks does not."""
-        results = {event.call_id for event in self._events if isinstance(event, ToolResult)}
-        open_calls = [e for e in self._events if isinstance(e, ToolCall) and e.call_id not in results]
-        return _GRACE_SECONDS if open_calls else 0.0
 
 
 def _require_event(event: object) -> None:
@@ -276,14 +228,3 @@ def _require_event(event: object) -> None:
         read_event(json_text(event))
     except (TypeError, ValueError) as cause:
         raise TypeError(f"the agent yielded {type(event).__name__}, which is no event") from cause
-
-
-def _joined(events: Sequence[Event]) -> list[Event]:
-    """The same with neighbouring pieces of text made one, so that the journal has fewer rows."""
-    out: list[Event] = []
-    for event in events:
-        if isinstance(event, Text) and out and isinstance(out[-1], Text):
-            out[-1] = Text(out[-1].text + event.text)
-        else:
-            out.append(event)
-    return out

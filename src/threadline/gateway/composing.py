@@ -9,9 +9,10 @@ from typing import TypeAlias
 import msgspec
 
 from threadline.clock import to_instant
-from threadline.errors import InvalidRequest
+from threadline.errors import InvalidRequest, UnknownFile
 from threadline.gateway.asking import ASK_LASTS, buttons, question, since_asked
 from threadline.gateway.fold import Folded, fold, shown_text
+from threadline.gateway.journal import Journal, Pace
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.patience import patiently
 from threadline.gateway.presence import Presence
@@ -24,7 +25,9 @@ from threadline.model import words_gateway as words
 from threadline.model.access import Role
 from threadline.model.context import build_session_context
 from threadline.model.delivery import Button, target_of
+from threadline.model.files import stored_id, user_message
 from threadline.model.homes import homes_in_force
+from threadline.model.inbound import Attachment
 from threadline.model.message import Message, encode_message
 from threadline.model.ownership import person_of
 from threadline.model.prompt import build_session_context_prompt
@@ -36,8 +39,9 @@ from threadline.ports.agent import (
     Permission,
     Spoken,
     Turn,
+    Uses,
 )
-from threadline.store.asks import Asking
+from threadline.store.asks import Answered, Asking
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import reader
 from threadline.store.outbox import NewDelivery, showable
@@ -61,6 +65,7 @@ class Retried(msgspec.Struct, frozen=True):
     history: tuple[Message, ...]
     # The least role whose words these are; `None`: the sender's of the command.
     role: Role | None = None
+    attachments: tuple[Attachment, ...] = ()
 
 
 class Composer:
@@ -70,6 +75,7 @@ class Composer:
         self.store = store
         self.settings = settings
         self.outbox = outbox
+        self._pace = Pace()
 
     async def prepare(
         self, claimed: Claimed, cancelled: asyncio.Event, retried: Retried | None, take: TakeMore
@@ -79,7 +85,8 @@ class Composer:
             history: Sequence[Message] = await self.store.load_transcript(claimed.session.session_id)
             spoken = tuple(self._spoken(claimed, waiting) for waiting in claimed.taken)
         else:
-            history, spoken = retried.history, (Spoken(text=retried.text, source=claimed.origin),)
+            history = retried.history
+            spoken = (Spoken(text=retried.text, source=claimed.origin, attachments=retried.attachments),)
         rules = self.settings.rules_for(claimed.origin)
         return Turn(
             turn_id=claimed.held.turn_id,
@@ -93,9 +100,10 @@ class Composer:
             role=rules.role or (claimed.role if retried is None or retried.role is None else retried.role),
             attempt=claimed.attempts,
             system_prompt=rules.system_prompt,
-            permissions=tuple(Permission(_read_ask(one.event), one.decision == "granted") for one in claimed.answers),
+            permissions=tuple(_permission(one) for one in claimed.answers),
             so_far=self.so_far(claimed),
             take=take,
+            fetch=self._fetch,
         )
 
     async def take_more(self, claimed: Claimed) -> tuple[Claimed, tuple[Spoken, ...]]:
@@ -111,7 +119,13 @@ class Composer:
         return tuple(read_event(event) for event in claimed.journal)
 
     async def ask(
-        self, claimed: Claimed, events: Sequence[Event], place: int, fresh: Sequence[str], wanted: AskPermission
+        self,
+        claimed: Claimed,
+        events: Sequence[Event],
+        place: int,
+        fresh: Sequence[str],
+        wanted: AskPermission,
+        unused: tuple[int, ...] = (),
     ) -> None:
         """Puts the turn's question to its people; it goes on when somebody has answered. `fresh` is not journalled yet."""
         code, now = new_ask_code(), self.store.clock.now()
@@ -139,6 +153,7 @@ class Composer:
                         for index, part in enumerate(asked)
                     ),
                 ),
+                unused=unused,
                 at=to_instant(now),
                 expires_at=to_instant(now + ASK_LASTS),
             )
@@ -190,7 +205,8 @@ class Composer:
                 session_id=claimed.session.session_id,
                 outcome="answered",
                 at=to_instant(self.store.clock.now()),
-                replies=(self._reply(claimed, 0, text),),
+                # The transcript does not have it: whoever reads that must be told it apart.
+                replies=(msgspec.structs.replace(self._reply(claimed, 0, text), kind="notice"),),
                 settled=tuple((waiting, "answered", None) for waiting in claimed.taken),
                 taken=claimed.taken,
                 move_to=move_to,
@@ -223,9 +239,13 @@ class Composer:
     def presence(self, claimed: Claimed, supervisor: Supervisor) -> Presence:
         """What shows in the chat that the turn is being worked at."""
         notice = self._delivery(claimed, f"{claimed.asked}.progress", words.STILL_AT_IT)
-        return Presence(self.store, self.settings, self.outbox, supervisor, notice)
+        return Presence(self.store, self.settings, self.outbox, supervisor, claimed.held, notice)
 
-    def streamer(self, claimed: Claimed) -> Streamer | None:
+    def journal(self, claimed: Claimed, on_failure: Callable[[], None]) -> Journal:
+        """What the turn says and does, from its beginning on."""
+        return Journal(self.store, claimed, self.so_far(claimed), self._pace, self.outbox.is_late, on_failure)
+
+    def streamer(self, claimed: Claimed, journal: Journal) -> Streamer | None:
         """What shows the answer as it grows, where the platform can."""
         platform = self.outbox.platform_of(claimed.origin.platform, claimed.origin.account)
         if platform is None or not platform.capabilities.edit:
@@ -237,6 +257,7 @@ class Composer:
             self.settings.split,
             self.settings.stream_after_seconds,
             self.outbox.is_late,
+            journal.shown,
         )
 
     def _parts(self, claimed: Claimed, events: Sequence[Event], notice: str | None) -> list[str]:
@@ -280,6 +301,11 @@ class Composer:
             attachments=event.attachments,
         )
 
+    async def _fetch(self, attachment: Attachment) -> bytes:
+        if (file_id := stored_id(attachment.handle)) is None:
+            raise UnknownFile(f"what is in {attachment.name or 'this file'} can't be had from its platform")
+        return await self.store.file_body(file_id)
+
     def _labelled(self, claimed: Claimed, waiting: Waiting) -> str:
         if not claimed.session.is_shared:
             return waiting.event.text
@@ -300,11 +326,12 @@ class Composer:
         return tuple(
             Said(
                 inbox_pk=waiting.pk,
-                message=encode_message({"role": "user", "content": self._labelled(claimed, waiting)}),
+                message=encode_message(user_message(self._labelled(claimed, waiting), waiting.event.attachments)),
                 author=person_of(waiting.event.source) if claimed.session.is_shared else None,
                 speaker=_newcomer(claimed, waiting),
                 external_id=waiting.event.message_id or None,
                 fate="merged" if fate == "answered" and index < last else fate,
+                files=tuple(filter(None, (stored_id(file.handle) for file in waiting.event.attachments))),
             )
             for index, waiting in enumerate(claimed.taken)
         )
@@ -325,6 +352,17 @@ class Composer:
             # The block has told it; nobody is to tell the agent again.
             await self.store.take_reset_notice(entry.session_id, "agent")
         return kept
+
+
+def unused(claimed: Claimed, uses: Uses) -> tuple[int, ...]:
+    """The answers that a run was told and has not used, now that it is over."""
+    used = uses.end() if claimed.answers else frozenset()
+    granted = (one for one in claimed.answers if one.decision == "granted" and not one.is_used)
+    return tuple(one.pk for one in granted if _read_ask(one.event) not in used)
+
+
+def _permission(answer: Answered) -> Permission:
+    return Permission(_read_ask(answer.event), answer.decision == "granted", answer.is_used)
 
 
 def _speakers(claimed: Claimed) -> tuple[Speaker, ...]:

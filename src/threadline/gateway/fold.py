@@ -26,16 +26,21 @@ class _Step:
     """What the agent says and calls before it waits for results."""
 
     def __init__(self) -> None:
-        self.text = ""
-        self.thought = ""
+        self.said: list[str] = []
+        self.thoughts: list[str] = []
         self.calls: list[ToolCall] = []
 
+    @property
+    def text(self) -> str:
+        return "".join(self.said)
+
     def message(self) -> Message | None:
-        if not (self.text or self.calls):
+        text, thought = self.text, "".join(self.thoughts)
+        if not (text or self.calls):
             return None
-        message: Message = {"role": "assistant", "content": self.text or None}
-        if self.thought:
-            message["reasoning"] = self.thought
+        message: Message = {"role": "assistant", "content": text or None}
+        if thought:
+            message["reasoning"] = thought
         if self.calls:
             message["tool_calls"] = [
                 {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
@@ -67,7 +72,8 @@ def fold(events: Iterable[Event], *, unfinished: str) -> Folded:
 
 def shown_text(events: Iterable[Event]) -> str:
     """What the chat shows of these events: what was said, a paragraph for each step."""
-    return _BETWEEN_STEPS.join(step.text.strip("\n") for step in _steps(events) if step.text.strip())
+    texts = (step.text for step in _steps(events))
+    return _BETWEEN_STEPS.join(text.strip("\n") for text in texts if text.strip())
 
 
 def _steps(events: Iterable[Event]) -> list[_Step]:
@@ -86,9 +92,9 @@ def _steps(events: Iterable[Event]) -> list[_Step]:
 
 def _add(step: _Step, event: Text | Thought | ToolCall) -> None:
     if isinstance(event, Text):
-        step.text += event.text
+        step.said.append(event.text)
     elif isinstance(event, Thought):
-        step.thought += event.text
+        step.thoughts.append(event.text)
     else:
         step.calls.append(event)
 

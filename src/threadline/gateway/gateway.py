@@ -23,13 +23,16 @@ from threadline.gateway.supervisor import Supervisor
 from threadline.gateway.turns import Turns
 from threadline.log import get_logger
 from threadline.model.inbound import Arrival, Inbound
-from threadline.ports.platform import Platform, Unauthorized, Verdict
+from threadline.model.source import SessionSource
+from threadline.ports.agent import Agent
+from threadline.ports.platform import Accept, Platform, Unauthorized, Verdict
 from threadline.store.gateway import GatewayStore
 from threadline.store.turns import Held, StillHeld
 
 log = get_logger(__name__)
 
 _QUIET_SECONDS = 5.0
+_TIDY_SECONDS = 3_600.0
 
 
 class Gateway:
@@ -77,6 +80,7 @@ class Gateway:
         self._supervisor.keep("recovery", self._keep_recovering)
         self._supervisor.keep("expiry", self._watcher.run)
         self._supervisor.keep("flushes", self._watcher.run_flushes)
+        self._supervisor.keep("upkeep", self._keep_tidy)
         for platform in self._platforms:
             self._open(platform)
 
@@ -110,6 +114,10 @@ class Gateway:
         verdict = await self._reception.accept(event)
         self.metrics.message(event.source.platform if isinstance(event, Inbound) else event.platform, verdict)
         return verdict
+
+    def agent_at(self, source: SessionSource) -> tuple[str, Agent]:
+        """Who answers there, by name, as things are configured now."""
+        return self._settings.agent_for(source)
 
     def has_ended(self, platform: Platform) -> bool:
         """Whether a platform of this gateway has ended by itself, for good."""
@@ -153,11 +161,11 @@ class Gateway:
         """No new turns; those that run get their time; what can be delivered at once is; then everything ends."""
         self._watcher.drain()
         await self.turns.drain()
-        self.outbox.wake()
         try:
             async with asyncio.timeout(_QUIET_SECONDS):
+                await self.outbox.send_due()
                 await self.idle()
-        except TimeoutError:
+        except (StoreError, TimeoutError):
             log.warning("gateway.stopped_while_sending")
         for platform in self._platforms:
             await self._close(platform)
@@ -223,7 +231,7 @@ class Gateway:
         ready = asyncio.Event()
         watching = self._supervisor.start("platform.ready", self._announce(platform, ready))
         try:
-            await platform.run(self.accept, ready)
+            await platform.run(self._door(platform), ready)
         except Unauthorized as cause:
             reason = str(cause)
             self._supervisor.start("alarm", self.alarms.platform_refused(platform.name, platform.account, reason))
@@ -231,6 +239,21 @@ class Gateway:
         finally:
             watching.cancel()
             self.outbox.disconnect(platform)
+
+    def _door(self, platform: Platform) -> Accept:
+        """The way in for one platform: who people are there is its word, who they are elsewhere is not."""
+        name, account = platform.name, platform.account
+
+        async def accept(event: Arrival) -> Verdict:
+            given = _place_of(event)
+            if given == (name, account):
+                return await self.accept(event)
+            verdict = await self._reception.park_foreign(event, name, account)
+            self.metrics.message(name, verdict)
+            self._supervisor.start("alarm", self.alarms.platform_lies(name, account, given))
+            return verdict
+
+        return accept
 
     async def _announce(self, platform: Platform, ready: asyncio.Event) -> None:
         await ready.wait()
@@ -242,6 +265,11 @@ class Gateway:
         while True:
             await asyncio.sleep(self._settings.lease_seconds / 3)
             await self._recover()
+
+    async def _keep_tidy(self) -> None:
+        while True:
+            await self._store.drop_unsent_files()
+            await asyncio.sleep(_TIDY_SECONDS)
 
     async def _recover(self) -> None:
         await self.alarms.refresh()
@@ -259,6 +287,12 @@ class Gateway:
 
     def _wake_turns(self) -> None:
         self.turns.wake()
+
+
+def _place_of(event: Arrival) -> tuple[str, str]:
+    """The platform and the account that an event says it comes from."""
+    said = event.source if isinstance(event, Inbound) else event
+    return said.platform, said.account
 
 
 def _name(platform: Platform) -> str:

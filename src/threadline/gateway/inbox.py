@@ -28,6 +28,7 @@ from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission, Admitted, Refusal, spent
 from threadline.store.outbox import NewDelivery
 from threadline.store.reception import Changing, Greeting
+from threadline.store.rows import json_text
 
 log = get_logger(__name__)
 
@@ -74,6 +75,16 @@ class Reception:
             # Told again it would be no different, and all that comes after it would wait.
             return await self._park_unfit(event, str(cause))
 
+    async def park_foreign(self, event: Arrival, platform: str, account: str) -> Verdict:
+        """Parks what a platform gave as another's, under its own name: nothing of it is taken, and nobody is meant by it."""
+        said = event.source if isinstance(event, Inbound) else event
+        raw = json_text({"kind": type(event).__name__, "platform": str(said.platform), "account": str(said.account)})
+        reason = (
+            f"{platform}@{account} gave it as coming from {said.platform}@{said.account}, for which it does not speak"
+        )
+        key = f"foreign.{said.platform}@{said.account}.{event.dedupe_key}"
+        return await self._park(Unreadable(platform=platform, account=account, raw=raw, reason=reason, dedupe_key=key))
+
     async def _admit(self, event: Inbound) -> Verdict:
         decision = await self._access.decide(event)
         if isinstance(decision, Ignored):
@@ -102,7 +113,7 @@ class Reception:
             person=allowed.person,
             role=allowed.role,
             at=self._now(),
-            burst=self._settings.burst if lane == "talk" else 0,
+            burst=int(self._burst_of(event, typed) * 1_000_000),
             most=self._settings.queue_per_session,
             when_full=self._notice(event, "full", words.QUEUE_FULL.format(count=self._settings.queue_per_session)),
             stop=stop,
@@ -132,7 +143,12 @@ class Reception:
                 self._turns.stop(session.session_id, stop)
             elif admitted.is_asking:
                 await self._remind(event, session, allowed.person)
-        self._turns.wake(after=self._settings.burst_seconds if typed is None else 0.0)
+        self._turns.wake(after=self._burst_of(event, typed))
+
+    def _burst_of(self, event: Inbound, typed: Typed | None) -> float:
+        """How long a turn waits for more after this message, in seconds."""
+        can = self._outbox.capabilities_of(event.source.platform, event.source.account)
+        return self._settings.burst_seconds if typed is None and (can is None or can.bursts) else 0.0
 
     def _stop_of(self, typed: Typed | None, allowed: Allowed) -> Stop | None:
         """What a message asks of the turn that runs."""

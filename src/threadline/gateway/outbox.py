@@ -67,6 +67,7 @@ class Outbox:
         self._platforms: dict[tuple[str, str], Platform] = {}
         self.chats: ChatWatch | None = None
         self._wake = asyncio.Event()
+        self._claiming = asyncio.Lock()
         # Replaced, never changed: the heartbeat's thread reads it.
         self._flying: tuple[Delivery, ...] = ()
 
@@ -127,8 +128,7 @@ class Outbox:
         """Sends until it is cancelled."""
         while True:
             self._wake.clear()
-            while await self._send_some():
-                pass
+            await self.send_due()
             await woken(self._wake, self._settings.poll_seconds)
 
     async def recover(self) -> None:
@@ -138,19 +138,25 @@ class Outbox:
             self.metrics.deliveries_recovered(count)
             self.wake()
 
+    async def send_due(self) -> None:
+        """When this returns all that was due, as far as there is room, is being sent: `is_idle` tells when it was."""
+        while await self._send_some():
+            pass
+
     async def _send_some(self) -> bool:
         """Starts sending what is due; whether there may be more."""
-        room = self._settings.sends_at_once - len(self._flying)
-        if not self._platforms or room <= 0:
-            return False
-        since = steady()
-        taken = await self._store.claim_deliveries(
-            list(self._platforms), owner=self._settings.owner, lease=self._settings.lease, limit=room
-        )
-        for delivery in taken:
-            self._flying = (*self._flying, delivery)
-            self._supervisor.start(f"delivery.{delivery.pk}", self._deliver(delivery, since))
-        return bool(taken)
+        async with self._claiming:
+            room = self._settings.sends_at_once - len(self._flying)
+            if not self._platforms or room <= 0:
+                return False
+            since = steady()
+            taken = await self._store.claim_deliveries(
+                list(self._platforms), owner=self._settings.owner, lease=self._settings.lease, limit=room
+            )
+            for delivery in taken:
+                self._flying = (*self._flying, delivery)
+                self._supervisor.start(f"delivery.{delivery.pk}", self._deliver(delivery, since))
+            return bool(taken)
 
     async def _deliver(self, delivery: Delivery, since: float) -> None:
         try:

@@ -11,6 +11,7 @@ from threadline.gateway.supervisor import Supervisor
 from threadline.ports.platform import Platform, PlatformError
 from threadline.store.gateway import GatewayStore
 from threadline.store.outbox import NewDelivery
+from threadline.store.turns import Held
 
 # Platforms show it for five seconds or more.
 _TYPING_EVERY = 4.0
@@ -28,13 +29,15 @@ class Presence:
         settings: GatewaySettings,
         outbox: Outbox,
         supervisor: Supervisor,
+        held: Held,
         notice: NewDelivery,
     ) -> None:
-        """`notice` is what is told once; its target is the chat."""
+        """`notice` is what is told once, as long as the turn runs; its target is the chat."""
         self._store = store
         self._settings = settings
         self._outbox = outbox
         self._supervisor = supervisor
+        self._held = held
         self._notice = notice
         self._begins: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -62,8 +65,8 @@ class Presence:
             await self._type(platform)
         elif not platform.capabilities.edit:
             await asyncio.sleep(self._settings.progress_after_seconds)
-            await self._store.enqueue(self._notice)
-            self._outbox.wake()
+            if await self._store.tell_progress(self._held, self._notice):
+                self._outbox.wake()
 
     async def _type(self, platform: Platform) -> None:
         while True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from threadline.gateway.patience import patiently
 from threadline.gateway.settings import Split
@@ -27,21 +27,24 @@ class Streamer:
         split: Split,
         after: float,
         is_late: Callable[[], bool],
+        text: Callable[[], Awaitable[str]],
     ) -> None:
-        """`after`: seconds before anything is shown. `is_late`: whether the turn may be another worker's by now."""
+        """`after`: seconds before anything is shown. `is_late`: whether the turn may be another worker's by now.
+
+        `text` is what may be shown of the answer. It is asked only when it is shown: an answer grows faster than a chat.
+        """
         self._is_late = is_late
         self._store = store
         self._platform = platform
         self._new = new
         self._split = split
         self._after = after
-        self._text: Callable[[], str] = str
+        self._text = text
         self._changed = asyncio.Event()
         self._closing = asyncio.Event()
 
-    def update(self, text: Callable[[], str]) -> None:
-        """The answer has grown. `text` tells it, and is asked only when it is shown: an answer grows faster than a chat."""
-        self._text = text
+    def update(self) -> None:
+        """The answer has grown."""
         self._changed.set()
 
     def close(self) -> None:
@@ -123,8 +126,12 @@ class Streamer:
         """The first part of the text once it differs from what is shown; empty when nothing more is wanted."""
         while not self._closing.is_set():
             self._changed.clear()
-            parts = self._split(self._text(), self._platform.capabilities)
+            parts = self._split(await self._text(), self._platform.capabilities)
             if parts and parts[0] != shown:
-                return parts[0]
+                # It may have been closed while the words were being kept: by somebody who lost the turn, too.
+                return "" if self._closing.is_set() else parts[0]
             await self._changed.wait()
+            if len(parts) > 1:
+                # What grows now is beyond the part that is shown: to look at every word would cost more and more.
+                await woken(self._closing, self._platform.capabilities.edit_interval)
         return ""

@@ -6,6 +6,10 @@ from typing import Final
 
 AGENT: Final = "The agent {name} can't answer, and only you can mend it: {reason}"
 PLATFORM: Final = "{name} does not let me in, so nothing comes from there and nothing goes there: {reason}"
+FOREIGN: Final = (
+    "{name} gave me something as coming from {other}, for which it does not speak. I took nothing of it; "
+    "`threadline messages list` shows what it was. If you don't know why it does that, remove what brings {name}."
+)
 CHAT: Final = (
     "I can't reach the chat {chat} on {name} any more: {reason}. What was meant for it is put aside; "
     "`threadline outbox list --state parked` shows it."

@@ -20,6 +20,7 @@ import msgspec
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.model.context import LOCAL
 from threadline.model.source import MAIN_ACCOUNT
+from threadline.model.webchat import WEB
 from threadline.ports.platform import Platform
 
 GROUP = "threadline.platforms"
@@ -54,11 +55,15 @@ def make_platform(kind: str, settings: PlatformSettings) -> Platform:
 
     `UnknownPlatform` for a kind that nobody offers, `BrokenPlatform` for one that can't be loaded, `InvalidRequest` for
     settings that it can't be made from. Only the kind that is asked for is imported. The name `local` is the terminal's alone:
-    whoever writes there is the owner.
+    whoever writes there is the owner; `web` is the page's, where somebody is.
     """
     if settings.name == LOCAL != kind:
         raise InvalidRequest(
             f"only the terminal is called {LOCAL!r}; give the platform of the kind {kind!r} another name"
+        )
+    if settings.name == WEB:
+        raise InvalidRequest(
+            f"only the page that `serve` brings along is called {WEB!r}; give the platform another name"
         )
     doors = _doors()
     if kind not in doors:
@@ -68,10 +73,11 @@ def make_platform(kind: str, settings: PlatformSettings) -> Platform:
         packages = " and ".join(sorted({_package(door) for door in doors[kind]}))
         raise BrokenPlatform(f"the platform {kind!r} is offered by {packages}; uninstall all but one of them")
     made = _load(doors[kind][0])(settings)
-    if made.name == LOCAL != kind:
-        package = _package(doors[kind][0])
+    if made.name != settings.name:
+        # Whoever speaks under a name speaks for its people.
         raise BrokenPlatform(
-            f"the platform {kind!r} of {package} calls itself {LOCAL!r}, like the terminal; report it there"
+            f"the platform {kind!r} of {_package(doors[kind][0])} calls itself {made.name!r}, not {settings.name!r}"
+            " as it is configured; report it there"
         )
     return made
 

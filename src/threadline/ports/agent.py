@@ -7,12 +7,13 @@ transcript and the chat through its events alone.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from threadline.errors import ThreadlineError
+from threadline.errors import ThreadlineError, UnknownFile
 from threadline.model.access import Role
 from threadline.model.inbound import Attachment
 from threadline.model.message import Message
@@ -66,8 +67,9 @@ class UsageOf(msgspec.Struct, frozen=True, tag="usage", kw_only=True, omit_defau
 class AskPermission(msgspec.Struct, frozen=True, tag="ask", kw_only=True):
     """The agent may not go on without somebody's word; the run ends with this event.
 
-    People see the whole call. Once somebody whose role is at least `least` has answered, the turn goes on: `Turn.permitted`
-    tells the answer to exactly this call, once, and `Turn.so_far` what was said and done before.
+    People see the whole call. Once somebody whose role is at least `least` has answered, the turn runs again: `Turn.answered`
+    tells whether this question is behind it, `Turn.permitted` lets exactly this call be done, in one run alone, and
+    `Turn.so_far` has what was said and done before.
     """
 
     ask_id: str
@@ -106,23 +108,58 @@ class Spoken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Permission(msgspec.Struct, frozen=True):
-    """What somebody answered to a question."""
+    """What somebody answered to a question. `used`: an earlier run was allowed it, and asked for something else then."""
 
     asked: AskPermission
     granted: bool
+    used: bool = False
 
     def covers(self, ask: AskPermission) -> bool:
         """Whether it was an answer to this call, to the letter."""
         return (ask.ask_id, ask.tool, ask.arguments) == (self.asked.ask_id, self.asked.tool, self.asked.arguments)
 
 
-def permitted(permissions: Sequence[Permission], ask: AskPermission) -> bool | None:
-    """What was answered to exactly this call; `None`: nobody was asked, or the answer was used up."""
-    return next((one.granted for one in permissions if one.covers(ask)), None)
+class Uses:
+    """Which permissions a run has used. In any thread: one that the run left behind may still look."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._used: set[AskPermission] = set()
+        self._is_over = False
+
+    def use(self, asked: AskPermission) -> bool:
+        """Notes that the run acts on this; False once it is over, for then another run may be given the permission."""
+        with self._lock:
+            if not self._is_over:
+                self._used.add(asked)
+            return not self._is_over
+
+    def end(self) -> frozenset[AskPermission]:
+        """The run is over, and uses nothing more; what it has used."""
+        with self._lock:
+            self._is_over = True
+            return frozenset(self._used)
+
+
+def answered(permissions: Sequence[Permission], ask: AskPermission) -> bool | None:
+    """What was answered to exactly this call in this turn; `None`: ask."""
+    return next((one.granted for one in reversed(permissions) if one.covers(ask)), None)
+
+
+def permitted(permissions: Sequence[Permission], ask: AskPermission, uses: Uses) -> bool | None:
+    """Whether exactly this call may be done now; `None`: nobody was asked, or an earlier run was allowed it."""
+    found = next((one for one in reversed(permissions) if one.covers(ask) and not one.used), None)
+    if found is None or (found.granted and not uses.use(found.asked)):
+        return None
+    return found.granted
 
 
 async def _nothing_more() -> tuple[Spoken, ...]:
     return ()
+
+
+async def _no_file(_: Attachment) -> bytes:
+    raise UnknownFile
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,17 +179,27 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     source: SessionSource
     role: str = "guest"
     attempt: int = 1
-    # What people answered since it last asked, and what it had said and done until then: its new events follow those.
+    # What people answered in this turn, and what it had said and done until it last asked: its new events follow those.
     permissions: tuple[Permission, ...] = ()
     so_far: Sequence[Event] = ()
+    uses: Uses = msgspec.field(default_factory=Uses)
     # Takes in what was said since the turn began; see `more`.
     take: Callable[[], Awaitable[tuple[Spoken, ...]]] = _nothing_more
+    # What is in a file that came with a message, of this turn or before; `UnknownFile` where it is gone or can't be had.
+    fetch: Callable[[Attachment], Awaitable[bytes]] = _no_file
     # What the chat's own settings add to the agent's instructions.
     system_prompt: str | None = None
 
+    def answered(self, ask: AskPermission) -> bool | None:
+        """What was answered to exactly this call in this turn; `None`: ask. It uses nothing up."""
+        return answered(self.permissions, ask)
+
     def permitted(self, ask: AskPermission) -> bool | None:
-        """What was answered to exactly this call; `None`: nobody was asked, or the answer was used up."""
-        return permitted(self.permissions, ask)
+        """Whether exactly this call may be done now; `None`: nobody was asked, or an earlier run was allowed it.
+
+        A yes is for this run alone: look when you are about to do it, not before.
+        """
+        return permitted(self.permissions, ask, self.uses)
 
     async def more(self) -> tuple[Spoken, ...]:
         """What was said since the turn began, for an agent that can take it in between two steps.

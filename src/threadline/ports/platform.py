@@ -38,6 +38,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     idempotent_send: bool = False
     # Seconds between two edits of a streamed message.
     edit_interval: float = 1.0
+    # People send one thought in several messages there: a turn waits a moment for more.
+    bursts: bool = True
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,6 +33,8 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
     # What was streamed becomes a message of its own; `None`: nothing was said since the last question.
     streamed: str | None
     messages: tuple[outbox.NewDelivery, ...]
+    # Of the answers that this run was told, those that it has not used; the next run is told them too.
+    unused: tuple[int, ...] = ()
     at: Instant
     expires_at: Instant
 
@@ -48,10 +50,12 @@ class OpenAsk(msgspec.Struct, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """A question as it was put, and what was answered to it."""
+    """A question as it was put, and what was answered to it. `is_used`: what was granted has been done, or is not to be."""
 
+    pk: int
     event: str
     decision: Decision
+    is_used: bool = False
 
 
 class Deciding(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +74,8 @@ def ask(tx: Tx, wanted: Asking) -> None:
         raise LeaseLost
     row = tx.find("stop_of_turn", turn_pk=wanted.turn_pk)
     is_stopped = row is not None and row[0] is not None
+    give_back(tx, wanted.turn_pk, wanted.unused)
+    tx.run("use_answers", turn_pk=wanted.turn_pk)
     for offset, event in enumerate(wanted.events[:-1] if is_stopped else wanted.events):
         tx.run("add_journal", turn_pk=wanted.turn_pk, place=wanted.place + offset, event=event)
     if is_stopped:
@@ -103,8 +109,8 @@ def open_ask(tx: Tx, session_id: str, *, at: Instant) -> OpenAsk | None:
 
 def ask_in_chat(tx: Tx, lane: str, code: str, *, at: Instant) -> OpenAsk | None:
     """The open question with that code among those that a chat shows, whoever's conversation there it belongs to."""
-    row = tx.find("open_ask_in_chat", lane=lane, code=code, at=at)
-    return None if row is None else OpenAsk(*row)
+    rows = tx.rows("open_ask_in_chat", code=code, at=at)
+    return next((OpenAsk(*row) for *row, target in rows if outbox.read_target(target).lane == lane), None)
 
 
 def decide(tx: Tx, wanted: Deciding, *, at: Instant) -> bool:
@@ -126,11 +132,27 @@ def expire(tx: Tx, *, at: Instant) -> int:
 
 
 def take_answers(tx: Tx, turn_pk: int) -> tuple[Answered, ...]:
-    """What was answered since the turn last ran. It is told once."""
-    found = tuple(Answered(event, state) for event, state in tx.rows("answers_of", turn_pk=turn_pk))
-    if found:
-        tx.run("use_answers", turn_pk=turn_pk)
-    return found
+    """What was answered in the turn, for the run that begins. A yes is this run's alone, until the run gives it back.
+
+    A yes that was told to a run which broke off counts no more: nobody knows what that run did, so it must ask again.
+    """
+    rows = tx.rows("answers_of", turn_pk=turn_pk)
+    states = {state for _, _, state in rows}
+    if "told" in states:
+        tx.run("lose_answers", turn_pk=turn_pk)
+    if "granted" in states:
+        tx.run("tell_answers", turn_pk=turn_pk)
+    return tuple(
+        Answered(pk, event, "denied" if state == "denied" else "granted", state == "used")
+        for pk, event, state in rows
+        if state != "told"
+    )
+
+
+def give_back(tx: Tx, turn_pk: int, unused: Sequence[int]) -> None:
+    """Answers that a run was told and has not used are there for the next."""
+    for pk in unused:
+        tx.run("keep_answer", turn_pk=turn_pk, pk=pk)
 
 
 def count(tx: Tx, turn_pk: int) -> int:

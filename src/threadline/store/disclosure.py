@@ -16,7 +16,7 @@ from threadline.model.session import SessionEntry
 from threadline.model.transcript import TranscriptMessage
 from threadline.model.usage import CostStatus
 from threadline.model.view import MAX_SEQ, log_of, message_number
-from threadline.store import aliases, correspondence, homes, outbox, preferences, speakers
+from threadline.store import aliases, correspondence, files, homes, outbox, preferences, speakers, web_people
 from threadline.store.database import Row, Tx
 from threadline.store.indexing import filter_token
 from threadline.store.listing import END, Page, check_limit
@@ -31,8 +31,8 @@ class PersonSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Who it is about, the names of their own conversations (at most 1,000), and how many records of each kind follow.
 
     Left out where there is none: the time zone that they named, the home channels that are direct chats of theirs, the names under
-    which they spoke where others did too, their names under other ids that their platform gave them, and what they
-    may do here.
+    which they spoke where others did too, their names under other ids that their platform gave them, what they may do
+    here, the browsers that they are logged in with, and links to the page that wait for them.
     """
 
     person: str
@@ -45,13 +45,16 @@ class PersonSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     names: list[str] = []
     also_known_as: list[str] = []
     standing: correspondence.Standing | None = None
+    logins: list[web_people.LoginRecord] = []
+    invites: list[web_people.InviteRecord] = []
     events: int = 0
     deliveries: int = 0
+    files: int = 0
 
     @property
     def following(self) -> int:
         """How many records follow this one."""
-        return self.sessions + self.messages + self.usage + self.events + self.deliveries
+        return self.sessions + self.messages + self.usage + self.events + self.deliveries + self.files
 
     @property
     def is_empty(self) -> bool:
@@ -80,10 +83,10 @@ class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that a store knows of a person. `kind` says which of the fields is set.
 
     `platform_ids` go with a message: the platform's own ids of it, several where it was sent in parts. `context` goes with a
-    session: what the agent is told of its surroundings.
+    session: what the agent is told of its surroundings. What is in a file tells `read_file`.
     """
 
-    kind: Literal["person", "session", "message", "usage", "event", "delivery"]
+    kind: Literal["person", "session", "message", "usage", "event", "delivery", "file"]
     summary: PersonSummary | None = None
     session: SessionEntry | None = None
     message: TranscriptMessage | None = None
@@ -92,6 +95,7 @@ class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
     context: str | None = None
     event: correspondence.EventRecord | None = None
     delivery: outbox.DeliveryLine | None = None
+    file: files.FileRecord | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, `kind` first. A message stands under `message` as it was stored."""
@@ -104,7 +108,7 @@ class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
         if self.delivery is not None:
             return {"delivery": msgspec.to_builtins(self.delivery)}
         if self.message is None:
-            plain: dict[str, Any] = msgspec.to_builtins(self.usage or self.event or self.summary)
+            plain: dict[str, Any] = msgspec.to_builtins(self.usage or self.event or self.file or self.summary)
             return plain
         return {
             "id": str(self.message.ref),
@@ -127,7 +131,7 @@ class _Place(msgspec.Struct, frozen=True, array_like=True, tag="person"):
     section: Annotated[int, msgspec.Meta(ge=0)]
     after: _Number = -END
     session_pk: _Number = 0
-    turn_id: str = ""
+    name: str = ""
 
 
 _Found: TypeAlias = tuple[_Place, PersonRecord]
@@ -158,7 +162,7 @@ def _summary(tx: Tx, person: str, start: _Place, _room: int) -> list[_Found]:
     counted = tx.find("count_known", person=person, scope=_scope_pattern(person))
     assert counted is not None, "an aggregate has a row"  # noqa: S101
     keys = [key for (key,) in tx.rows("addresses_known", owner=person, limit=MAX_ADDRESSES)]
-    sessions, messages, usage, events, deliveries = (int(count) for count in counted)
+    sessions, messages, usage, events, deliveries, kept = (int(count) for count in counted)
     known = PersonSummary(
         person=person,
         addresses=keys,
@@ -170,8 +174,11 @@ def _summary(tx: Tx, person: str, start: _Place, _room: int) -> list[_Found]:
         names=speakers.names_of(tx, person),
         also_known_as=aliases.other_names(tx, person),
         standing=correspondence.standing_of(tx, person),
+        logins=web_people.logins_of(tx, person),
+        invites=web_people.invites_of(tx, person),
         events=events,
         deliveries=deliveries,
+        files=kept,
     )
     return [(_after(start, 0), PersonRecord(kind="person", summary=known))]
 
@@ -215,7 +222,7 @@ def _written_elsewhere(tx: Tx, person: str, start: _Place, room: int) -> list[_F
 
 
 def _usage(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
-    place = {"at": start.after, "session_pk": start.session_pk, "turn_id": start.turn_id}
+    place = {"at": start.after, "session_pk": start.session_pk, "turn_id": start.name}
     found: list[_Found] = []
     for at, pk, turn_id, session_id, platform, model, *amounts in tx.rows(
         "usage_of_person", person=person, limit=room, **place
@@ -250,6 +257,12 @@ def _deliveries(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
     return [(_after(start, line.pk), PersonRecord(kind="delivery", delivery=line)) for line in lines]
 
 
+def _files(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+    """What they sent along with their messages."""
+    kept = files.records_of(tx, person, after=start.name, limit=room)
+    return [(_Place(start.section, name=one.file_id), PersonRecord(kind="file", file=one)) for one in kept]
+
+
 # The order of an export. Cursors name a section by its place here.
 _SECTIONS: tuple[_Section, ...] = (
     _summary,
@@ -259,6 +272,7 @@ _SECTIONS: tuple[_Section, ...] = (
     _usage,
     _events,
     _deliveries,
+    _files,
 )
 
 

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 import msgspec
 
 from threadline.clock import Instant
+from threadline.model.delivery import target_of
 from threadline.model.message import tombstone
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.model.transcript import MessageRef
 from threadline.model.view import MAX_SEQ, Span, joined, log_of, message_number
-from threadline.store import indexing, sessions, transcript
+from threadline.store import alarms, files, indexing, sessions, transcript, web_people
 from threadline.store.database import Tx
-from threadline.store.rows import json_text, source_of
+from threadline.store.rows import entry_of, json_text, source_of
 
 STEP = 500
 _SESSIONS_A_STEP = 20
@@ -44,8 +45,18 @@ def redact_numbers(tx: Tx, numbers: Sequence[int], *, at: Instant) -> int:
             continue
         done += tx.run("redact_message", body=tombstone(row[5]).body, at=at, number=number)
         tx.run("forget_digests", number=number)
+        files.disuse(tx, number, number)
     tx.unindex(numbers)
+    _forget_quotes(tx, numbers)
     return done
+
+
+def _forget_quotes(tx: Tx, numbers: Sequence[int]) -> None:
+    """What commands have answered may quote what is redacted: those whose session it is in are not shown it any more."""
+    for log in {log_of(number) for number in numbers}:
+        row = tx.find("find_session_by_pk", session_pk=log)
+        if row is not None and (owner := entry_of(row).owner) is not None:
+            tx.run("forget_told_to", person=owner)
 
 
 def delete_session(tx: Tx, session_id: str) -> None:
@@ -101,6 +112,8 @@ def collect_some(tx: Tx, limit: int = STEP) -> int:
         tx.run_many("drop_messages", [(number,) for number in numbers])
     if gone + len(numbers) == 0:
         tx.run("drop_possible_authors", lo=lo, hi=hi)
+        for start, end in _gaps(kept, lo, hi):
+            files.disuse(tx, start, end)
         tx.run("settle_deleted_log" if kept else "forget_deleted_log", log=log)
         # Not "nothing left": another log may be waiting.
         return 1
@@ -144,12 +157,14 @@ def erase_some(tx: Tx, person: str, *, at: Instant, limit: int = STEP) -> int:
     if numbers:
         return redact_numbers(tx, numbers, at=at)
     gone = 0
-    for session_id, pk, _ in tx.rows("sessions_of_owner", owner=person, limit=_SESSIONS_A_STEP):
+    for session_id, pk, origin in tx.rows("sessions_of_owner", owner=person, limit=_SESSIONS_A_STEP):
         # Emptied before it is deleted: a fork that someone else holds keeps only tombstones.
         lo, hi = message_number(pk, 0), message_number(pk, MAX_SEQ)
         numbers = [n for (n,) in tx.rows("unredacted_in_log", lo=lo, hi=hi, limit=limit)]
         if numbers:
             return gone + redact_numbers(tx, numbers, at=at)
+        if (source := source_of(origin)).chat_type == "dm":
+            alarms.forget_told(tx, target_of(source))
         delete_session(tx, session_id)
         gone += 1
     return gone
@@ -189,9 +204,12 @@ def forget_traces(tx: Tx, person: str, after: int, limit: int = STEP) -> int | N
 
 def _forget_person(tx: Tx, person: str) -> None:
     tx.run("forget_usage", person=person)
+    files.forget_person(tx, person)
+    web_people.forget_person(tx, person)
     # A turn that still runs finds nothing of its own any more, and writes nothing.
     for trace in ("drop_journals_of", "drop_turns_of", "forget_inbox_of_person", "drop_deliveries_to"):
         tx.run(trace, person=person)
+    tx.run("forget_told")
     for trace in ("drop_person", "drop_pairing_of", "drop_preferences"):
         tx.run(trace, person=person)
     if tx.run("drop_homes_of", person=person):
@@ -203,6 +221,7 @@ def _forget_person(tx: Tx, person: str) -> None:
     platform = re.split("[:@]", person)[0]
     tx.run("forget_unreadable", platform=platform)
     tx.run("drop_chat_alarms", chats=f"chat:{platform}/%")
+    tx.run("drop_chat_notices", chats=f"{alarms.notice_name(platform)}%")
     for trace in ("forget_author", "forget_possible_author"):
         tx.run(trace, author=person)
     for pk, _ in tx.rows("addresses_of_owner", owner=person):

@@ -24,7 +24,7 @@ from threadline.model.policy import (
     stale_reason,
 )
 from threadline.model.session import ResetReason
-from threadline.store import preferences, sessions
+from threadline.store import flushes, preferences, sessions
 from threadline.store.database import Tx
 from threadline.store.rows import StoredSession, session_of
 
@@ -37,6 +37,9 @@ _AGAIN = 300 * _SECOND
 # What is not stale yet is looked at this often, because its policy or its person's time zone may change.
 _AT_THE_LATEST = 3600 * _SECOND
 _AFTER_CLOCK_WENT_BACK = 3600 * _SECOND
+# What should have ended longer ago than this was left over from a time without a policy, or without a gateway.
+_LONG_AGO = 24 * 3600 * _SECOND
+FLUSHED_APART = 30 * _SECOND
 _BEGINNING = (-(2**62), 0)
 
 
@@ -175,10 +178,24 @@ def _look(tx: Tx, wanted: Watch, session_pk: int) -> list[str]:
         place = {"platform": wanted.platform, "chat_type": wanted.chat_type}
         tx.run("look_again", session_pk=session_pk, due_at=due_at, **place)
         return []
-    sessions.end(tx, session, reason="session_reset", at=wanted.at, flush=True)
+    sessions.end(tx, session, reason="session_reset", at=wanted.at)
+    flushes.queue(tx, session_pk, at=_flush_at(tx, wanted, session))
     tx.run("mark_expired", address_pk=session.address_pk, reason=reason)
     tx.run("drop_again", session_pk=session_pk)
     return [session.entry.session_id]
+
+
+def _flush_at(tx: Tx, wanted: Watch, session: StoredSession) -> Instant:
+    """When the agent is to see it once more: at once, but where it should have ended long ago one after the other.
+
+    Whoever lets conversations end for the first time has all the old ones end together, and each flush may cost money. What ends
+    in its time meanwhile does not wait for those.
+    """
+    stale_at = next_expiry(wanted.policy, active_at=session.entry.active_at, zone=_zone(tx, wanted, session))
+    if stale_at is None or wanted.at - to_instant(stale_at) < _LONG_AGO:
+        return wanted.at
+    row = tx.find("last_flush", platform=wanted.platform)
+    return wanted.at if row is None or row[0] is None else Instant(max(wanted.at, row[0] + FLUSHED_APART))
 
 
 def _is_busy(tx: Tx, wanted: Watch, session_pk: int) -> bool:

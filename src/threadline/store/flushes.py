@@ -39,7 +39,7 @@ class Flush(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def queue(tx: Tx, session_pk: int, *, at: Instant) -> None:
-    """The agent is to see what was said since the last flush; where nothing was, nothing is queued."""
+    """The agent is to see what was said since the last flush, not before `at`; where nothing was, nothing is queued."""
     tx.run("queue_flush", session_pk=session_pk, at=at)
 
 

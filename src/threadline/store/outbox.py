@@ -265,7 +265,7 @@ def _delivery(row: Row) -> Delivery:
     return Delivery(
         pk=pk,
         delivery_id=delivery_id,
-        target=_decode_target(target),
+        target=read_target(target),
         text=text,
         reply_to=reply_to,
         external_id=external_id,
@@ -284,7 +284,7 @@ def _line(row: Row) -> DeliveryLine:
     return DeliveryLine(
         pk=pk,
         delivery_id=delivery_id,
-        target=_decode_target(target),
+        target=read_target(target),
         kind=kind,
         state=state,
         is_doubtful=bool(doubtful),
@@ -298,4 +298,4 @@ def _line(row: Row) -> DeliveryLine:
 
 
 _decode_buttons = msgspec.json.Decoder(tuple[Button, ...]).decode
-_decode_target = msgspec.json.Decoder(Target).decode
+read_target = msgspec.json.Decoder(Target).decode

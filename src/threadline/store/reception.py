@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -24,7 +24,8 @@ from threadline.store.rows import json_text
 # redacted   the message is in a transcript, which does not say any more what it said
 # postponed  a turn answers the message just now: it is redacted once the transcript has it
 # noted      there is nothing left to change
-# ignored    the same, for somebody who has no role: anybody may delete what they like, and nothing is kept of it
+# ignored    the same, where the message was never heard here, or for somebody who has no role: anybody may delete what they
+#            like, and nothing is kept of it
 Change: TypeAlias = Literal["duplicate", "amended", "dropped", "redacted", "postponed", "noted", "ignored"]
 
 _FATES: dict[Change, Fate] = {"amended": "merged", "dropped": "merged", "redacted": "merged", "noted": "dropped"}
@@ -87,14 +88,27 @@ def knows_chat(tx: Tx, chat: str | None, person: str | None) -> bool:
     return tx.find("knows_chat", chat=chat, person=person) is not None
 
 
+def foresee(tx: Tx, wanted: Changing) -> Change | None:
+    """What a change comes to that changes nothing: it was here before, or is about something that was never heard here.
+
+    It only reads. `None`: it must be carried out.
+    """
+    if tx.find("find_inbound", **_key(wanted.event)) is not None:
+        return "duplicate"
+    # In this order: what is claimed or answered meanwhile is found by the next look.
+    is_heard = (
+        _find(tx, "waiting", wanted) is not None or _find(tx, "taken", wanted) is not None or bool(_said(tx, wanted))
+    )
+    return None if is_heard else "ignored"
+
+
 def change(tx: Tx, wanted: Changing) -> Change:
     """Carries an edit or a deletion out, once. An edit that comes too late, and one of a command, is noted and no more."""
-    event = wanted.event
-    key = {"platform": event.source.platform, "account": event.source.account, "dedupe_key": event.dedupe_key}
+    event, key = wanted.event, _key(wanted.event)
     if tx.find("find_inbound", **key) is not None:
         return "duplicate"
     if event.kind == "edit":
-        outcome, session_pk = _amend(tx, event), None
+        outcome, session_pk = _amend(tx, wanted), None
     else:
         outcome, session_pk = _withdraw(tx, wanted)
     if outcome == "noted" and wanted.role == "group":
@@ -120,7 +134,7 @@ def change(tx: Tx, wanted: Changing) -> Change:
 def withdraw_again(tx: Tx, asked: Waiting, session_pk: int, *, at: Instant) -> bool:
     """Carries out a deletion that was postponed; False while the turn that answers the message still runs."""
     event = asked.event
-    if _find(tx, "taken_under", event) is not None:
+    if _among(tx.rows("taken_under", pattern=_pattern(event.message_id)), event) is not None:
         return False
     row = tx.find("find_external", session_pk=session_pk, external_id=event.message_id)
     numbers = [] if row is None or not _is_said(tx, event, _append_key(tx, row[0])) else [row[0]]
@@ -242,8 +256,8 @@ def _take_along(tx: Tx, from_pk: int, following: SessionEntry, *, at: Instant) -
     return following
 
 
-def _amend(tx: Tx, event: Inbound) -> Change:
-    found = _find(tx, "waiting_under", event)
+def _amend(tx: Tx, wanted: Changing) -> Change:
+    event, found = wanted.event, _find(tx, "waiting", wanted)
     if found is None or found.waiting.lane != "talk" or found.waiting.event.source.sender != event.source.sender:
         return "noted"
     _hold(tx, found.session_pk)
@@ -254,32 +268,49 @@ def _amend(tx: Tx, event: Inbound) -> Change:
 
 def _withdraw(tx: Tx, wanted: Changing) -> tuple[Change, int | None]:
     """Drops, postpones or redacts. In this order: what is claimed or answered meanwhile is found by the next look."""
-    event = wanted.event
-    found = _find(tx, "waiting_under", event)
+    found = _find(tx, "waiting", wanted)
     if found is not None and drop(tx, found.waiting, at=wanted.at, note="deleted by its sender"):
         return "dropped", found.session_pk
-    found = _find(tx, "taken_under", event)
+    found = _find(tx, "taken", wanted)
     if found is not None:
         return "postponed", found.session_pk
-    owned = ownership_of(event.source, wanted.address)
-    rows = tx.rows(
-        "said_under",
-        digest=wanted.address.digest,
-        chat=owned.chat,
-        owner=person_of(event.source),
-        external_id=event.message_id,
-    )
-    numbers = [number for number, append_key in rows if _is_said(tx, event, append_key)]
-    return ("redacted" if erasure.redact_numbers(tx, numbers, at=wanted.at) else "noted"), None
+    return ("redacted" if erasure.redact_numbers(tx, _said(tx, wanted), at=wanted.at) else "noted"), None
 
 
-def _find(tx: Tx, name: Literal["waiting_under", "taken_under"], event: Inbound) -> _Found | None:
-    """The message that an edit or deletion is about, among those that have no fate yet."""
-    for row in tx.rows(name, pattern=_pattern(event.message_id)):
+def _said(tx: Tx, wanted: Changing) -> list[int]:
+    """The messages of transcripts that a change is about."""
+    rows = tx.rows("said_under", external_id=wanted.event.message_id, **_about(wanted))
+    return [number for number, append_key in rows if _is_said(tx, wanted.event, append_key)]
+
+
+def _find(tx: Tx, state: Literal["waiting", "taken"], wanted: Changing) -> _Found | None:
+    """The message that a change is about, among those that have no fate yet."""
+    pattern = _pattern(wanted.event.message_id)
+    if wanted.event.source.chat_type == "dm":
+        # A platform that does not say who deleted it, and in which thread, says too little to find the session by.
+        rows = tx.rows(f"{state}_under", pattern=pattern)
+    else:
+        rows = tx.rows(f"{state}_there", pattern=pattern, **_about(wanted))
+    return _among(rows, wanted.event)
+
+
+def _among(rows: Sequence[Row], event: Inbound) -> _Found | None:
+    for row in rows:
         found = _Found(inbox.waiting_from(row), row[6])
         if found.waiting.event.kind == "message" and _is_about(event, found.waiting.event):
             return found
     return None
+
+
+def _about(wanted: Changing) -> dict[str, Any]:
+    """What the sessions are found by in which the message may be that a change is about."""
+    source = wanted.event.source
+    owned = ownership_of(source, wanted.address)
+    return {"digest": wanted.address.digest, "chat": owned.chat, "owner": person_of(source)}
+
+
+def _key(event: Inbound) -> dict[str, str]:
+    return {"platform": event.source.platform, "account": event.source.account, "dedupe_key": event.dedupe_key}
 
 
 def _hold(tx: Tx, session_pk: int) -> None:

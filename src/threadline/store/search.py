@@ -28,7 +28,8 @@ Order: TypeAlias = Literal["rank", "newest"]
 
 # A viewer with more borrowed logs than this is searched without the help of the index's filter, which is slower but right.
 _MAX_BORROWED = 200
-_SPARE = 8
+# Each costs its text and that of its neighbours; too few cost a second ranking where matches turn out to be hidden.
+_SPARE = 4
 # After a large import a search must not count the whole backlog first.
 _COUNTED_BEHIND = 1_000
 _MAX_WINDOW = 2_000
@@ -96,6 +97,26 @@ class _Place(msgspec.Struct, frozen=True):
     view: View
 
 
+class _OwnPlaces:
+    """The sessions that wrote the messages: asked for together, made when wanted, because a page may be full before."""
+
+    __slots__ = ("_places", "_rows", "_viewer")
+
+    def __init__(self, tx: Tx, viewer: Viewer | None, numbers: Sequence[int]) -> None:
+        logs = dict.fromkeys(log_of(number) for number in numbers)
+        rows = tx.rows_many("find_places", [(log,) for log in logs])
+        self._rows = {log: list(group) for log, group in groupby(rows, key=itemgetter(33))}
+        self._places: dict[int, _Place | None] = {}
+        self._viewer = viewer
+
+    def find(self, log: int) -> _Place | None:
+        """The session of that log; `None` where it is gone, or not for this viewer."""
+        if log not in self._places:
+            place = _place_from(self._rows[log]) if log in self._rows else None
+            self._places[log] = place if place is not None and _sees(self._viewer, place.session) else None
+        return self._places[log]
+
+
 class _Found(msgspec.Struct, frozen=True):
     """A match, and where this searcher reads it."""
 
@@ -116,10 +137,10 @@ def search(tx: Tx, wanted: Search) -> SearchPage:
     match = tx.match(query)
     name = _query_name(tx, wanted, query)
     found: list[_Found] = []
-    window, cursor, unindexed = wanted.limit + _SPARE, None, None
+    window, cursor, is_behind = wanted.limit + _SPARE, None, True
     while cursor is None:
-        rows = tx.rows(name, match=match, window=window, offset=offset, sessions=_COUNTED_BEHIND)
-        unindexed = rows[0][4] if rows else unindexed
+        rows = tx.rows(name, match=match, window=window, offset=offset)
+        is_behind = bool(rows[0][4]) if rows else is_behind
         matches = [_Match(group) for _, group in groupby(rows, key=itemgetter(0))]
         for index, hit in _visible(tx, wanted, matches, only):
             if len(found) == wanted.limit:
@@ -130,8 +151,7 @@ def search(tx: Tx, wanted: Search) -> SearchPage:
         if len(matches) < window:
             break
         window = min(window * 2, _MAX_WINDOW)
-    if unindexed is None:
-        unindexed = behind(tx, _COUNTED_BEHIND)
+    unindexed = behind(tx, _COUNTED_BEHIND) if is_behind else 0
     return SearchPage(_hits(tx, wanted, found), cursor, behind=unindexed)
 
 
@@ -143,9 +163,11 @@ def _visible(tx: Tx, wanted: Search, matches: Sequence[_Match], only: _Place | N
     if only is not None:
         yield from ((i, _Found(match, only)) for i, match in timely if shows(only.view, match.number))
         return
-    places = _places(tx, wanted.viewer, [match.number for _, match in timely])
+    own = _OwnPlaces(tx, wanted.viewer, [match.number for _, match in timely])
     for i, match in timely:
-        place = places[match.number]
+        place = own.find(log_of(match.number))
+        if place is None or not shows(place.view, match.number):
+            place = _place_elsewhere(tx, wanted.viewer, match.number)
         if place is not None:
             yield i, _Found(match, place)
 
@@ -215,26 +237,11 @@ def _hits(tx: Tx, wanted: Search, found: Sequence[_Found]) -> list[Hit]:
     return hits
 
 
-def _places(tx: Tx, viewer: Viewer | None, numbers: Sequence[int]) -> dict[int, _Place | None]:
-    """Where each message is read: its own session if that still shows it to this viewer, else the oldest that does."""
-    logs = [(log,) for log in dict.fromkeys(log_of(number) for number in numbers)]
-    own = {place.session.pk: place for place in _own_places(tx, logs) if _sees(viewer, place.session)}
-    places: dict[int, _Place | None] = {}
-    for number in numbers:
-        place = own.get(log_of(number))
-        if place is None or not shows(place.view, number):
-            place = _place_elsewhere(tx, viewer, number)
-        places[number] = place
-    return places
-
-
-def _own_places(tx: Tx, logs: Sequence[Row]) -> Iterator[_Place]:
-    """The sessions that the logs belong to, each with its view."""
-    for _, rows in groupby(tx.rows_many("find_places", logs), key=itemgetter(33)):
-        spans: tuple[list[Span], list[Span]] = ([], [])
-        for row in rows:
-            spans[row[0]].append(Span(row[1], row[2]))
-        yield _Place(session_of(row[3:]), View(tuple(spans[0]), tuple(spans[1])))
+def _place_from(rows: Sequence[Row]) -> _Place:
+    spans: tuple[list[Span], list[Span]] = ([], [])
+    for row in rows:
+        spans[row[0]].append(Span(row[1], row[2]))
+    return _Place(session_of(rows[0][3:]), View(tuple(spans[0]), tuple(spans[1])))
 
 
 def _place_elsewhere(tx: Tx, viewer: Viewer | None, number: int) -> _Place | None:

@@ -101,11 +101,14 @@ def resolve(tx: Tx, wanted: Resolve) -> SessionEntry:
         return _replace(tx, current, wanted, reason=None)
     if current.entry.ended_at is not None:
         return _replace(tx, current, wanted, reason=_why_expired(tx, current))
-    reason = stale_reason(
-        wanted.policy, active_at=current.entry.active_at, now=from_instant(wanted.at), zone=wanted.zone
-    )
-    if reason is not None and not wanted.busy and tx.find("is_busy", session_pk=current.pk) is None:
-        return _replace(tx, current, wanted, reason=reason)
+    if not wanted.busy and _stale(current, wanted) is not None:
+        # A turn may have ended since we looked, which makes the session active: only what holds its row knows.
+        current = get_session(tx, current.entry.session_id, lock=True)
+        if current.entry.ended_at is not None:
+            return resolve(tx, wanted)
+        reason = _stale(current, wanted)
+        if reason is not None and tx.find("is_busy", session_pk=current.pk) is None:
+            return _replace(tx, current, wanted, reason=reason)
     touch = "touch_listed" if is_due(current.listed_at, wanted.at) else "touch_session"
     if not tx.run(touch, at=wanted.at, session_pk=current.pk):
         # It expired while we waited for its address.
@@ -154,13 +157,13 @@ def switch(tx: Tx, key: str, session_id: str, *, new_id: str, at: Instant) -> Se
     if not may_resume(address.ownership, is_dm=address.chat_type == "dm", wanted=wanted.ownership):
         raise NotYours
     # What goes on at an address has that address's origin: what is told there must not reach where it was before.
-    origin = wanted.entry.origin
+    origin, name = wanted.entry.origin, wanted.entry.display_name
     if address.session_pk is not None:
         here = _by_pk(tx, address.session_pk)
-        origin = here.entry.origin
+        origin, name = here.entry.origin, here.entry.display_name
         end(tx, here, reason="session_switch", at=at)
     if wanted.is_current:
-        return fork_at(tx, address, wanted, Beginning(new_id, origin, at))
+        return fork_at(tx, address, wanted, Beginning(new_id, origin, at, display_name=name))
     tx.run("set_origin", origin=json_text(origin), session_pk=wanted.pk)
     # It may go on in another chat than the one that its agent was told of.
     tx.run("drop_context", session_pk=wanted.pk)
@@ -175,9 +178,11 @@ def fork_at(
     if upto is not None:
         shown = cut_after(shown, upto, log=parent.pk, last_seq=parent.last_seq)
     entry = parent.entry
+    # The name belongs to where it was said: at another's address it would outlive the person it names.
+    own_name = entry.display_name if how.origin == entry.origin else None
     how = msgspec.structs.replace(
         how,
-        display_name=how.display_name or entry.display_name,
+        display_name=how.display_name or own_name,
         model=how.model or entry.model,
         cwd=how.cwd or entry.cwd,
         runtime=json_text(entry.runtime),
@@ -357,6 +362,11 @@ def has_any(tx: Tx, besides: str | None) -> bool:
     if tx.find("any_session_besides", besides=besides or "") is not None:
         return True
     return tx.find("find_meta", name=HAD_SESSIONS) is not None
+
+
+def _stale(current: StoredSession, wanted: Resolve) -> ResetReason | None:
+    active_at, now = current.entry.active_at, from_instant(wanted.at)
+    return stale_reason(wanted.policy, active_at=active_at, now=now, zone=wanted.zone)
 
 
 def _in_persons_zone(tx: Tx, wanted: Resolve) -> Resolve:

@@ -19,7 +19,7 @@ from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker
 from threadline.model.turn import Fate, Lane, Outcome, Replay, Stop, Waiting, WhenBusy, next_batch
 from threadline.model.usage import Usage
-from threadline.store import aliases, asks, inbox, outbox, sessions, speakers, transcript, usage
+from threadline.store import aliases, asks, files, inbox, outbox, sessions, speakers, transcript, usage
 from threadline.store.database import Row, Tx
 from threadline.store.rows import StoredSession, json_text, session_of, source_of
 
@@ -71,7 +71,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     # What it had journalled before it asked or broke off, as JSON, and the place of the last.
     journal: tuple[str, ...] = ()
     journalled: int = 0
-    # How often it asked before, and what was answered since it last ran.
+    # How often it asked before, and what was answered.
     asked: int = 0
     answers: tuple[asks.Answered, ...] = ()
     context: str | None = None
@@ -100,6 +100,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     fate: Fate
     # Who it is, where the session is shared and does not know them under that name yet.
     speaker: Speaker | None = None
+    # The stored files that came with it.
+    files: tuple[str, ...] = ()
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +197,17 @@ def journal(tx: Tx, held: Held, place: int, events: Sequence[str], *, called_too
         tx.run("add_journal", turn_pk=held.turn_pk, place=place + offset, event=event)
 
 
+def tell_progress(tx: Tx, held: Held, notice: outbox.NewDelivery, *, at: Instant) -> bool:
+    """Stores what is said while the turn runs; False, and nothing is stored, once it runs no more or is another's.
+
+    The turn's row is held meanwhile: its end waits, and the answer stands behind what is said here.
+    """
+    if not tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0):
+        return False
+    outbox.enqueue(tx, replace(notice, target=aliases.forward(tx, notice.target, at=at)), at=at)
+    return True
+
+
 def forget_journal(tx: Tx, held: Held) -> None:
     """A turn that runs again starts with an empty journal."""
     _require(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0))
@@ -232,12 +245,25 @@ def finish(tx: Tx, wanted: Finish) -> None:
     _forget(tx, held)
 
 
-def release(tx: Tx, held: Held, session_pk: int, *, at: Instant, wait: int = 0, is_counted: bool = True) -> None:
-    """The turn runs again later, and goes on with the stream it had; one whose session was deleted ends instead."""
+def release(
+    tx: Tx,
+    held: Held,
+    session_pk: int,
+    *,
+    at: Instant,
+    wait: int = 0,
+    is_counted: bool = True,
+    unused: Sequence[int] = (),
+) -> None:
+    """The turn runs again later, and goes on with the stream it had; one whose session was deleted ends instead.
+
+    `unused`: answers that it was told and that are there for its next run.
+    """
     if tx.find("session_of_pk", session_pk=session_pk) is None:
         _end_deleted(tx, held, at=at)
         return
     _require(tx.run("release_turn", turn_pk=held.turn_pk, fence=held.fence, uncounted=int(not is_counted)))
+    asks.give_back(tx, held.turn_pk, unused)
     inbox.mark_ready(tx, session_pk, at=at, wait=wait)
 
 
@@ -358,7 +384,7 @@ def _say(tx: Tx, wanted: Finish, by_pk: dict[int, Waiting]) -> list[Said]:
     """Writes what people said; what was written. Who was erased meanwhile is not brought back."""
     kept = [said for said in wanted.said if inbox.settle(tx, by_pk[said.inbox_pk], said.fate, at=wanted.at)]
     for said in kept:
-        transcript.append(
+        appended = transcript.append(
             tx,
             transcript.AppendRequest(
                 wanted.session_id,
@@ -370,6 +396,8 @@ def _say(tx: Tx, wanted: Finish, by_pk: dict[int, Waiting]) -> list[Said]:
                 said.external_id,
             ),
         )
+        if said.files:
+            files.use(tx, transcript.number_of(tx, appended.refs[0]), said.files)
     return kept
 
 

@@ -66,7 +66,7 @@ def redo(tx: Tx, session: StoredSession, *, at: Instant) -> None:
 def cut_for_retry(tx: Tx, session: StoredSession, *, at: Instant) -> None:
     """Cuts after the last user message, so that its answer can be given again."""
     after: int | None = None
-    for _, number, role in _roles(tx, session):
+    for _, number, role in roles(tx, session):
         if role == "user":
             break
         after = number
@@ -149,7 +149,7 @@ def _start_of_exchange(tx: Tx, session: StoredSession, n: int) -> int | None:
     """The first of the user messages that were answered together, `n` exchanges from the end, or of as many as there are."""
     start: int | None = None
     found, in_question = 0, False
-    for _, number, role in _roles(tx, session):
+    for _, number, role in roles(tx, session):
         if role == "user":
             if not in_question:
                 found += 1
@@ -161,7 +161,8 @@ def _start_of_exchange(tx: Tx, session: StoredSession, n: int) -> int | None:
     return start
 
 
-def _roles(tx: Tx, session: StoredSession) -> Iterator[Row]:
+def roles(tx: Tx, session: StoredSession) -> Iterator[Row]:
+    """Place, number and role of all that a view shows, from its end on; only as much is read as is asked for."""
     place, number = FAR, FAR
     while True:
         rows = tx.rows(

@@ -1,100 +1,104 @@
-"""The routes: a status page, its style, and what a supervisor and a monitor ask."""
+"""The web application: the page, its API, and what a supervisor and a monitor ask."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from importlib.resources import files
 from typing import TypeAlias
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from threadline import __version__
 from threadline.errors import ThreadlineError
-from threadline.store.facade import AsyncSessionStore
-from threadline.web.guard import Guard, allowed_hosts
-from threadline.web.page import render_status
+from threadline.log import get_logger
+from threadline.model import words_web as words
+from threadline.web.api_files import MOST_BYTES
+from threadline.web.assets import Assets
+from threadline.web.calls import Call, Web, known, opened, told
+from threadline.web.guard import Guard, refusal
+from threadline.web.openapi import describe
+from threadline.web.routes import ENDPOINTS, Endpoint
+from threadline.web.shapes import Health
+from threadline.web.site import Site
+
+log = get_logger(__name__)
 
 # What keeps the gateway from its work, by name; nothing where it is ready.
 Readiness: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
 # Everything that is counted, in the text format of Prometheus.
 MetricsText: TypeAlias = Callable[[], Awaitable[str]]
 
-_RECENT = 8
 _PROMETHEUS = "text/plain; version=0.0.4"
+_SAYS = {404: ("not_found", words.UNKNOWN_PATH), 405: ("wrong_method", words.WRONG_METHOD)}
 
 
-def make_app(
-    store: AsyncSessionStore,
-    *,
-    host: str,
-    port: int,
-    is_default: bool,
-    readiness: Readiness | None = None,
-    metrics: MetricsText | None = None,
-) -> ASGIApp:
-    """The web application over an open store. It answers to `host` and this machine's names, at `port`.
+def make_app(web: Web, site: Site, *, readiness: Readiness, metrics: MetricsText) -> ASGIApp:
+    """The web application of a running gateway.
 
-    `/healthz` tells that the store can be read, `/readyz` what `readiness` finds, `/metrics` what was counted. Without
-    those two there are no such pages.
+    `/` and its assets, `/healthz` (the store can be read) and `/readyz` (what `readiness` finds) hold nothing of anybody's
+    and ask for no token. `/metrics` is the owner's; the API is for whoever has shown who they are.
     """
+    assets = Assets()
+    description = describe()
 
-    async def status(_request: Request) -> Response:
-        facts = await store.facts()
-        recent = await store.list_sessions(include_ended=True, limit=_RECENT)
-        return HTMLResponse(render_status(facts, recent, version=__version__, is_default=is_default))
-
-    async def health(_request: Request) -> Response:
+    async def health(_web: Web, _request: Request) -> Response:
         try:
-            await store.has_any_sessions()
+            await web.store.has_any_sessions()
         except ThreadlineError:
             # Why is for the operator's eyes; whoever asks here needs only to know that it does not work.
-            return JSONResponse({"status": "unavailable", "version": __version__}, 503)
-        return JSONResponse({"status": "ok", "version": __version__})
+            return told(Health("unavailable", __version__), 503)
+        return told(Health("ok", __version__))
+
+    async def ready(_web: Web, _request: Request) -> Response:
+        missing = await readiness()
+        status = 503 if missing else 200
+        return told(Health("unavailable" if missing else "ok", __version__, tuple(missing)), status)
+
+    async def counted(call: Call) -> Response:
+        if not call.caller.is_owner:
+            return refusal(403, "owners_alone", words.OWNERS_ALONE)
+        return Response(await metrics(), media_type=_PROMETHEUS)
+
+    async def described(_web: Web, _request: Request) -> Response:
+        return told(description)
 
     routes = Starlette(
         routes=[
-            Route("/", status),
-            Route("/healthz", health),
-            *([] if readiness is None else [Route("/readyz", _ready(readiness))]),
-            *([] if metrics is None else [Route("/metrics", _metrics(metrics))]),
-            Route("/static/style.css", _static("style.css", "text/css")),
-            Route("/static/icon.svg", _static("icon.svg", "image/svg+xml")),
+            Route("/", assets.page),
+            Route("/static/{name}", assets.asset),
+            Route("/healthz", opened(web, health)),
+            Route("/readyz", opened(web, ready)),
+            Route("/metrics", known(web, counted)),
+            Route("/api/openapi.json", opened(web, described)),
+            *(_route(web, endpoint) for endpoint in ENDPOINTS),
         ],
-        exception_handlers={ThreadlineError: _refuse},
+        exception_handlers={HTTPException: _nowhere, Exception: _fault},
     )
     # Around everything, so that answers to our own faults are guarded too.
-    return Guard(routes, allowed_hosts(host, port))
+    return Guard(routes, site, limits={"/api/attachments": MOST_BYTES})
 
 
-def _ready(readiness: Readiness) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(_request: Request) -> Response:
-        missing = await readiness()
-        if missing:
-            return JSONResponse({"status": "unavailable", "not_ready": list(missing), "version": __version__}, 503)
-        return JSONResponse({"status": "ok", "version": __version__})
-
-    return answer
-
-
-def _metrics(metrics: MetricsText) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(_request: Request) -> Response:
-        return Response(await metrics(), media_type=_PROMETHEUS)
-
-    return answer
+def _route(web: Web, endpoint: Endpoint) -> Route:
+    if endpoint.work is not None:
+        answer = known(web, endpoint.work)
+    elif endpoint.open_work is not None:
+        answer = opened(web, endpoint.open_work)
+    else:
+        raise ValueError(f"nothing answers at {endpoint.path}")
+    return Route(endpoint.path, answer, methods=[endpoint.method])
 
 
-async def _refuse(_request: Request, _error: Exception) -> Response:
-    return PlainTextResponse("The store does not answer now; `threadline db check` says more.\n", 503)
+async def _nowhere(_request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    code, sentence = _SAYS.get(status, ("refused", words.UNKNOWN_PATH))
+    return refusal(status, code, sentence, getattr(error, "headers", None))
 
 
-def _static(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
-    content = (files("threadline.web") / "static" / name).read_bytes()
-
-    async def answer(_request: Request) -> Response:
-        return Response(content, media_type=kind)
-
-    return answer
+async def _fault(request: Request, _error: Exception) -> Response:
+    # The error itself is raised again behind this, and logged.
+    log.error("web.fault", method=request.method)
+    return refusal(500, "fault", words.FAULT)

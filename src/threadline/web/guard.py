@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from threadline.model.words_web_access import CROSS_SITE, FOREIGN_ORIGIN, NOT_JSON, TOO_LARGE, WRONG_HOST
+from threadline.web.site import Arrival, Site
+
 SECURITY_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
-    ),
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -19,45 +23,162 @@ SECURITY_HEADERS = {
     "Cache-Control": "no-store",
 }
 
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-_WEB_PORT = 80
+# The most that a body may hold where nothing else is said, in bytes.
+MAX_BODY = 1_048_576
+
+_EVENTS = "/api/events"
+# Behind these is something of somebody's.
+_PRIVATE = ("/api/", "/metrics")
+_READING = ("GET", "HEAD")
+# A request of our own page, or one that no page made: typed, or from a bookmark. `same-site` is none of these: cookies know
+# no ports, so any other program's page on this machine is of the same site.
+_OWN_FETCH = ("same-origin", "none")
+_CLOSE = {"Connection": "close"}
 
 
-def allowed_hosts(host: str, port: int) -> frozenset[str]:
-    """The Host headers that mean this server: its address and this machine's own names, with the port."""
-    own = f"[{host}]" if ":" in host and not host.startswith("[") else host
-    names = [name.lower() for name in (*_LOOPBACK, own)]
-    bare = names if port == _WEB_PORT else []
-    return frozenset([*(f"{name}:{port}" for name in names), *bare])
+class BodyTooLarge(HTTPException):
+    """The body is longer than it may be. Its sender has been told; whoever reads it stops.
+
+    To the framework it is an answer like any other, and no fault of ours.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(413)
 
 
 class Guard:
-    """Turns away requests that were meant for another host and puts the security headers on every answer.
+    """Stands around an application and lets through only what may reach it.
 
-    A page elsewhere can make a browser send requests here under a name of its own; the Host header tells.
+    In this order: the Host is ours (421); under `/api` and `/metrics` no other site asked (403); whatever changes something,
+    and the stream of events, comes from our own page or from a program with a bearer token (403); a body is JSON (415) and
+    not too long (413). Inside, the scope tells the true peer and scheme, and no forwarded header is left. Answers pass
+    through as they are sent, with the security headers where the application has set none itself.
     """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, site: Site, *, limits: Mapping[str, int] = MappingProxyType({})) -> None:
+        """`limits` tells the most bytes of a body for paths where that is not `MAX_BODY`."""
         self._app = app
-        self._hosts = hosts
+        self._site = site
+        self._limits = dict(limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            # Nothing here speaks it, and its handshake would pass by all that follows.
+            await send({"type": "websocket.close", "code": 1008})
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-
-        async def send_guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in SECURITY_HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
-        if Headers(scope=scope).get("host", "").lower() in self._hosts:
-            await self._app(scope, receive, send_guarded)
+        answer = _Answer(send)
+        arrival = self._site.arrival_of(scope)
+        limit = self._limits.get(scope["path"], MAX_BODY)
+        refused = self._refused(scope, arrival, limit)
+        if refused is not None:
+            await refused(scope, receive, answer.send)
             return
-        refusal = PlainTextResponse(
-            "This server does not answer under that name; start it with `threadline serve --host NAME`.\n",
-            421,
-        )
-        await refusal(scope, receive, send_guarded)
+        body = _Body(scope, receive, answer, limit)
+        try:
+            await self._app(_inside(scope, arrival), body.receive, answer.send)
+        except BodyTooLarge:
+            # It was answered before it was raised.
+            return
+
+    def _refused(self, scope: Scope, arrival: Arrival, limit: int) -> JSONResponse | None:
+        """Why a request goes no further; `None` where it does."""
+        headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
+        # What is not going to be read must not be waited for either.
+        close = _CLOSE if _has_body(headers) else None
+        if not self._site.is_ours(arrival):
+            return refusal(421, "wrong_host", WRONG_HOST, close)
+        if path.startswith(_PRIVATE) and headers.get("sec-fetch-site", "none") not in _OWN_FETCH:
+            return refusal(403, "cross_site", CROSS_SITE, close)
+        if (method not in _READING or path == _EVENTS) and not self._is_from_us(headers, arrival):
+            return refusal(403, "foreign_origin", FOREIGN_ORIGIN, close)
+        if not _is_json(headers, method):
+            return refusal(415, "not_json", NOT_JSON, close)
+        if _declared_length(headers) > limit:
+            return _too_large(limit)
+        return None
+
+    def _is_from_us(self, headers: Headers, arrival: Arrival) -> bool:
+        origins = headers.getlist("origin")
+        if not origins:
+            # A browser never sends a bearer token by itself: whoever has one means it. What it is worth, the login tells.
+            return headers.get("authorization", "").lower().startswith("bearer ")
+        return all(self._site.is_own_origin(origin, arrival) for origin in origins)
+
+
+class _Answer:
+    """Passes an answer on as it comes. There is one: what is sent after it has ended is dropped."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.has_begun = False
+        self.is_over = False
+
+    async def send(self, message: Message) -> None:
+        if self.is_over:
+            return
+        if message["type"] == "http.response.start":
+            self.has_begun = True
+            headers = MutableHeaders(scope=message)
+            for name, value in SECURITY_HEADERS.items():
+                headers.setdefault(name, value)
+        await self._send(message)
+
+
+class _Body:
+    """Hands a body on piece by piece and counts it: a sender need not say beforehand how long it is."""
+
+    def __init__(self, scope: Scope, receive: Receive, answer: _Answer, limit: int) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._answer = answer
+        self._limit = limit
+        self._read = 0
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._read += len(message.get("body", b""))
+        if self._read <= self._limit:
+            return message
+        if not self._answer.has_begun:
+            await _too_large(self._limit)(self._scope, self._receive, self._answer.send)
+        # The application may turn this error into an answer of its own; it comes too late.
+        self._answer.is_over = True
+        raise BodyTooLarge
+
+
+def refusal(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """An answer that says no: a code for programs, and one sentence for people that says what to do."""
+    return JSONResponse({"error": code, "message": message}, status, headers)
+
+
+def _too_large(limit: int) -> JSONResponse:
+    return refusal(413, "too_large", TOO_LARGE.format(limit=f"{limit:,}"), _CLOSE)
+
+
+def _inside(scope: Scope, arrival: Arrival) -> Scope:
+    """The scope as the application sees it. What strangers say of themselves is not in it."""
+    kept = [
+        (name, value) for name, value in scope["headers"] if not name.lower().startswith((b"x-forwarded", b"forwarded"))
+    ]
+    port = scope["client"][1] if scope.get("client") else 0
+    return {**scope, "headers": kept, "client": (arrival.peer, port), "scheme": arrival.scheme}
+
+
+def _has_body(headers: Headers) -> bool:
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+def _is_json(headers: Headers, method: str) -> bool:
+    """Whether a body says that it is JSON. A form, which any page may send, can't say so."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if _has_body(headers):
+        return kind == "application/json"
+    return method in _READING or kind in ("", "application/json")
+
+
+def _declared_length(headers: Headers) -> int:
+    declared = headers.get("content-length", "0")
+    return int(declared) if declared.isascii() and declared.isdecimal() else MAX_BODY << 32

@@ -18,6 +18,7 @@ DEFAULT_PORT = 8765
 _MORE_PORTS = 20
 # Whoever keeps a connection open must not keep the program from ending.
 _SHUTDOWN_SECONDS = 3
+_UNTAKEN_SECONDS = 40
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104
 
 
@@ -37,7 +38,10 @@ def bind(host: str, port: int | None, note: Callable[[str], None]) -> socket.soc
         if port is None and candidate != DEFAULT_PORT:
             note(f"Port {DEFAULT_PORT} is taken by another program; using {candidate}.")
         if host in _ANY_ADDRESS:
-            note("Everyone who can reach this machine can see the page: it has no login.")
+            note(
+                "Other machines can reach the page now. It lets nobody in without a link, but what goes over the network "
+                "can be read there: put a proxy with TLS before it."
+            )
         return listening
     raise InvalidRequest(
         f"port {wanted[0]} is taken by another program; stop that one, or choose another with --port"
@@ -46,8 +50,13 @@ def bind(host: str, port: int | None, note: Callable[[str], None]) -> socket.soc
     )
 
 
-async def run_server(app: ASGIApp, listening: socket.socket, ready: Callable[[str], None]) -> None:
-    """Answers until SIGTERM or SIGINT. `ready` is told the address once requests are answered."""
+async def run_server(
+    app: ASGIApp, listening: socket.socket, ready: Callable[[str], None], stopping: Callable[[], None] = lambda: None
+) -> None:
+    """Answers until SIGTERM or SIGINT. `ready` is told the address once requests are answered.
+
+    `stopping` is called before it waits for answers that are under way: those that last for ever must be ended there.
+    """
     config = uvicorn.Config(
         app,
         access_log=False,
@@ -58,15 +67,20 @@ async def run_server(app: ASGIApp, listening: socket.socket, ready: Callable[[st
         server_header=False,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    await _Server(config, lambda: ready(_address(listening))).serve(sockets=[listening])
+    await _Server(config, lambda: ready(_address(listening)), stopping).serve(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
     """uvicorn, except that a signal ends it without being raised again: being told to stop is no failure."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], stopping: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
+        self._stopping = stopping
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stopping()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -95,7 +109,11 @@ def _listen(host: str, port: int) -> socket.socket:
         # Names that can't be looked up at all fail before the look-up.
         raise socket.gaierror(socket.EAI_NONAME, "not a name") from cause
     # Restarts must not wait for old connections to be forgotten; two servers at once this does not allow.
-    return socket.create_server((host, port), family=family, backlog=128)
+    listening = socket.create_server((host, port), family=family, backlog=512)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # Who takes nothing for so long is gone, or wants to be waited for in vain: the kernel lets go of what it holds for them.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNTAKEN_SECONDS * 1_000)
+    return listening
 
 
 def _address(listening: socket.socket) -> str:

@@ -100,7 +100,10 @@ def test_it_is_given_the_turn(shape: str) -> None:
     assert (view.context_prompt, view.system_prompt) == ("You are in a chat.", "Be brief.")
     assert (view.turn_id, view.role, view.attempt) == ("turn-1", "owner", 1)
     assert view.so_far == (Text("before"),)
+    assert view.answered(AskPermission(ask_id="1", tool="shell")) is True
+    assert turn.uses.use(AskPermission(ask_id="2", tool="other"))
     assert view.permitted(AskPermission(ask_id="1", tool="shell")) is True
+    assert AskPermission(ask_id="1", tool="shell") in turn.uses.end()
     assert view.permitted(AskPermission(ask_id="1", tool="shell", arguments='{"all": true}')) is None
 
 
@@ -416,3 +419,21 @@ def test_a_turn_that_waits_for_a_thread_can_be_cancelled() -> None:
 def test_replay_is_as_declared() -> None:
     assert FunctionAgent(sys.intern).replay == "until_tool"  # type: ignore[arg-type]
     assert FunctionAgent(sys.intern, "never").replay == "never"  # type: ignore[arg-type]
+
+
+def test_a_plain_function_and_an_async_one_read_files() -> None:
+    file = Attachment(handle="f1")
+
+    async def fetch(_: Attachment) -> bytes:
+        return b"herons"
+
+    def plain(turn: FunctionTurn) -> str:
+        return turn.read_file_now(file).decode()
+
+    async def awaiting(turn: FunctionTurn) -> str:
+        with pytest.raises(RuntimeError, match=r"await turn\.read_file"):
+            turn.read_file_now(file)
+        return (await turn.read_file(file)).decode()
+
+    for function in (plain, awaiting):
+        assert answered(function, a_turn("x", fetch=fetch)) == [Text("herons")]

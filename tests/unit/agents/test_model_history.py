@@ -163,3 +163,11 @@ def results_in(message: ModelMessage) -> set[str]:
     results = [part for part in message.parts if isinstance(part, ToolReturnPart)]
     assert list(message.parts[: len(results)]) == results
     return {part.tool_call_id for part in results}
+
+
+def test_files_of_earlier_messages_are_named_and_not_sent_again() -> None:
+    file = {"handle": "file:1", "name": 'bi\nrds".png', "mime": "image/png", "size": 3}
+    said = shown({"role": "user", "content": "look", "attachments": [file, {"no": "file"}]}, assistant("Herons."))
+    assert said[0] == user('look\n[file: "bi rds\\".png"]')
+    silent = shown({"role": "user", "content": "", "attachments": [file]}, assistant("Herons."))
+    assert silent[0] == user('[file: "bi rds\\".png"]')

@@ -142,3 +142,32 @@ def test_who_ignores_the_end_is_not_asked_again() -> None:
         return heard
 
     assert run(taken()) == ["a", "b"]
+
+
+def test_a_cancellation_that_comes_when_all_is_said_is_nobodys() -> None:
+    async def taken() -> list[str]:
+        cancelled, told = asyncio.Event(), []
+
+        async def one() -> AsyncGenerator[str, None]:
+            yield "a"
+
+        events = until_cancelled(one(), cancelled, grace=PATIENCE, on_cancelled=lambda: told.append("told"))
+        heard = [event async for event in events]
+        cancelled.set()
+        await asyncio.sleep(0.01)
+        return heard + told
+
+    assert run(taken()) == ["a"]
+
+
+def test_each_event_may_be_awaited_in_a_task_of_its_own() -> None:
+    async def taken() -> list[str]:
+        cancelled = asyncio.Event()
+        events = until_cancelled(forever(), cancelled)
+        heard = [await asyncio.wait_for(anext(events), PATIENCE)]
+        waiting = asyncio.ensure_future(anext(events, "ended"))
+        await asyncio.sleep(0)
+        cancelled.set()
+        return [*heard, await waiting]
+
+    assert run(taken()) == ["a", "ended"]

@@ -14,6 +14,7 @@ from threadline.config.secret import Secret, without_password
 from threadline.config.settings import Settings
 
 ZONES = ("Europe/Berlin", "America/New_York", "UTC")
+NETWORKS = ("127.0.0.1", "10.0.0.0/8", "10.1.2.3/8", "::1", "fd00::/8")
 
 
 class Case(NamedTuple):
@@ -120,7 +121,7 @@ def value_at(settings: Settings, place: Place) -> Any:
 
 def _texts(leaf: Leaf) -> st.SearchStrategy[str]:
     if leaf.check is not None:
-        return st.sampled_from(ZONES)
+        return st.sampled_from(NETWORKS if "network" in leaf.allowed else ZONES)
     if leaf.pattern is not None:
         return st.from_regex(leaf.pattern).filter(_can_be_shown)
     alphabet = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")

@@ -97,7 +97,7 @@ def test_check_tells_all_that_is_wrong(config: Config, file: Path) -> None:
     assert refused.code == 1
     assert refused.out.splitlines() == [
         f"- {file}:2: web.port: found -1; use a whole number from 0 to 65535",
-        f"- {file}:3: web.hots: there is no such setting; did you mean web.host?",
+        f"- {file}:3: web.hots: there is no such setting; did you mean web.hosts?",
     ]
     assert refused.err == "threadline: 2 problems found in the configuration.\n"
 

@@ -152,7 +152,7 @@ def test_all_that_is_wrong_is_told_at_once_each_on_its_line(refused: Refused, fi
     text = "[web]\nport = -1\nhots = 1\n[gateway]\nwhen_busy = 'x\\ny'\n"
     assert refused(text, {"THREADLINE_WEB__HOSST": "a", "THREADLINE_GATEWAY__WELCOME": "maybe"}) == [
         f"{file}:2: web.port: found -1; use a whole number from 0 to 65535",
-        f"{file}:3: web.hots: there is no such setting; did you mean web.host?",
+        f"{file}:3: web.hots: there is no such setting; did you mean web.hosts?",
         f'{file}:5: gateway.when_busy: found "x\\\\ny"; use one of collect, queue, interrupt, steer',
         'THREADLINE_GATEWAY__WELCOME: gateway.welcome: found "maybe"; use true or false',
         "THREADLINE_WEB__HOSST: there is no such setting; did you mean THREADLINE_WEB__HOST?",
@@ -240,3 +240,21 @@ def test_a_secret_in_a_variable_is_refused_and_never_shown(refused: Refused) -> 
 )
 def test_settings_that_contradict_each_other_are_told_of(text: str, told: str, refused: Refused, file: Path) -> None:
     assert refused(text) == [f"{file}:{told}"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('trusted_proxies = ["nginx"]', "is no address"),
+        ('trusted_proxies = ["10.0.0.0/33"]', "is no address"),
+        ('trusted_proxies = "127.0.0.1"', "use a list"),
+        ('public_url = "chat.example.org"', "https://chat.example.org"),
+        ('public_url = "https://chat.example.org/threadline"', "nothing behind the name"),
+        ('public_url = "https://ada:secret@chat.example.org"', "nothing behind the name"),
+        ('hosts = ["https://chat.example.org"]', "a name, with a port or without"),
+        ('hosts = ["*"]', "a name, with a port or without"),
+    ],
+)
+def test_what_is_no_name_or_address_of_the_page_says_what_is(refused: Refused, line: str, said: str) -> None:
+    (told,) = refused(f"[web]\n{line}\n")
+    assert said in told

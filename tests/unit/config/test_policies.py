@@ -18,7 +18,7 @@ BINDINGS = (
 
 
 def test_the_defaults_are_those_of_the_model() -> None:
-    assert reset_policies(Settings()) == ResetPolicies()
+    assert reset_policies(Settings()) == ResetPolicies(by_platform={"web": SessionResetPolicy(mode="none")})
     assert session_scope(Settings()) == SessionScope()
 
 
@@ -79,3 +79,11 @@ def test_an_entry_for_the_very_account_goes_before_one_for_all() -> None:
         assert find_chat(chats, "x", "main", "1") == for_all
         assert find_chat(chats, "x", "main", "2") is None
         assert find_chat(chats, "y", "main", "1") is None
+
+
+def test_conversations_on_the_page_start_afresh_only_where_that_is_asked_for(load: Load) -> None:
+    daily = reset_policies(load('[resets]\nmode = "daily"'))
+    assert daily.policy_for("web", "dm").mode == "none"
+    assert daily.policy_for("telegram", "dm").mode == "daily"
+    asked = reset_policies(load('[resets]\nmode = "daily"\n[resets.platform.web]\nmode = "idle"'))
+    assert asked.policy_for("web", "dm").mode == "idle"

@@ -116,7 +116,7 @@ def test_a_line_of_the_starter_file_holds_the_default(load: Load) -> None:
         section = re.findall(r"^\[.*\]$", init_text().partition(line)[0], flags=re.MULTILINE)
         settings = settings_of(load(f"{section[-1] if section else ''}\n{line[1:]}"))
         # Those without a default show an example.
-        assert (settings == Settings()) != line.startswith(("#db", '#timezone = "Eu', "#port"))
+        assert (settings == Settings()) != line.startswith(("#db", '#timezone = "Eu', "#port", "#public_url"))
 
 
 def test_every_line_of_the_starter_file_can_be_used(load: Load) -> None:

@@ -114,6 +114,14 @@ def test_two_packages_with_one_kind_are_both_named(install: Install) -> None:
         make_platform("pigeon", PlatformSettings("pigeon", options={"loft": ""}))
 
 
+def test_the_name_of_the_page_is_nobodys(install: Install) -> None:
+    with pytest.raises(InvalidRequest, match=r"only the page .* is called 'web'.*another name"):
+        make_platform("scripted", PlatformSettings("web", options={"address": "127.0.0.1:9"}))
+    install("pigeon", _PIGEON.replace("settings.name,", "'web',"))
+    with pytest.raises(BrokenPlatform, match="'pigeon' of pigeon-post calls itself 'web'"):
+        make_platform("pigeon", PlatformSettings("pigeon", options={"loft": ""}))
+
+
 def test_the_name_of_the_terminal_is_nobody_elses(install: Install) -> None:
     with pytest.raises(InvalidRequest, match=r"only the terminal is called 'local'.*another name"):
         make_platform("scripted", PlatformSettings("local", options={"address": "127.0.0.1:9"}))

@@ -51,7 +51,7 @@ class Terminal:
     """A conversation at a terminal, or through a pipe where standard input or output is none."""
 
     name = "local"
-    capabilities = Capabilities(max_length=1_000_000, edit=True, edit_interval=0.05)
+    capabilities = Capabilities(max_length=1_000_000, edit=True, edit_interval=0.05, bursts=False)
 
     def __init__(
         self,

@@ -64,6 +64,13 @@ class PostgresTx:
         return self._connection.execute(cast("Any", query.text), values)
 
 
-def _columns(rows: Sequence[Row]) -> list[list[Any]]:
+def _columns(rows: Sequence[Row]) -> list[list[Any] | str]:
     """One array a column: many rows in one statement."""
-    return [list(column) for column in zip(*rows, strict=True)]
+    return [_array(column) for column in zip(*rows, strict=True)]
+
+
+def _array(column: Sequence[Any]) -> list[Any] | str:
+    """Whole numbers in the server's own notation, which is quicker than the driver's; all else is the driver's to quote."""
+    if all(type(value) is int for value in column):
+        return "{" + ",".join(map(str, column)) + "}"
+    return list(column)

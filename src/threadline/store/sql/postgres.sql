@@ -14,7 +14,7 @@ FOR UPDATE SKIP LOCKED
 
 -- Every move of listed_at leaves a dead row in each index until a vacuum: here it pays to wait longer.
 -- fragment: lag
-2000000
+10000000
 
 -- fragment: listed
 CASE WHEN listed_at BETWEEN CAST(:at AS BIGINT) - {lag} AND :at THEN listed_at ELSE :at END
@@ -30,6 +30,38 @@ FROM unnest(CAST(:append_key AS text[]), CAST(:session_id AS text[])) AS j(appen
 JOIN sessions s ON s.session_id = j.session_id JOIN session_state t ON t.session_pk = s.pk
 LEFT JOIN messages m ON m.number >> 24 = s.pk AND m.append_key = j.append_key
 ORDER BY s.pk FOR NO KEY UPDATE OF t
+
+-- name: glance
+SELECT a.digest, s.pk, s.view_version, t.last_seq, t.updated_at, u.pk, u.fence, u.state,
+  (SELECT MAX(n.place) FROM journal n WHERE n.turn_pk = u.pk),
+  (SELECT COUNT(*) FROM inbox i WHERE i.session_pk = s.pk AND i.fate IS NULL AND i.turn_pk IS NULL AND i.lane <> 'control'),
+  (SELECT MAX(d.pk) FROM deliveries d WHERE d.lane = j.lane AND d.kind <> 'reply' AND d.text <> '')
+FROM unnest(CAST(:lane AS text[]), CAST(:digest AS bytea[])) AS j(lane, digest)
+JOIN addresses a ON a.digest = j.digest
+JOIN sessions s ON s.pk = a.session_pk
+JOIN session_state t ON t.session_pk = s.pk
+LEFT JOIN turns u ON u.session_pk = s.pk AND u.state IN ('running', 'asking')
+
+-- name: first_words
+SELECT j.session_id, w.words FROM unnest(CAST(:session_id AS text[])) AS j(session_id)
+JOIN LATERAL (
+  SELECT SUBSTR(m.body, 1, 800) AS words
+  FROM sessions s
+  JOIN spans v ON v.session_pk = s.pk AND v.version = s.view_version AND v.folded = 0
+  JOIN messages m ON m.number BETWEEN v.lo AND v.hi
+  WHERE s.session_id = j.session_id AND m.role = 'user'
+  ORDER BY v.place, m.number LIMIT 1
+) w ON TRUE
+
+-- name: work_at_hand
+SELECT s.session_id,
+  (SELECT SUBSTR(i.event, 1, 2000) FROM inbox i WHERE i.turn_pk = u.pk AND i.fate IS NULL ORDER BY i.pk LIMIT 1),
+  (SELECT SUBSTR(i.event, 1, 2000) FROM inbox i
+   WHERE i.session_pk = s.pk AND i.fate IS NULL AND i.turn_pk IS NULL AND i.lane <> 'control' ORDER BY i.pk LIMIT 1)
+FROM unnest(CAST(:session_id AS text[])) AS j(session_id)
+JOIN sessions s ON s.session_id = j.session_id
+LEFT JOIN turns u ON u.session_pk = s.pk AND u.state IN ('running', 'asking')
+WHERE u.pk IS NOT NULL OR EXISTS (SELECT 1 FROM ready r WHERE r.session_pk = s.pk)
 
 -- name: add_messages
 INSERT INTO messages (number, role, at, author, append_key, key_digest, body)
@@ -65,7 +97,7 @@ SELECT * FROM unnest(CAST(:session_pk AS bigint[]), CAST(:version AS bigint[]), 
 DELETE FROM messages WHERE number = ANY(CAST(:number AS bigint[]))
 
 -- name: drop_documents
-DELETE FROM documents WHERE number = ANY(CAST(:number AS bigint[]))
+DELETE FROM documents WHERE number = ANY(CAST(:number AS bigint[])) AND (part = 0 OR part > 0)
 
 -- name: add_documents
 INSERT INTO documents (number, part, words)
@@ -110,13 +142,22 @@ WHERE v.session_pk = :session_pk AND v.version = :version AND v.folded = 0 AND v
 ORDER BY v.place DESC, m.number DESC
 LIMIT :limit
 
--- A long message has several rows; the first that matches speaks for it.
+-- A long message has several rows; the first that matches speaks for it. Asked in two halves, as the index is.
 -- fragment: first_match
-(d.part = 0 OR NOT EXISTS (SELECT 1 FROM documents e WHERE e.number = d.number AND e.part < d.part AND e.words @@ CAST(:match AS tsquery)))
+(d.part = 0 OR NOT EXISTS (SELECT 1 FROM documents e WHERE e.number = d.number AND e.words @@ CAST(:match AS tsquery)
+                           AND (e.part = 0 OR e.part > 0 AND e.part < d.part)))
+
+-- The limit tells the planner that these are few; without it, it takes them for a ninth of the table and never settles on a plan.
+-- fragment: beside
+LATERAL (SELECT * FROM messages WHERE number BETWEEN d.number - 1 AND d.number + 1 LIMIT 3) m ON TRUE
+
+-- By how often the words stand there, against how many words there are: that number is at hand, the length would be counted.
+-- fragment: rank
+ts_rank(words, CAST(:match AS tsquery), 16)
 
 -- name: search_ranked
 SELECT d.doc, d.number, d.score, {first_match}, {hit}
-FROM (SELECT number, part, doc, -ts_rank(words, CAST(:match AS tsquery), 1) AS score FROM documents
+FROM (SELECT number, part, doc, -{rank} AS score FROM documents
       WHERE words @@ CAST(:match AS tsquery) ORDER BY score, doc DESC LIMIT :window OFFSET :offset) d
 JOIN {beside}
 ORDER BY d.score, d.doc DESC
@@ -131,7 +172,7 @@ ORDER BY d.score, d.doc DESC
 -- ts_rank looks at the matching rows alone anyway.
 -- name: search_close
 SELECT d.doc, d.number, d.score, {first_match}, {hit}
-FROM (SELECT number, part, doc, -ts_rank(words, CAST(:match AS tsquery), 1) AS score FROM documents
+FROM (SELECT number, part, doc, -{rank} AS score FROM documents
       WHERE words @@ CAST(:match AS tsquery) ORDER BY score, doc DESC LIMIT :window OFFSET :offset) d
 JOIN {beside}
 ORDER BY d.score, d.doc DESC

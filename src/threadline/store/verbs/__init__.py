@@ -7,6 +7,7 @@ from threadline.store.verbs.base import IsBusy, StoreSettings
 from threadline.store.verbs.care import CareVerbs, StoreFacts
 from threadline.store.verbs.conversations import ConversationVerbs
 from threadline.store.verbs.disclosure import DisclosureVerbs
+from threadline.store.verbs.files import FileVerbs
 from threadline.store.verbs.finding import SearchVerbs
 from threadline.store.verbs.removal import RemovalVerbs
 from threadline.store.verbs.transcripts import TranscriptVerbs
@@ -14,5 +15,14 @@ from threadline.store.verbs.transcripts import TranscriptVerbs
 __all__ = ["IsBusy", "StoreFacts", "StoreSettings", "Verbs"]
 
 
-class Verbs(ConversationVerbs, TranscriptVerbs, UsageVerbs, SearchVerbs, RemovalVerbs, DisclosureVerbs, CareVerbs):
+class Verbs(
+    ConversationVerbs,
+    TranscriptVerbs,
+    FileVerbs,
+    UsageVerbs,
+    SearchVerbs,
+    RemovalVerbs,
+    DisclosureVerbs,
+    CareVerbs,
+):
     """All verbs, as plans."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 
+from threadline.clock import to_instant
 from threadline.model.delivery import Target
 from threadline.store import alarms
 from threadline.store.database import Plan, read, write
@@ -14,13 +16,18 @@ from threadline.store.verbs.base import VerbsBase
 class AlarmVerbs(VerbsBase):
     """The owner is told once of what fails, and once more when it fails anew."""
 
-    def sound_alarm(self, alarm: alarms.Alarm, notices: Sequence[NewDelivery]) -> Plan[bool]:
-        """Opens an alarm and stores its notices, together; False where it was open before: then nothing is said."""
-        return (yield from write(alarms.sound, alarm, notices, at=self._now()))
+    def sound_alarm(
+        self, alarm: alarms.Alarm, notices: Sequence[NewDelivery], owners: Sequence[str] = ()
+    ) -> Plan[bool]:
+        """Opens an alarm and stores its notices, together; False where it was open before: then nothing is said.
 
-    def tell_alarm(self, name: str, notices: Sequence[NewDelivery]) -> Plan[bool]:
+        `owners`: who is an owner by the configuration. A notice in the direct chat of one is theirs.
+        """
+        return (yield from write(alarms.sound, alarm, notices, owners, at=self._now()))
+
+    def tell_alarm(self, name: str, notices: Sequence[NewDelivery], owners: Sequence[str] = ()) -> Plan[bool]:
         """Stores the notices of an alarm that nobody was told of yet; False where somebody was, or it is over."""
-        return (yield from write(alarms.tell, name, notices, at=self._now()))
+        return (yield from write(alarms.tell, name, notices, owners, at=self._now()))
 
     def untell_alarms(self) -> Plan[None]:
         """What was told of agents and platforms counts as not told: nobody may have read it."""
@@ -29,6 +36,14 @@ class AlarmVerbs(VerbsBase):
     def clear_alarm(self, name: str) -> Plan[bool]:
         """Closes an alarm; False where it was not open."""
         return (yield from write(alarms.clear, name))
+
+    def know_alarms(self, names: Sequence[str]) -> Plan[None]:
+        """What these alarms are about is in the configuration of a gateway that runs."""
+        yield from write(alarms.know, names, at=self._now())
+
+    def forget_unknown_alarm(self, name: str, before: datetime) -> Plan[bool]:
+        """Closes an alarm that no gateway has known since then; False where one has."""
+        return (yield from write(alarms.forget_unknown, name, before=to_instant(before)))
 
     def open_alarms(self) -> Plan[list[alarms.Alarm]]:
         """The alarms that are open, oldest first."""

@@ -21,11 +21,15 @@ from threadline.store.verbs.choices import ChoiceVerbs
 from threadline.store.verbs.expiry import ExpiryVerbs
 from threadline.store.verbs.people import PeopleVerbs
 from threadline.store.verbs.reception import ReceptionVerbs
+from threadline.store.verbs.watching import WatchingVerbs
+from threadline.store.verbs.web_people import WebPeopleVerbs
 
 _ALL = 1 << 62
 
 
-class GatewayVerbs(Verbs, AskVerbs, PeopleVerbs, ReceptionVerbs, ChoiceVerbs, AlarmVerbs, ExpiryVerbs):
+class GatewayVerbs(
+    Verbs, AskVerbs, PeopleVerbs, ReceptionVerbs, ChoiceVerbs, AlarmVerbs, ExpiryVerbs, WebPeopleVerbs, WatchingVerbs
+):
     """What a running gateway asks of its store, as plans."""
 
     def resolve_of(self, source: SessionSource, *, agent: str | None = None) -> sessions.Resolve:
@@ -82,6 +86,10 @@ class GatewayVerbs(Verbs, AskVerbs, PeopleVerbs, ReceptionVerbs, ChoiceVerbs, Al
         """Keeps what a turn said and did."""
         yield from write(turns.journal, held, place, events, called_tool=called_tool)
 
+    def tell_progress(self, held: turns.Held, notice: outbox.NewDelivery) -> Plan[bool]:
+        """Stores what is said while a turn runs, before its answer; False, and nothing is stored, once it runs no more."""
+        return (yield from write(turns.tell_progress, held, notice, at=self._now()))
+
     def forget_journal(self, held: turns.Held) -> Plan[None]:
         """Empties the journal of a turn that starts again."""
         yield from write(turns.forget_journal, held)
@@ -91,9 +99,15 @@ class GatewayVerbs(Verbs, AskVerbs, PeopleVerbs, ReceptionVerbs, ChoiceVerbs, Al
         yield from write(turns.finish, wanted)
         self._grown()
 
-    def release_turn(self, held: turns.Held, session_pk: int, *, wait: int = 0, is_counted: bool = True) -> Plan[None]:
-        """Gives a turn back, to be run again; `is_counted`: it has cost one of its attempts."""
-        yield from write(turns.release, held, session_pk, at=self._now(), wait=wait, is_counted=is_counted)
+    def release_turn(
+        self, held: turns.Held, session_pk: int, *, wait: int = 0, is_counted: bool = True, unused: Sequence[int] = ()
+    ) -> Plan[None]:
+        """Gives a turn back, to be run again, and with it the answers that it has not used.
+
+        `is_counted`: it has cost one of its attempts.
+        """
+        at = self._now()
+        yield from write(turns.release, held, session_pk, at=at, wait=wait, is_counted=is_counted, unused=unused)
 
     def take_over_turns(self, owner: str, platforms: Sequence[str], lease: int) -> Plan[list[turns.Claimed]]:
         """Turns on these platforms whose holder is gone."""

@@ -34,8 +34,9 @@ class ReceptionVerbs(VerbsBase):
         return (yield from read(reception.knows_chat, chat, person))
 
     def change_message(self, wanted: reception.Changing) -> Plan[reception.Change]:
-        """Carries an edit or a deletion out, once."""
-        return (yield from write(reception.change, wanted))
+        """Carries an edit or a deletion out, once. What was never heard here costs no write."""
+        foreseen = yield from read(reception.foresee, wanted)
+        return foreseen or (yield from write(reception.change, wanted))
 
     def withdraw_again(self, asked: Waiting, session_pk: int) -> Plan[bool]:
         """Carries out a deletion that was postponed; False: it must wait longer."""

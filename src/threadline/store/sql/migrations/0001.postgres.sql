@@ -114,9 +114,11 @@ CREATE TABLE documents (
   doc    BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   number BIGINT NOT NULL,
   part   SMALLINT NOT NULL,
-  words  TSVECTOR NOT NULL,
-  UNIQUE (number, part)
+  words  TSVECTOR NOT NULL
 );
+-- Most messages have one part, and an index of two columns is half as large again.
+CREATE UNIQUE INDEX documents_once ON documents(number) WHERE part = 0;
+CREATE UNIQUE INDEX documents_parts ON documents(number, part) WHERE part > 0;
 -- Words that were not sorted in yet are read one by one by every search: a megabyte of them at most.
 CREATE INDEX documents_words ON documents USING gin(words) WITH (gin_pending_list_limit = 1024);
 

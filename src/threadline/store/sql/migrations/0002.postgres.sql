@@ -59,6 +59,7 @@ CREATE TABLE turns (
 CREATE UNIQUE INDEX turns_live ON turns(session_pk) WHERE state IN ('running', 'asking');
 CREATE INDEX turns_waiting ON turns(session_pk) WHERE state = 'waiting';
 CREATE INDEX turns_leased ON turns(platform, lease_until) WHERE state = 'running';
+CREATE INDEX turns_cut_short ON turns(session_pk, pk) WHERE outcome IN ('failed', 'stopped', 'interrupted', 'parked');
 
 -- What a running turn has said and done, until its transcript has it.
 CREATE TABLE journal (
@@ -77,7 +78,7 @@ CREATE TABLE asks (
   event      TEXT NOT NULL,                         -- the question as the agent put it, as JSON
   least      TEXT NOT NULL,                         -- the least role that may answer
   question   TEXT NOT NULL,                         -- the delivery that shows it
-  state      TEXT NOT NULL,                         -- open, granted, denied, used
+  state      TEXT NOT NULL,                         -- open, granted, told (to a run that has not ended), used, denied, closed
   asked_at   BIGINT NOT NULL,
   expires_at BIGINT NOT NULL,
   decided_by TEXT
@@ -98,7 +99,7 @@ CREATE TABLE deliveries (
   session_pk  BIGINT,
   turn_pk     BIGINT,
   person      TEXT,                                 -- whom it is for; NULL: a session that several people share
-  kind        TEXT NOT NULL,                        -- reply, notice
+  kind        TEXT NOT NULL,                        -- reply, notice, alarm
   text        TEXT NOT NULL,
   reply_to    TEXT,
   buttons     TEXT NOT NULL DEFAULT '[]',           -- JSON
@@ -120,7 +121,9 @@ CREATE INDEX deliveries_leased ON deliveries(lease_until) WHERE state = 'sending
 CREATE INDEX deliveries_of_turn ON deliveries(turn_pk) WHERE turn_pk IS NOT NULL;
 CREATE INDEX deliveries_of_session ON deliveries(session_pk) WHERE session_pk IS NOT NULL;
 CREATE INDEX deliveries_to_person ON deliveries(person, pk) WHERE person IS NOT NULL;
+CREATE INDEX deliveries_alarming ON deliveries(lane) WHERE kind = 'alarm';
 CREATE INDEX deliveries_parked ON deliveries(pk) WHERE state = 'parked';
+CREATE INDEX deliveries_told ON deliveries(lane, pk) WHERE kind <> 'reply' AND text <> '';
 
 -- Why the current session of an address has ended by itself; its next message starts a new one, which tells. NULL: it goes on.
 ALTER TABLE addresses ADD COLUMN expired TEXT;
@@ -201,7 +204,8 @@ CREATE TABLE alarms (
   name  TEXT COLLATE "C" PRIMARY KEY,                        -- what fails: agent:NAME, platform:NAME@ACCOUNT
   text  TEXT NOT NULL,
   since BIGINT NOT NULL,
-  told  BIGINT NOT NULL                             -- 0: there was nowhere to say it
+  told  BIGINT NOT NULL,                            -- 0: there was nowhere to say it
+  known_at BIGINT NOT NULL                          -- when a gateway last said that its configuration has what this is about
 );
 
 -- A stranger who asked to be let in. Of the code only a keyed digest is kept.
@@ -226,6 +230,29 @@ CREATE TABLE pairing_guard (
   locked_until BIGINT NOT NULL
 );
 
+-- Browsers that somebody is logged in with. Of the cookie only a digest is kept.
+CREATE TABLE web_logins (
+  digest     BYTEA PRIMARY KEY,
+  person     TEXT COLLATE "C" NOT NULL,
+  name       TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  seen_at    BIGINT NOT NULL,                      -- to the hour: looking at a page is no write
+  expires_at BIGINT NOT NULL
+);
+CREATE INDEX web_logins_of ON web_logins(person, created_at);
+CREATE INDEX web_logins_ending ON web_logins(expires_at);
+
+-- Links that let somebody in on the page, once. Of the code only a digest is kept.
+CREATE TABLE web_invites (
+  digest     BYTEA PRIMARY KEY,
+  person     TEXT COLLATE "C",                                 -- NULL: somebody new
+  name       TEXT NOT NULL,
+  role       TEXT,                                  -- NULL: the one that they have
+  created_at BIGINT NOT NULL,
+  expires_at BIGINT NOT NULL
+);
+CREATE INDEX web_invites_ending ON web_invites(expires_at);
+
 -- Whose words a message may hold that a rewrite put in the place of several people's: whoever of them is erased, it goes.
 CREATE TABLE possible_authors (
   number BIGINT NOT NULL,
@@ -248,3 +275,30 @@ CREATE TABLE moves (
   PRIMARY KEY (platform, account, what, old_id, new_id)
 );
 CREATE INDEX moves_to ON moves(platform, account, what, new_id);
+
+-- Files that came with messages, each kept once however often it was sent.
+CREATE TABLE files (
+  digest TEXT PRIMARY KEY,                          -- of what is in it: SHA-256, in hex
+  size   BIGINT NOT NULL,
+  body   BYTEA NOT NULL
+);
+
+-- Who sent a file, and what it is called by them.
+CREATE TABLE file_senders (
+  person TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  name   TEXT NOT NULL,
+  mime   TEXT NOT NULL,
+  at     BIGINT NOT NULL,
+  PRIMARY KEY (person, digest)
+);
+CREATE INDEX file_senders_of ON file_senders(digest);
+CREATE INDEX file_senders_by_age ON file_senders(at);
+
+-- The messages that a file came with. With the last of them the file goes.
+CREATE TABLE file_uses (
+  number BIGINT NOT NULL,
+  digest TEXT NOT NULL,
+  PRIMARY KEY (number, digest)
+);
+CREATE INDEX file_uses_of ON file_uses(digest);

@@ -1,6 +1,6 @@
 -- name: add_alarm
 -- Of several gateways that see the same failure one inserts, and tells.
-INSERT INTO alarms (name, text, since, told) VALUES (:name, :text, :at, :told) ON CONFLICT (name) DO NOTHING
+INSERT INTO alarms (name, text, since, told, known_at) VALUES (:name, :text, :at, :told, :at) ON CONFLICT (name) DO NOTHING
 
 -- name: mark_told
 -- The same for one that was opened when there was nowhere to say it.
@@ -16,14 +16,28 @@ DELETE FROM alarms WHERE name = :name
 SELECT name, text, since, told FROM alarms ORDER BY since, name
 
 -- name: alarm_states
-SELECT name, since, told FROM alarms ORDER BY since, name
+SELECT name, since, told, known_at FROM alarms ORDER BY since, name
+
+-- name: know_alarm
+UPDATE alarms SET known_at = :at WHERE name = :name AND known_at < :at
+
+-- name: drop_unknown_alarm
+-- Another gateway may have spoken for it since we looked: zero rows.
+DELETE FROM alarms WHERE name = :name AND known_at < :before
 
 -- name: owners
 SELECT person FROM people WHERE role = 'owner'
 
--- name: newest_dm
+-- name: newest_dms
 SELECT s.origin, t.listed_at FROM session_state t {then} sessions s ON s.pk = t.session_pk
-WHERE t.owner = :owner AND s.chat_type = 'dm' ORDER BY t.listed_at DESC LIMIT 1
+WHERE t.owner = :owner AND s.chat_type = 'dm' ORDER BY t.listed_at DESC LIMIT :limit
+
+-- name: drop_alarms_told
+DELETE FROM deliveries WHERE lane = :lane AND kind = 'alarm'
+
+-- name: drop_chat_notices
+-- What was told of chats that are gone, wherever it was told.
+DELETE FROM deliveries WHERE kind = 'alarm' AND delivery_id LIKE :chats
 
 -- name: drop_chat_alarms
 -- A chat's id may be as good as a name. What still fails sounds again.

@@ -18,9 +18,10 @@ SELECT a.pk, a.code, a.event, a.least, {shown_at} FROM asks a LEFT JOIN deliveri
 WHERE a.session_pk = :session_pk AND a.state = 'open' AND a.expires_at > :at
 
 -- name: open_ask_in_chat
--- Of somebody else's conversation in the same chat: they all read the question there.
-SELECT a.pk, a.code, a.event, a.least, {shown_at} FROM asks a {then} deliveries d ON d.delivery_id = a.question
-WHERE a.code = :code AND a.state = 'open' AND a.expires_at > :at AND d.lane = :lane
+-- Of somebody else's conversation in the same chat: they all read the question there. By its target, not its lane: a question that
+-- was on its way when its chat got another id kept the lane that it flew in.
+SELECT a.pk, a.code, a.event, a.least, {shown_at}, d.target FROM asks a {then} deliveries d ON d.delivery_id = a.question
+WHERE a.code = :code AND a.state = 'open' AND a.expires_at > :at
 
 -- name: decide_ask
 -- Once, and in time.
@@ -34,17 +35,26 @@ UPDATE turns SET state = 'waiting' WHERE session_pk = :session_pk AND state = 'a
 SELECT pk, session_pk FROM asks WHERE state = 'open' AND expires_at <= :at ORDER BY expires_at LIMIT :limit {lock_row}
 
 -- name: close_ask
-UPDATE asks SET state = 'used' WHERE pk = :pk AND state = 'open'
+UPDATE asks SET state = 'closed' WHERE pk = :pk AND state = 'open'
 
 -- name: close_asks_of_session
-UPDATE asks SET state = 'used' WHERE session_pk = :session_pk AND state = 'open'
+UPDATE asks SET state = 'closed' WHERE session_pk = :session_pk AND state = 'open'
 
 -- name: answers_of
-SELECT event, state FROM asks WHERE turn_pk = :turn_pk AND state IN ('granted', 'denied') ORDER BY pk
+SELECT pk, event, state FROM asks WHERE turn_pk = :turn_pk AND state IN ('granted', 'denied', 'told', 'used') ORDER BY pk
+
+-- name: lose_answers
+UPDATE asks SET state = 'closed' WHERE turn_pk = :turn_pk AND state = 'told'
+
+-- name: tell_answers
+-- A yes counts once: a turn that breaks off after this must ask again. A no does no harm however often it is told.
+UPDATE asks SET state = 'told' WHERE turn_pk = :turn_pk AND state = 'granted'
+
+-- name: keep_answer
+UPDATE asks SET state = 'granted' WHERE pk = :pk AND turn_pk = :turn_pk AND state = 'told'
 
 -- name: use_answers
--- An answer counts once: a turn that breaks off after this must ask again.
-UPDATE asks SET state = 'used' WHERE turn_pk = :turn_pk AND state IN ('granted', 'denied')
+UPDATE asks SET state = 'used' WHERE turn_pk = :turn_pk AND state = 'told'
 
 -- name: count_asks
 SELECT COUNT(*) FROM asks WHERE turn_pk = :turn_pk

@@ -9,13 +9,14 @@ m.number BETWEEN d.log << 24 AND (d.log << 24) + 16777215 AND m.redacted_at IS N
 ' ' || d.scope || ' ' LIKE CAST(:scope AS TEXT)
 
 -- name: count_known
--- Sessions, messages, turns, what came in, what went out. Reads index entries and counters, no message.
+-- Sessions, messages, turns, what came in, what went out, files. Reads index entries and counters, no message.
 SELECT COUNT(*),
   CAST(COALESCE(SUM(t.last_seq), 0) AS BIGINT) + (SELECT COUNT(*) FROM messages WHERE author = :person)
     + (SELECT COUNT(*) FROM deleted_logs d {then} messages m ON {left} WHERE {deleted_of_owner}),
   (SELECT COUNT(*) FROM usage WHERE person = :person),
   (SELECT COUNT(*) FROM inbox WHERE person = :person),
-  (SELECT COUNT(*) FROM deliveries WHERE person = :person)
+  (SELECT COUNT(*) FROM deliveries WHERE person = :person),
+  (SELECT COUNT(*) FROM file_senders WHERE person = :person)
 FROM session_state t WHERE t.owner = :person
 
 -- name: addresses_known

@@ -52,7 +52,7 @@ SELECT COUNT(*) FROM session_state t
 WHERE t.ended <= :ended AND t.ended >= :at_least AND t.updated_at < :before AND t.platform = COALESCE(CAST(:platform AS TEXT), t.platform)
 
 -- name: sessions_of_owner
-SELECT s.session_id, s.pk, t.last_seq FROM session_state t {then} sessions s ON s.pk = t.session_pk
+SELECT s.session_id, s.pk, s.origin FROM session_state t {then} sessions s ON s.pk = t.session_pk
 WHERE t.owner = :owner ORDER BY t.listed_at, t.session_pk LIMIT :limit
 
 -- name: addresses_of_owner

@@ -60,6 +60,9 @@ WHERE t.session_pk = :session_pk AND t.last_seq > s.flushed_seq
 ON CONFLICT (session_pk) DO UPDATE SET upto = excluded.upto, due_at = excluded.due_at,
   attempts = CASE WHEN flushes.owner IS NULL THEN 0 ELSE flushes.attempts END
 
+-- name: last_flush
+SELECT MAX(due_at) FROM flushes WHERE platform = :platform
+
 -- name: due_flush
 -- Lock, then look: whoever holds the row takes it.
 SELECT f.session_pk, f.upto, f.attempts FROM flushes f

@@ -115,7 +115,7 @@ SELECT pk, target FROM pairings WHERE target LIKE :pattern ESCAPE '!'
 UPDATE pairings SET target = :target WHERE pk = :pk
 
 -- name: deliveries_with
--- All that may still be sent: one condition for each index.
+-- All that may still be sent, and questions that wait to be answered where they stand: one condition for each index.
 SELECT pk, target FROM deliveries WHERE state = 'pending' AND platform = :platform AND account = :account AND target LIKE :pattern ESCAPE '!'
 UNION ALL SELECT pk, target FROM deliveries WHERE state = 'sending' AND target LIKE :pattern ESCAPE '!'
 UNION ALL SELECT pk, target FROM deliveries WHERE state = 'parked' AND target LIKE :pattern ESCAPE '!'
@@ -123,6 +123,8 @@ UNION ALL SELECT d.pk, d.target FROM turns t {then} deliveries d ON d.turn_pk = 
 WHERE t.state IN ('running', 'asking') AND d.state = 'open' AND d.target LIKE :pattern ESCAPE '!'
 UNION ALL SELECT d.pk, d.target FROM turns t {then} deliveries d ON d.turn_pk = t.pk
 WHERE t.state = 'waiting' AND d.state = 'open' AND d.target LIKE :pattern ESCAPE '!'
+UNION ALL SELECT d.pk, d.target FROM asks a {then} deliveries d ON d.delivery_id = a.question
+WHERE a.state = 'open' AND d.state IN ('sent', 'unknown') AND d.target LIKE :pattern ESCAPE '!'
 
 -- name: retarget_delivery
 -- One that is being sent keeps its place in the old chat's order: two must not be sent at once in one lane. What it answered may

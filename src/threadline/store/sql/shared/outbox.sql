@@ -23,8 +23,10 @@ WHERE pk = :pk AND state = 'pending'
 UPDATE deliveries SET lease_until = {now} + :lease WHERE pk = :pk AND owner = :owner AND attempts = :attempts AND state = 'sending'
 
 -- name: mark_sent
--- A receipt: the platform's own id. One that may be a repetition stays marked.
-UPDATE deliveries SET state = :state, external_id = :external_id, sent_at = :at, text = '', owner = NULL, lease_until = NULL, error = NULL
+-- A receipt: the platform's own id. One that may be a repetition stays marked. Where the id is the row's own, the row is the message:
+-- what no transcript has is read here.
+UPDATE deliveries SET state = :state, external_id = :external_id, sent_at = :at, owner = NULL, lease_until = NULL, error = NULL,
+  text = CASE WHEN kind <> 'reply' AND delivery_id = :external_id THEN text ELSE '' END
 WHERE pk = :pk AND owner = :owner AND attempts = :attempts AND state = 'sending'
 
 -- name: forget_message

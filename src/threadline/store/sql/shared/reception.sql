@@ -21,14 +21,29 @@ UNION ALL
 SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM turns t {then} inbox i ON i.turn_pk = t.pk
 WHERE t.state = 'waiting' AND i.fate IS NULL AND i.event LIKE :pattern ESCAPE '!'
 
--- name: said_under
--- Where a message with that id of the platform's may be kept: in sessions of its address, its chat and its sender. Ids repeat
--- from chat to chat, so each that is found must be looked at.
-SELECT p.number, m.append_key FROM (
-  SELECT s.pk FROM addresses a {then} sessions s ON s.address_pk = a.pk WHERE a.digest = :digest
+-- Where a message may be kept: in sessions of its address, its chat and its sender.
+-- fragment: about
+(SELECT s.pk FROM addresses a {then} sessions s ON s.address_pk = a.pk WHERE a.digest = :digest
   UNION SELECT s.pk FROM sessions s WHERE s.chat = :chat
-  UNION SELECT t.session_pk FROM session_state t WHERE t.owner = :owner
-) o {then} platform_messages p ON p.session_pk = o.pk AND p.external_id = :external_id {then} messages m ON m.number = p.number
+  UNION SELECT t.session_pk FROM session_state t WHERE t.owner = :owner)
+
+-- name: waiting_there
+-- The same among the sessions of one chat: in a busy group much is deleted, and most of it was never heard here.
+SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM {about} o {then} inbox i ON i.session_pk = o.pk
+WHERE i.fate IS NULL AND i.turn_pk IS NULL AND i.lane <> 'control' AND i.event LIKE :pattern ESCAPE '!' ORDER BY i.session_pk, i.pk
+
+-- name: taken_there
+SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM {about} o
+{then} turns t ON t.session_pk = o.pk {then} inbox i ON i.turn_pk = t.pk
+WHERE t.state IN ('running', 'asking') AND i.fate IS NULL AND i.event LIKE :pattern ESCAPE '!'
+UNION ALL
+SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM {about} o
+{then} turns t ON t.session_pk = o.pk {then} inbox i ON i.turn_pk = t.pk
+WHERE t.state = 'waiting' AND i.fate IS NULL AND i.event LIKE :pattern ESCAPE '!'
+
+-- name: said_under
+-- Where a message with that id of the platform's is kept. Ids repeat from chat to chat, so each that is found must be looked at.
+SELECT p.number, m.append_key FROM {about} o {then} platform_messages p ON p.session_pk = o.pk AND p.external_id = :external_id {then} messages m ON m.number = p.number
 
 -- name: find_append_key
 SELECT m.append_key FROM messages m WHERE m.number = :number

@@ -8,17 +8,14 @@ FROM session_state t {then} sessions s ON s.pk = t.session_pk WHERE t.session_pk
 -- name: advance_index
 UPDATE session_state SET indexed_seq = :seq WHERE session_pk = :session_pk
 
--- fragment: unindexed
+-- name: count_unindexed
 SELECT COALESCE(CAST(SUM(t.last_seq - t.indexed_seq) AS BIGINT), 0)
 FROM (SELECT session_pk FROM unindexed LIMIT :sessions) u {then} session_state t ON t.session_pk = u.session_pk
 
--- name: count_unindexed
-{unindexed}
-
--- What is told of a match, in the same round trip: itself and what stands beside it in its log, one row each, and how
--- far the index is behind.
+-- What is told of a match, in the same round trip: itself and what stands beside it in its log, one row each, and
+-- whether the index is behind.
 -- fragment: hit
-({unindexed}), m.number, m.role, m.at, m.author, m.redacted_at, m.body
+EXISTS (SELECT 1 FROM unindexed), m.number, m.role, m.at, m.author, m.redacted_at, m.body
 
 -- fragment: beside
 messages m ON m.number BETWEEN d.number - 1 AND d.number + 1

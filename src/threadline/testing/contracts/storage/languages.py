@@ -140,6 +140,17 @@ class LanguageContract:
         assert store.search("word0 -word25000").items == []
         assert store.search('"word0 word2"').items == []
 
+    def test_a_long_message_that_is_redacted_is_found_by_none_of_its_words(self, store: SessionStore) -> None:
+        words = [f"word{n}" for n in range(10_000)]
+        session_id = store.get_or_create_session(dm()).session_id
+        store.append_to_transcript(session_id, user(" ".join(words)))
+        store.append_to_transcript(session_id, user("word1 stays"))
+        assert len(store.search("word1")) == 2
+        store.redact(f"{session_id}:1")
+        assert len(store.search("word1")) == 1
+        assert store.search('"word9000 word9001"').items == []
+        assert store.check().ok
+
     def test_a_word_repeated_very_often_still_makes_phrases(self, store: SessionStore) -> None:
         said(store, "ha " * 2_000 + "hum " + "ha " * 2_000, "茶" * 3_000 + "水" + "茶" * 3_000)
         assert len(store.search('"ha hum ha"')) == 1

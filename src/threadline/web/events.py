@@ -1,0 +1,96 @@
+"""A stream of server-sent events: poured out as it comes, cut off where nobody takes it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from threadline.errors import ThreadlineError
+from threadline.log import get_logger
+from threadline.web.frames import BEGINNING
+from threadline.web.reader import Reader
+
+log = get_logger(__name__)
+
+# Whether whoever listens may still do so.
+MayListen: TypeAlias = Callable[[], Awaitable[bool]]
+
+_WRITE_SECONDS = 30.0
+_CHECK_SECONDS = 60.0
+
+
+class EventStream(Response):
+    """Tells one reader all that comes, until it leaves, takes nothing for half a minute, or may listen no more."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        leave: Callable[[Reader], None],
+        may_listen: MayListen,
+        *,
+        write_seconds: float = _WRITE_SECONDS,
+    ) -> None:
+        """`leave` is called once, whichever way it ends."""
+        super().__init__(
+            media_type="text/event-stream",
+            # A proxy that gathers what it passes on would hold the words back.
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
+        # Nobody knows how long it will be.
+        del self.headers["content-length"]
+        self._reader = reader
+        self._leave = leave
+        self._may_listen = may_listen
+        self._write_seconds = write_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - it is asked for
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(self._watch(receive))
+                await self._pour(send)
+                watching.cancel()
+        finally:
+            self._leave(self._reader)
+
+    async def _pour(self, send: Send) -> None:
+        told: bytes | None = BEGINNING
+        try:
+            while told is not None:
+                async with asyncio.timeout(self._write_seconds):
+                    await send({"type": "http.response.body", "body": told, "more_body": True})
+                told = await self._reader.next()
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            # It has a full buffer before it and reads nothing; the server closes what was not finished.
+            log.info("web.reader_cut_off")
+        except OSError:
+            # It has left.
+            return
+
+    async def _watch(self, receive: Receive) -> None:
+        """Ends the stream when its reader leaves, or may not listen any more: a login can be taken back meanwhile."""
+        while not await self._has_left(receive) and await self._is_welcome():
+            pass
+        self._reader.close()
+
+    async def _has_left(self, receive: Receive) -> bool:
+        """Whether the reader leaves within a minute."""
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS):
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+        except TimeoutError:
+            return False
+        return True
+
+    async def _is_welcome(self) -> bool:
+        try:
+            return await self._may_listen()
+        except ThreadlineError:
+            # A store that is away says nothing of anybody; it is asked again.
+            return True

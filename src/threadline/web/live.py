@@ -1,0 +1,204 @@
+"""Who listens in this process, and what they are told. What a running turn says passes in memory; all else is read.
+
+The store is the truth: whatever another gateway or the command line does is found by looking, every two seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
+
+from threadline.errors import StoreError
+from threadline.gateway.supervisor import Supervisor
+from threadline.log import get_logger
+from threadline.model.access import Role
+from threadline.model.delivery import Target
+from threadline.model.source import SessionSource
+from threadline.model.webchat import read_chat, web_source
+from threadline.ports.live import Growth
+from threadline.store.database import Row
+from threadline.store.gateway import GatewayStore
+from threadline.web.following import Follower
+from threadline.web.frames import BREATH
+from threadline.web.listing import ListWatch
+from threadline.web.reader import Reader
+from threadline.web.shown import LiveTurn
+
+log = get_logger(__name__)
+
+# The name of the agent that answers there.
+AgentAt: TypeAlias = Callable[[SessionSource], str]
+
+POLL_SECONDS = 2.0
+_BREATH_SECONDS = 15.0
+# The place of a turn's journal in what a glance tells.
+_JOURNALLED = 7
+
+
+class Hub:
+    """The onlooker of the web page: one follower for each conversation that somebody here has open."""
+
+    def __init__(self, store: GatewayStore, agent_at: AgentAt, *, poll_seconds: float = POLL_SECONDS) -> None:
+        self._store = store
+        self._agent_at = agent_at
+        self._poll_seconds = poll_seconds
+        self._supervisor = Supervisor()
+        self._turns: dict[str, LiveTurn] = {}
+        self._followers: dict[str, Follower] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._lists: dict[str, ListWatch] = {}
+        self._glances: dict[str, Row | None] = {}
+        self._readers: set[Reader] = set()
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Begins to look, and to keep quiet streams open."""
+        self._supervisor.keep("web.poll", self._keep_looking)
+        self._supervisor.keep("web.breath", self._keep_breathing)
+
+    async def close(self) -> None:
+        """Ends all streams."""
+        self.end_streams()
+        await self._supervisor.stop()
+
+    def end_streams(self) -> None:
+        """Tells every reader that nothing more comes; new ones are told so at once."""
+        self._is_closed = True
+        for reader in self._readers:
+            reader.close()
+
+    async def open(
+        self, user_id: str, role: Role, conversation: str | None, last_id: str | None = None
+    ) -> Reader | None:
+        """A reader of somebody's list, and of that conversation of theirs; `None` where there is no such conversation."""
+        follower = None if conversation is None else await self._follower(user_id, role, conversation)
+        if conversation is not None and follower is None:
+            return None
+        reader = Reader(follower.anew if follower is not None else bytes)
+        if self._is_closed:
+            reader.close()
+        self._readers.add(reader)
+        if follower is not None:
+            follower.join(reader, last_id)
+        self._list_of(user_id).join(reader)
+        return reader
+
+    def leave(self, reader: Reader) -> None:
+        """Forgets a reader; what nobody follows any more is not looked at any more."""
+        reader.close()
+        self._readers.discard(reader)
+        for chat, follower in list(self._followers.items()):
+            follower.readers.discard(reader)
+            if not follower.readers:
+                self._forget(chat)
+        for watch in self._lists.values():
+            watch.readers.discard(reader)
+
+    def turn_began(self, to: Target, turn_id: str, attempt: int) -> None:
+        """A turn begins here, perhaps not for the first time."""
+        self._turns[to.chat_id] = LiveTurn(turn_id, attempt)
+        self._stir(to.chat_id)
+
+    def turn_grew(self, to: Target, growth: Growth) -> None:
+        """A turn of this process has said or done more."""
+        running = self._turns.get(to.chat_id)
+        if running is None or not running.is_same(growth.turn_id, growth.attempt):
+            running = self._turns[to.chat_id] = LiveTurn(growth.turn_id, growth.attempt)
+        piece = running.add(growth.first, growth.upto, growth.events)
+        follower = self._followers.get(to.chat_id)
+        if follower is not None:
+            follower.grew(growth, running, piece)
+
+    def turn_ended(self, to: Target, turn_id: str) -> None:
+        """A turn is not this process's any more."""
+        running = self._turns.get(to.chat_id)
+        if running is not None and running.turn_id == turn_id:
+            del self._turns[to.chat_id]
+        self._stir(to.chat_id)
+
+    def arrived(self, to: Target) -> None:
+        """Something was stored that the conversation shows."""
+        self._stir(to.chat_id)
+
+    def said(self, user_id: str, conversation: str) -> None:
+        """Somebody has said or changed something there through this process."""
+        self._stir(f"{user_id}.{conversation}")
+
+    def running_at(self, chat_id: str) -> LiveTurn | None:
+        """The turn that this process runs there."""
+        return self._turns.get(chat_id)
+
+    def _stir(self, chat_id: str) -> None:
+        follower = self._followers.get(chat_id)
+        if follower is not None:
+            follower.wake()
+        place = read_chat(chat_id)
+        watch = None if place is None else self._lists.get(place[0])
+        if watch is not None:
+            watch.wake()
+
+    async def _follower(self, user_id: str, role: Role, conversation: str) -> Follower | None:
+        source = web_source(user_id, conversation)
+        chat = source.chat_id or ""
+        follower = self._followers.get(chat)
+        if follower is None:
+            follower = Follower(
+                self._store, source, lambda: self._agent_at(source), lambda: self._turns.get(chat), role
+            )
+        follower.role = role
+        await follower.look()
+        if not follower.is_there:
+            return None
+        # Somebody else may have come while we looked.
+        kept = self._followers.setdefault(chat, follower)
+        if kept is follower and chat not in self._tasks:
+            self._tasks[chat] = self._supervisor.start(f"web.follow.{chat}", follower.run())
+        return kept
+
+    def _forget(self, chat: str) -> None:
+        del self._followers[chat]
+        self._glances.pop(chat, None)
+        task = self._tasks.pop(chat, None)
+        if task is not None:
+            task.cancel()
+
+    def _list_of(self, user_id: str) -> ListWatch:
+        watch = self._lists.get(user_id)
+        if watch is None:
+            watch = self._lists[user_id] = ListWatch(self._store, user_id)
+            self._supervisor.start(f"web.list.{user_id}", self._watch_list(user_id, watch))
+        return watch
+
+    async def _watch_list(self, user_id: str, watch: ListWatch) -> None:
+        await watch.run()
+        del self._lists[user_id]
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(self._poll_seconds)
+            try:
+                await self._look_around()
+            except StoreError as cause:
+                log.warning("web.not_looked", error=str(cause))
+
+    async def _look_around(self) -> None:
+        followers = dict(self._followers)
+        if not followers:
+            return
+        found = await self._store.glance([(one.source, one.agent()) for one in followers.values()])
+        for (chat, follower), row in zip(followers.items(), found, strict=True):
+            seen = row
+            if row is not None and chat in self._turns:
+                # Its events come by another way.
+                seen = (*row[:_JOURNALLED], *row[_JOURNALLED + 1 :])
+            if self._glances.get(chat, ()) != seen:
+                self._glances[chat] = seen
+                follower.wake()
+
+    async def _keep_breathing(self) -> None:
+        while True:
+            await asyncio.sleep(_BREATH_SECONDS)
+            for reader in self._readers:
+                if reader.is_quiet:
+                    reader.put(BREATH)

@@ -1,0 +1,202 @@
+"""What the store knows, as the API tells it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from threadline.clock import from_instant
+from threadline.gateway.asking import buttons
+from threadline.model import turn as turns
+from threadline.model import words_gateway as words
+from threadline.model.access import Role, allows
+from threadline.model.delivery import Button
+from threadline.model.files import attachments_of, stored_id
+from threadline.model.inbound import Attachment as Attached
+from threadline.model.session import SessionEntry
+from threadline.model.transcript import TranscriptMessage
+from threadline.model.webchat import read_chat
+from threadline.ports.agent import AskPermission
+from threadline.store.asks import OpenAsk
+from threadline.store.inbox import reader
+from threadline.store.search import Hit as Found
+from threadline.store.snippet import CLOSE, OPEN
+from threadline.store.watching import CutShort, Listed, Seen, Told
+from threadline.store.wording import first_words
+from threadline.web.shapes import (
+    Ask,
+    Attachment,
+    Choice,
+    Conversation,
+    Hit,
+    Message,
+    Notice,
+    Piece,
+    ToolUse,
+    Usage,
+    Waiting,
+)
+
+_read_ask = reader(AskPermission)
+
+
+def conversation_of(listed: Listed) -> Conversation:
+    """A session as a row of the list."""
+    return _conversation(listed.entry, listed.words, is_busy=listed.is_busy)
+
+
+def conversation_seen(seen: Seen) -> Conversation:
+    """The conversation that somebody looks at."""
+    at_hand = [*(seen.turn.said if seen.turn is not None else ()), *seen.waiting]
+    first = seen.words or next((first_words(one.event.text) for one in at_hand), "")
+    return _conversation(seen.entry, first, is_busy=seen.turn is not None or bool(seen.waiting))
+
+
+def _conversation(entry: SessionEntry, first: str, *, is_busy: bool) -> Conversation:
+    place = read_chat(entry.origin.chat_id)
+    return Conversation(
+        id="" if place is None else place[1],
+        session_id=entry.session_id,
+        title=entry.title,
+        label=entry.title or first,
+        updated_at=entry.updated_at,
+        ended=entry.ended_at is not None,
+        busy=is_busy,
+    )
+
+
+def message_of(found: TranscriptMessage) -> Message:
+    """A message of a transcript. Whatever stands in it that can't be shown as text is left out."""
+    message = found.message
+    calls = message.get("tool_calls")
+    return Message(
+        ref=str(found.ref),
+        role=found.role,
+        at=found.at,
+        text=_text(message.get("content")),
+        thoughts=_string(message.get("reasoning")) or None,
+        tool_calls=tuple(_tool_use(call) for call in calls if isinstance(call, Mapping))
+        if isinstance(calls, list)
+        else (),
+        tool_call_id=_string(message.get("tool_call_id")) or None,
+        tool_name=_string(message.get("tool_name")) or None,
+        redacted=found.redacted,
+        attachments=tuple(attachment_of(file) for file in attachments_of(message)),
+    )
+
+
+def waiting_of(found: turns.Waiting) -> Waiting:
+    """What somebody wrote and nobody has answered yet."""
+    event = found.event
+    return Waiting(
+        id=event.message_id,
+        text=event.text,
+        at=from_instant(found.at),
+        attachments=tuple(attachment_of(file) for file in event.attachments),
+    )
+
+
+def attachment_of(file: Attached) -> Attachment:
+    """A file that came with a message. One whose content the store does not have can't be asked for by its id."""
+    return Attachment(id=stored_id(file.handle) or "", name=file.name, mime=file.mime, size=file.size)
+
+
+def ask_of(found: OpenAsk | None, role: Role) -> Ask | None:
+    """The question that a turn waits for, for somebody of that role."""
+    if found is None:
+        return None
+    asked = _read_ask(found.event)
+    return Ask(
+        code=found.code,
+        tool=asked.tool,
+        arguments=asked.arguments,
+        reason=asked.reason,
+        buttons=_choices(buttons(found.code)),
+        may_answer=allows(role, found.least),
+    )
+
+
+def notices_of(seen: Seen) -> tuple[Notice, ...]:
+    """All that was said besides the agent's answers, in order."""
+    notices = [*(_told(told) for told in seen.told), *(_cut_short(ended) for ended in seen.cut_short)]
+    return tuple(sorted(notices, key=lambda notice: notice.at))
+
+
+def usage_of(entry: SessionEntry) -> Usage:
+    """What a session has cost so far."""
+    return Usage(
+        input_tokens=entry.input_tokens,
+        output_tokens=entry.output_tokens,
+        cache_read_tokens=entry.cache_read_tokens,
+        reasoning_tokens=entry.reasoning_tokens,
+        cost_micros=entry.cost_micros,
+        cost_status=entry.cost_status,
+        model=entry.chosen_model or entry.model,
+    )
+
+
+def hit_of(found: Found) -> Hit | None:
+    """A message that was found; `None` for one of a session that no page can open."""
+    place = read_chat(found.session.origin.chat_id)
+    if place is None:
+        return None
+    return Hit(
+        conversation=place[1],
+        session_id=found.session.session_id,
+        title=found.session.title,
+        ref=str(found.ref),
+        role=found.message.role,
+        at=found.message.at,
+        snippet=list(_pieces(found.snippet)),
+    )
+
+
+def _pieces(snippet: str) -> Iterable[Piece]:
+    before, *hits = snippet.split(OPEN)
+    if before:
+        yield Piece(before, hit=False)
+    for part in hits:
+        hit, close, rest = part.partition(CLOSE)
+        # Brackets that people wrote themselves open nothing.
+        yield from (Piece(hit, hit=True), Piece(rest, hit=False)) if close else (Piece(OPEN + hit, hit=False),)
+
+
+def _told(told: Told) -> Notice:
+    return Notice(id=told.notice_id, text=told.text, at=from_instant(told.at), buttons=_choices(told.buttons))
+
+
+def _cut_short(ended: CutShort) -> Notice:
+    if ended.outcome == "failed":
+        text = ended.error or words.AGENT_FAULT
+    elif ended.outcome == "parked":
+        text = words.PARKED
+    elif ended.outcome == "stopped":
+        text = words.STOPS[ended.stop or "stop"]
+    else:
+        text = words.BROKEN_OFF
+    return Notice(id=ended.turn_id, text=text, at=from_instant(ended.at))
+
+
+def _choices(found: Iterable[Button]) -> tuple[Choice, ...]:
+    return tuple(Choice(button.label, button.value) for button in found)
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _text(content: Any) -> str:
+    if not isinstance(content, list):
+        return _string(content)
+    blocks = (block if isinstance(block, str) else _block(block) for block in content)
+    return "\n\n".join(text for text in blocks if text)
+
+
+def _block(block: Any) -> str:
+    return _string(block.get("text")) if isinstance(block, Mapping) else ""
+
+
+def _tool_use(call: Mapping[str, Any]) -> ToolUse:
+    function = call.get("function")
+    known: Mapping[str, Any] = function if isinstance(function, Mapping) else {}
+    return ToolUse(_string(call.get("id")), _string(known.get("name")), _string(known.get("arguments")) or "{}")

@@ -1,0 +1,167 @@
+"""The API as one table: where it answers, what it takes and gives. The routes and their description are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from threadline.web import api_conversations, api_events, api_files, api_me, api_talk
+from threadline.web.calls import OpenWork, Work
+from threadline.web.shapes import (
+    Attachment,
+    Conversation,
+    Conversations,
+    FileWanted,
+    FollowWanted,
+    ForkWanted,
+    Hits,
+    LoginWanted,
+    Me,
+    MessageWanted,
+    Nothing,
+    PressWanted,
+    RenameWanted,
+    Snapshot,
+    Taken,
+)
+
+Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
+# What an answer holds: JSON of that shape, nothing, a stream of events, a file's bytes.
+Answer: TypeAlias = type[msgspec.Struct] | Literal["nothing", "events", "bytes"]
+
+_ID = "/api/conversations/{id}"
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that the API does. What it is for stands in the docstring of its work."""
+
+    method: Method
+    path: str
+    work: Work | None = None
+    # Instead, where anybody may ask.
+    open_work: OpenWork | None = None
+    body: type[msgspec.Struct] | None = None
+    query: type[msgspec.Struct] | None = None
+    status: int = 200
+    answer: Answer
+    # What else may come of it, besides what may come of anything.
+    others: Mapping[int, str] = {}
+
+    @property
+    def summary(self) -> str:
+        """What it is for, in one sentence."""
+        return ((self.work or self.open_work).__doc__ or "").strip().split("\n")[0]
+
+
+_UNKNOWN = {404: "There is no such conversation of theirs."}
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint(
+        method="POST",
+        path="/api/login",
+        open_work=api_me.login,
+        body=LoginWanted,
+        answer=Me,
+    ),
+    Endpoint(method="POST", path="/api/logout", open_work=api_me.logout, body=Nothing, status=204, answer="nothing"),
+    Endpoint(method="GET", path="/api/me", work=api_me.me, answer=Me),
+    Endpoint(
+        method="GET",
+        path="/api/conversations",
+        work=api_conversations.conversations,
+        query=api_conversations.ListQuery,
+        answer=Conversations,
+    ),
+    Endpoint(
+        method="GET",
+        path=_ID,
+        work=api_conversations.conversation,
+        query=api_conversations.LookQuery,
+        answer=Snapshot,
+        others=_UNKNOWN,
+    ),
+    Endpoint(
+        method="PATCH",
+        path=_ID,
+        work=api_conversations.rename,
+        body=RenameWanted,
+        answer=Conversation,
+        others=_UNKNOWN,
+    ),
+    Endpoint(
+        method="DELETE",
+        path=_ID,
+        work=api_conversations.delete,
+        query=api_conversations.SessionQuery,
+        status=204,
+        answer="nothing",
+        others=_UNKNOWN,
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_ID}/messages",
+        work=api_talk.say,
+        body=MessageWanted,
+        status=202,
+        answer=Taken,
+        others={404: "There is no such message or file of theirs."},
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_ID}/buttons",
+        work=api_talk.press,
+        body=PressWanted,
+        status=202,
+        answer=Taken,
+        others=_UNKNOWN,
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_ID}/fork",
+        work=api_conversations.fork,
+        body=ForkWanted,
+        status=201,
+        answer=Conversation,
+        others=_UNKNOWN,
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/search",
+        work=api_conversations.search,
+        query=api_conversations.SearchQuery,
+        answer=Hits,
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/attachments",
+        work=api_files.keep,
+        body=FileWanted,
+        status=201,
+        answer=Attachment,
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/attachments/{id}",
+        work=api_files.read,
+        answer="bytes",
+        others={404: "There is no such file of theirs."},
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/events",
+        work=api_events.events,
+        query=FollowWanted,
+        answer="events",
+        others=_UNKNOWN,
+    ),
+    Endpoint(
+        method="POST",
+        path="/api/events",
+        work=api_events.events,
+        body=FollowWanted,
+        answer="events",
+        others=_UNKNOWN,
+    ),
+)

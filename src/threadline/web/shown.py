@@ -1,0 +1,274 @@
+"""A conversation as those who follow it have it before them, and what brings them from one look to the next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from threadline.clock import to_instant
+from threadline.model.access import Role
+from threadline.ports.agent import Event, Text
+from threadline.ports.live import Growth
+from threadline.store.watching import Seen, TurnPlace, TurnSeen
+from threadline.web.frames import Place, encoded, frame
+from threadline.web.reading import ask_of, conversation_seen, message_of, notices_of, usage_of, waiting_of
+from threadline.web.shapes import (
+    Ask,
+    Conversation,
+    Grown,
+    Live,
+    Message,
+    NewMessages,
+    Notice,
+    Settled,
+    Snapshot,
+    State,
+    Usage,
+    Waiting,
+)
+
+KEPT = 50
+# Notices are stored by several hands, so one may come to light a little later than another that is younger.
+_LATE = 10_000_000
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """What a turn said and did between two places, told whole or not at all. `after`: how far it had been told before.
+
+    Those who read a journal know of a piece that ends at its last row; the next begins behind all that the row stands for. So
+    `first` may be more than `after`, though nothing is missing between them.
+    """
+
+    first: int
+    after: int
+    upto: int
+    events: tuple[Event | msgspec.Raw, ...]
+
+
+class LiveTurn:
+    """A turn that is not over, in the pieces in which it was told."""
+
+    def __init__(self, turn_id: str, attempt: int) -> None:
+        self.turn_id = turn_id
+        self.attempt = attempt
+        self.upto = 0
+        self._pieces: list[Piece] = []
+
+    @property
+    def place(self) -> TurnPlace:
+        """How far it has come."""
+        return TurnPlace(self.turn_id, self.attempt, self.upto)
+
+    def is_same(self, turn_id: str, attempt: int) -> bool:
+        """Whether it is that run of that turn."""
+        return self.turn_id == turn_id and self.attempt == attempt
+
+    def add(self, first: int, upto: int, events: Sequence[Event | msgspec.Raw]) -> Piece | None:
+        """Takes in what follows; `None` for what it has already."""
+        if first < self.upto or upto <= self.upto:
+            return None
+        piece = Piece(first, self.upto, upto, tuple(events))
+        self._pieces.append(piece)
+        self.upto = upto
+        return piece
+
+    def since(self, upto: int) -> list[msgspec.Raw]:
+        """What it said and did after a place that it has told."""
+        start = next((n for n, piece in enumerate(self._pieces) if piece.first >= upto), len(self._pieces))
+        return raw_events(event for piece in self._pieces[start:] for event in piece.events)
+
+
+class Shown:
+    """What the readers of one conversation have before them."""
+
+    def __init__(self, seen: Seen, live: LiveTurn | None, role: Role) -> None:
+        self.mark = seen.mark
+        self.seq = seen.seq
+        self.messages = [message_of(message) for message in seen.messages]
+        self.has_earlier = seen.has_earlier
+        self.live = live
+        # How much of it the readers were told: it may have grown since.
+        self._told_upto = 0 if live is None else live.upto
+        self.said = _said(seen.turn)
+        self._stand(seen, role)
+
+    def _stand(self, seen: Seen, role: Role) -> None:
+        self.notices: tuple[Notice, ...] = notices_of(seen)
+        self.waiting: tuple[Waiting, ...] = tuple(waiting_of(one) for one in seen.waiting)
+        self.ask: Ask | None = ask_of(seen.ask, role)
+        self.usage: Usage = usage_of(seen.entry)
+        self.can_redo = seen.can_redo
+        self.conversation: Conversation = conversation_seen(seen)
+        self._last_told = to_instant(self.notices[-1].at) if self.notices else 0
+        self._place_before = str(Place(mark=self.mark, seq=self.seq, told=self._last_told))
+
+    @property
+    def place(self) -> Place:
+        """How far those readers are."""
+        live, told = self.live, self._last_told
+        if live is None:
+            return Place(mark=self.mark, seq=self.seq, told=told)
+        return Place(
+            mark=self.mark, seq=self.seq, told=told, turn_id=live.turn_id, attempt=live.attempt, upto=live.upto
+        )
+
+    @property
+    def state(self) -> State:
+        """What is not in the transcript."""
+        return State(
+            waiting=self.waiting,
+            ask=self.ask,
+            usage=self.usage,
+            conversation=self.conversation,
+            can_redo=self.can_redo,
+        )
+
+    def snapshot(self, limit: int = KEPT) -> Snapshot:
+        """All of it; of the messages the last ones."""
+        return Snapshot(
+            conversation=self.conversation,
+            messages=self.messages[-limit:],
+            has_earlier=self.has_earlier or len(self.messages) > limit,
+            live=self._whole_turn(),
+            ask=self.ask,
+            waiting=self.waiting,
+            notices=self.notices,
+            usage=self.usage,
+            can_redo=self.can_redo,
+        )
+
+    def anew(self) -> bytes:
+        """All of it, as an event."""
+        return frame("snapshot", self.snapshot(), self.place)
+
+    def grow(self, growth: Growth) -> bytes | None:
+        """More of the turn that is shown, as an event; `None` where it is not shown, or was told before."""
+        live = self.live
+        if live is None or not live.is_same(growth.turn_id, growth.attempt):
+            return None
+        piece = live.add(growth.first, growth.upto, growth.events)
+        return None if piece is None else self._grown(piece.after, piece.events)
+
+    def pass_on(self, piece: Piece) -> bytes:
+        """The same for a piece that the turn has taken in already."""
+        return self._grown(piece.after, piece.events)
+
+    def _grown(self, first: int, events: Sequence[Event | msgspec.Raw]) -> bytes:
+        live = self.live
+        assert live is not None, "only a turn that is shown grows"  # noqa: S101
+        self._told_upto = live.upto
+        grown = Grown(turn_id=live.turn_id, attempt=live.attempt, first=first, upto=live.upto, events=events)
+        # Spelled as `place` is, of which only the end changes: this is done for every few words of every answer.
+        place = f"{self._place_before}.{live.turn_id}.{live.attempt}.{live.upto}"
+        return frame("live", grown, place)
+
+    def resumed(self, place: Place) -> bytes | None:
+        """What somebody has missed who was at `place`; `None` where that can't be told."""
+        missed = self._messages_after(place)
+        if missed is None or place.mark != self.mark or place.seq > self.seq:
+            return None
+        live, events = self.live, []
+        is_same = live is not None and live.is_same(place.turn_id, place.attempt)
+        if place.turn_id and (live is None or live.turn_id != place.turn_id):
+            events.append(frame("settled", self._settled(place.turn_id, missed)))
+        elif missed:
+            events.append(frame("messages", NewMessages(missed)))
+        if live is not None:
+            first = place.upto if is_same else 0
+            events.append(frame("live", self._from(live, first)))
+        events += [frame("notice", notice) for notice in self.notices if to_instant(notice.at) > place.told - _LATE]
+        return b"".join([*events, frame("state", self.state, self.place)])
+
+    def follow(self, seen: Seen, live: LiveTurn | None, role: Role) -> bytes:
+        """Brings it to what was seen now, which follows what it shows; the events that tell so, `b""` where nothing changed."""
+        before, state, known = self.live, self.state, {notice.id for notice in self.notices}
+        fresh = [message_of(message) for message in seen.messages]
+        self.seq = seen.seq
+        self._keep(fresh)
+        said, self.said = self.said, _said(seen.turn)
+        self.live = live
+        self._stand(seen, role)
+        events: list[tuple[str, object]] = []
+        if before is not None and (live is None or live.turn_id != before.turn_id):
+            events.append(("settled", self._settled(before.turn_id, fresh)))
+        elif fresh:
+            events.append(("messages", NewMessages(fresh)))
+        if live is not None:
+            is_same = before is not None and before.is_same(live.turn_id, live.attempt)
+            first = self._told_upto if is_same else 0
+            if not is_same or live.upto > first or said != self.said:
+                events.append(("live", self._from(live, first)))
+        self._told_upto = 0 if live is None else live.upto
+        events += [("notice", notice) for notice in self.notices if notice.id not in known]
+        if self.state != state:
+            events.append(("state", self.state))
+        return _framed(events, self.place)
+
+    def _from(self, live: LiveTurn, first: int) -> Grown:
+        return Grown(
+            turn_id=live.turn_id,
+            attempt=live.attempt,
+            first=first,
+            upto=live.upto,
+            events=live.since(first),
+            said=self.said,
+        )
+
+    def _settled(self, turn_id: str, messages: list[Message]) -> Settled:
+        return Settled(
+            turn_id=turn_id,
+            messages=messages,
+            usage=self.usage,
+            waiting=self.waiting,
+            ask=self.ask,
+            conversation=self.conversation,
+        )
+
+    def _whole_turn(self) -> Live | None:
+        live = self.live
+        if live is None:
+            return None
+        return Live(turn_id=live.turn_id, attempt=live.attempt, upto=live.upto, said=self.said, events=live.since(0))
+
+    def _keep(self, fresh: Sequence[Message]) -> None:
+        self.messages += fresh
+        if len(self.messages) > 2 * KEPT:
+            self.messages = self.messages[-KEPT:]
+            self.has_earlier = True
+
+    def _messages_after(self, place: Place) -> list[Message] | None:
+        count = self.seq - place.seq
+        own = self.messages[len(self.messages) - count :] if 0 <= count <= len(self.messages) else None
+        return [] if count == 0 else own
+
+
+def raw_events(events: Iterable[Event | msgspec.Raw]) -> list[msgspec.Raw]:
+    """Events as JSON, with neighbouring pieces of text made one."""
+    return [event if isinstance(event, msgspec.Raw) else msgspec.Raw(encoded(event)) for event in _joined(events)]
+
+
+def _joined(events: Iterable[Event | msgspec.Raw]) -> Iterator[Event | msgspec.Raw]:
+    text: list[str] = []
+    for event in events:
+        if isinstance(event, Text):
+            text.append(event.text)
+            continue
+        if text:
+            yield Text("".join(text))
+            text = []
+        yield event
+    if text:
+        yield Text("".join(text))
+
+
+def _said(turn: TurnSeen | None) -> tuple[Waiting, ...]:
+    return () if turn is None else tuple(waiting_of(one) for one in turn.said)
+
+
+def _framed(events: Sequence[tuple[str, object]], place: Place) -> bytes:
+    """Only the last moves anybody's place: who breaks off before it is told them all again."""
+    if not events:
+        return b""
+    *before, (name, value) = events
+    return b"".join([*(frame(event, told) for event, told in before), frame(name, value, place)])

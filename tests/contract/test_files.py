@@ -1,0 +1,184 @@
+"""Files that come with messages: kept once, theirs alone, and gone with the last message that shows them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from threadline.errors import InvalidRequest, UnknownFile
+from threadline.model.files import MAX_FILE_BYTES, StoredFile, file_id_of, stored_id
+from threadline.model.inbound import Inbound
+from threadline.model.message import encode_message
+from threadline.model.ownership import person_of
+from threadline.model.source import SessionSource
+from threadline.store.gateway import GatewayStore
+from threadline.store.inbox import Admission
+from threadline.store.turns import Claim, Finish, Said
+from threadline.testing import FakeClock
+from threadline.testing.contracts.storage.fixtures import StoredBytes
+
+ADA = SessionSource(platform="web", chat_id="ada.1", user_id="ada", user_name="Ada")
+BO = SessionSource(platform="web", chat_id="bo.1", user_id="bo", user_name="Bo")
+CONTENT = b"\x89PNG\0 a picture of a heron"
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture
+def gateway(location: str, clock: FakeClock, runner: asyncio.Runner) -> Iterator[GatewayStore]:
+    store = runner.run(GatewayStore.open(location, clock=clock, timezone="UTC"))
+    yield store
+    runner.run(store.close())
+
+
+async def say(store: GatewayStore, source: SessionSource, file: StoredFile, key: str) -> str:
+    """A message with a file, answered; its session."""
+    event = Inbound(
+        dedupe_key=key,
+        message_id=key,
+        source=source,
+        text="look",
+        sent_at=store.clock.now(),
+        attachments=(file.attachment(),),
+    )
+    at = store.verbs._now()
+    admission = Admission(
+        event=event, lane="talk", person=person_of(source), role="owner", resolve=store.resolve_of(source), at=at
+    )
+    await store.accept(admission)
+    (claimed,) = await store.claim_turns(
+        Claim(owner="w", turn_ids=(f"t-{key}",), at=at, lease=15_000_000, platforms=("web",))
+    )
+    said = Said(
+        inbox_pk=claimed.taken[0].pk,
+        message=encode_message({"role": "user", "content": "look", "attachments": [{"handle": file.file_id}]}),
+        author=None,
+        external_id=key,
+        fate="answered",
+        files=(stored_id(file.attachment().handle) or "",),
+    )
+    await store.finish_turn(
+        Finish(
+            held=claimed.held,
+            session_id=claimed.session.session_id,
+            outcome="answered",
+            at=at,
+            said=(said,),
+            taken=claimed.taken,
+        )
+    )
+    return claimed.session.session_id
+
+
+def test_a_file_is_read_by_who_sent_it_and_by_nobody_else(gateway: GatewayStore, runner: asyncio.Runner) -> None:
+    async def story() -> None:
+        kept = await gateway.keep_file(ADA, CONTENT, name="../../heron.png", mime="image/png")
+        assert kept == StoredFile(
+            file_id=file_id_of(CONTENT), name="../../heron.png", mime="image/png", size=len(CONTENT)
+        )
+        assert await gateway.read_file("web:ada", kept.file_id) == (kept, CONTENT)
+        for stranger in ("web:bo", "telegram:ada"):
+            with pytest.raises(UnknownFile):
+                await gateway.read_file(stranger, kept.file_id)
+        with pytest.raises(UnknownFile):
+            await gateway.read_file("web:ada", "no\0such")
+
+    runner.run(story())
+
+
+def test_the_same_content_is_kept_once_under_each_senders_name(gateway: GatewayStore, runner: asyncio.Runner) -> None:
+    async def story() -> None:
+        first = await gateway.keep_file(ADA, CONTENT, name="mine", mime="image/png")
+        second = await gateway.keep_file(BO, CONTENT, name="theirs", mime="image/png")
+        assert first.file_id == second.file_id
+        assert (await gateway.find_file(ADA, first.file_id)).name == "mine"
+        assert (await gateway.find_file(BO, first.file_id)).name == "theirs"
+        await gateway.erase_person("web:ada")
+        with pytest.raises(UnknownFile):
+            await gateway.find_file(ADA, first.file_id)
+        assert (await gateway.read_file(BO, first.file_id))[1] == CONTENT
+
+    runner.run(story())
+
+
+def test_too_large_and_empty_files_are_refused(gateway: GatewayStore, runner: asyncio.Runner) -> None:
+    for body in (b"", b"x" * (MAX_FILE_BYTES + 1)):
+        with pytest.raises(InvalidRequest):
+            runner.run(gateway.keep_file(ADA, body))
+    assert runner.run(gateway.keep_file(ADA, b"x" * MAX_FILE_BYTES)).size == MAX_FILE_BYTES
+
+
+def test_a_file_goes_with_its_last_message(
+    gateway: GatewayStore, runner: asyncio.Runner, stored_bytes: StoredBytes
+) -> None:
+    async def story() -> None:
+        kept = await gateway.keep_file(ADA, CONTENT, name="heron")
+        first = await say(gateway, ADA, kept, "m1")
+        other = SessionSource(platform="web", chat_id="ada.2", user_id="ada")
+        second = await say(gateway, other, kept, "m2")
+        await gateway.delete_session(first)
+        assert (await gateway.read_file(ADA, kept.file_id))[1] == CONTENT
+        (message,) = await gateway.read_transcript(second)
+        await gateway.redact(message.ref)
+        with pytest.raises(UnknownFile):
+            await gateway.read_file(ADA, kept.file_id)
+        with pytest.raises(UnknownFile):
+            await gateway.file_body(kept.file_id)
+
+    runner.run(story())
+
+
+def test_a_fork_keeps_the_files_of_a_deleted_session(gateway: GatewayStore, runner: asyncio.Runner) -> None:
+    async def story() -> None:
+        kept = await gateway.keep_file(ADA, CONTENT)
+        session = await say(gateway, ADA, kept, "m1")
+        fork = await gateway.fork_session(session)
+        await gateway.delete_session(session)
+        assert await gateway.file_body(kept.file_id) == CONTENT
+        await gateway.delete_session(fork.session_id)
+        with pytest.raises(UnknownFile):
+            await gateway.file_body(kept.file_id)
+
+    runner.run(story())
+
+
+def test_a_file_that_was_never_sent_is_dropped_after_a_week(
+    gateway: GatewayStore, runner: asyncio.Runner, clock: FakeClock
+) -> None:
+    async def story() -> None:
+        sent = await gateway.keep_file(ADA, b"sent")
+        unsent = await gateway.keep_file(ADA, b"unsent")
+        await say(gateway, ADA, sent, "m1")
+        clock.advance(timedelta(days=6))
+        assert await gateway.drop_unsent_files() == 0
+        clock.advance(timedelta(days=2))
+        assert await gateway.drop_unsent_files() == 1
+        assert await gateway.file_body(sent.file_id) == b"sent"
+        with pytest.raises(UnknownFile):
+            await gateway.file_body(unsent.file_id)
+
+    runner.run(story())
+
+
+def test_a_person_is_told_of_their_files_and_erasing_them_takes_the_content(
+    gateway: GatewayStore, runner: asyncio.Runner, stored_bytes: StoredBytes
+) -> None:
+    async def story() -> None:
+        kept = await gateway.keep_file(ADA, b"content that is Ada's alone", name="diary")
+        await say(gateway, ADA, kept, "m1")
+        page = await gateway.export("web:ada")
+        records = [record.to_dict() for record in page.items if record.kind == "file"]
+        assert [(one["file_id"], one["name"], one["size"]) for one in records] == [(kept.file_id, "diary", 27)]
+        assert b"Ada's alone" in stored_bytes()
+        await gateway.erase_person("web:ada")
+        assert (await gateway.export("web:ada")).items[0].summary is not None
+
+    runner.run(story())
+    assert b"Ada's alone" not in stored_bytes()

@@ -1,0 +1,28 @@
+"""Snippets: what is marked, and what only looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from threadline.store.snippet import make_snippet
+from threadline.store.tokens import parse_query
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "snippet"),
+    [
+        ("cat", "concatenate the Cat", "concatenate the [[Cat]]"),
+        ("cat", "category, cat", "category, [[cat]]"),
+        ("cat*", "a bobcat in the Category", "a bobcat in the [[Category]]"),
+        ("late cat", "the cat comes late", "the [[cat]] comes [[late]]"),
+        ('"cat food"', "cat and cat food", "cat and [[cat food]]"),
+        ("dog cat", "only a cat", "only a [[cat]]"),
+    ],
+)
+def test_the_first_real_match_is_marked_not_letters_within_a_word(query: str, text: str, snippet: str) -> None:
+    assert make_snippet(text, parse_query(query)) == snippet
+
+
+def test_a_text_that_folding_lengthens_is_marked_in_the_original() -> None:
+    assert make_snippet("Straße und cat", parse_query("cat")) == "Straße und [[cat]]"
+    assert make_snippet("die Straße", parse_query("strasse")) == "die [[Straße]]"
