@@ -1,89 +1,63 @@
-"""A gateway in a process of its own, which never ends by itself and can be told where to die.
+"""`threadline serve` in a process of its own, which can be told where to die.
 
-Run as `python -m tests.system.gateway_child URL ADDRESS AGENT [POINT]`, or by `start`, which forks it from a process that has
-everything imported. ADDRESS is that of a `ScriptedChat`; AGENT is one of `AGENTS`, or `mixed`: then the first letter of who
-speaks tells which.
+`start` forks it from a process that has everything imported; then it is the command itself, with its arguments and its
+configuration. Where it is to die, its store and its platform are ones that pass crash points. `Plain` runs the command as
+people do, and knows nothing of crash points.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import multiprocessing
 import os
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+import threading
+from collections.abc import Sequence
+from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
 
-from threadline.gateway.access import AccessRules
+import threadline.assembly
+import threadline.gateway.gateway
+from threadline.cli import main
 from threadline.gateway.gateway import Gateway
-from threadline.gateway.settings import GatewaySettings
-from threadline.ids import new_owner
-from threadline.log import EventFormatter
-from threadline.model.source import SessionSource
-from threadline.platforms.text import plain, split
-from threadline.ports.agent import Agent, Event, Text, ToolCall, ToolResult, Turn
-from threadline.testing.agents import ScriptedAgent
+from threadline.platforms.registry import PlatformSettings
+from threadline.ports.platform import Platform
+from threadline.store.database import Database
+from threadline.store.verbs import StoreSettings
 from threadline.testing.crashing import Act, CrashingPlatform, CrashingStore, Trigger, die, fall_asleep, lose_store
-from threadline.testing.scripted import ScriptedPlatform
-from threadline.testing.scripted_world import ALL_CAPABILITIES
+from threadline.testing.scripted import make_scripted
 
-LOOKS = "Let me look. "
-FOUND = "something"
-CALL = ToolCall("c1", "look", "{}")
-_PIECES = 5
-
-
-def answer_to(texts: Sequence[str]) -> str:
-    """What every agent here has to say in the end."""
-    return f"Of {' and '.join(texts)} I know that it is so, and why, and since when, and no more."
-
-
-async def _echo(turn: Turn) -> AsyncIterator[Event]:
-    yield Text(_answer(turn))
-
-
-async def _slow(turn: Turn) -> AsyncIterator[Event]:
-    answer = _answer(turn)
-    size = len(answer) // _PIECES + 1
-    for start in range(0, len(answer), size):
-        yield Text(answer[start : start + size])
-        await asyncio.sleep(0.06)
-
-
-async def _tools(turn: Turn) -> AsyncIterator[Event]:
-    yield Text(LOOKS)
-    await asyncio.sleep(0.1)
-    yield CALL
-    await asyncio.sleep(0.05)
-    yield ToolResult(CALL.call_id, FOUND)
-    async for event in _slow(turn):
-        yield event
-
-
-def _answer(turn: Turn) -> str:
-    return answer_to([spoken.text for spoken in turn.messages])
-
-
-# echo  one piece      slow  streamed      tools  until_tool, streamed, with a tool call      never  streamed, runs once
-AGENTS: dict[str, Agent] = {
-    "echo": ScriptedAgent(_echo),
-    "slow": ScriptedAgent(_slow),
-    "tools": ScriptedAgent(_tools, replay="until_tool"),
-    "never": ScriptedAgent(_slow, replay="never"),
-}
-_BY_LETTER = {name[0]: name for name in AGENTS}
+# What `serve` otherwise imports when it is first needed.
+_PRELOADED = (
+    "structlog",
+    "pydantic.type_adapter",
+    "typer._adapters",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.lifespan.off",
+    "uvicorn.loops.auto",
+    "threadline.agents.function",
+    "threadline.cli.program",
+    "threadline.store.postgres",
+    "threadline.web.app",
+    "threadline.web.server",
+    "tests.system.outside",
+)
+_HERE = Path(__file__).parents[2]
 
 
 class Child(msgspec.Struct, frozen=True, kw_only=True):
-    """How a gateway is started."""
+    """How a gateway is started, and where it dies."""
 
     location: str
-    address: str
-    agent: str = "mixed"
+    # Where it is started: the agents and platforms of its configuration are found there.
+    folder: str
+    config: str = ""
+    # The file that all it says goes to.
+    log: str = ""
     point: str | None = None
     nth: int = 1
     # At the point the store goes away for so many seconds, and the gateway lives on. If it does so for any time at all, then
@@ -91,52 +65,101 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
     outage: float | None = None
     # At the point it is stopped until it gets SIGCONT, instead of killed.
     sleeps: bool = False
-    # The name under which it holds leases.
-    owner: str | None = None
-    # The seconds of a lease.
-    lease: float = 1.0
-    # Whether it is the only gateway on its database; on a server that can't be known.
-    is_alone: bool = False
-    # A file that its log goes to.
-    log: str | None = None
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        """The command line."""
+        return ("serve", "--config", self.config, "--db", self.location, "--port", "0")
 
 
-def kind_of(user: str, agent: str = "mixed") -> str:
-    """Which of the agents answers somebody."""
-    return _BY_LETTER.get(user[:1], "slow") if agent == "mixed" else agent
+class Process(Protocol):
+    """A process that runs a gateway."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+    @property
+    def sentinel(self) -> int: ...
+
+    @property
+    def exitcode(self) -> int | None: ...
+
+    def kill(self) -> None: ...
+
+    def join(self) -> None: ...
 
 
 def start(child: Child) -> BaseProcess:
     """A process that runs a gateway. It ends when this one does."""
     context = multiprocessing.get_context("forkserver")
-    # With what is otherwise imported when it is first needed.
-    context.set_forkserver_preload([__name__, "structlog", "threadline.store.postgres"])
+    context.set_forkserver_preload([__name__, *_PRELOADED])
     process = context.Process(target=run, args=(child,), daemon=True)
     process.start()
     return process
 
 
+class Plain:
+    """`python -m threadline serve`."""
+
+    def __init__(self, child: Child) -> None:
+        environment = os.environ | {"PYTHONPATH": f"{child.folder}:{_HERE}"}
+        command = [sys.executable, "-m", "threadline", *child.arguments]
+        with Path(child.log).open("ab") as log:
+            self._process = subprocess.Popen(command, cwd=child.folder, env=environment, stdout=log, stderr=log)
+        self.pid = self._process.pid
+        self.sentinel = os.pidfd_open(self.pid)
+
+    @property
+    def exitcode(self) -> int | None:
+        return self._process.returncode
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def join(self) -> None:
+        if self._process.returncode is None:
+            self._process.wait()
+            os.close(self.sentinel)
+
+
 def run(child: Child) -> None:
-    """Runs a gateway until the process is killed, or nobody is there any more who could."""
-    if child.log is not None:
-        logging.basicConfig(filename=child.log, level=logging.INFO)
-        logging.root.handlers[0].setFormatter(EventFormatter())
-    asyncio.run(_run(child))
+    """Serves until the process is killed, or nobody is there any more who could."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    log = os.open(child.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(log, stream.fileno())
+    os.chdir(child.folder)
+    sys.path.append(child.folder)
+    if child.point is not None:
+        _expect(Trigger(child.point, nth=child.nth, act=_act_of(child), seconds=child.outage or 0.0))
+    sys.argv = ["threadline", *child.arguments]
+    main()
 
 
-async def _run(child: Child) -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        asyncio.get_running_loop().add_reader(parent.sentinel, os._exit, 1)
-    trigger = Trigger(child.point, nth=child.nth, act=_act_of(child), seconds=child.outage or 0.0)
-    store = await CrashingStore.open(child.location)
-    store.trigger = trigger
-    platform = ScriptedPlatform(child.address, capabilities=ALL_CAPABILITIES)
-    everyone = AccessRules(answer_groups=frozenset({"*"}), guests=frozenset(_people()))
-    gateway = Gateway(store, _settings(child), everyone, [CrashingPlatform(platform, trigger)])
-    trigger.goes_on = lambda: bool(gateway.turns.held or gateway.outbox.flying)
-    await gateway.start(alone=child.is_alone)
-    await gateway.wait_for_platforms()
+def make_crashing(settings: PlatformSettings) -> Platform:
+    """The platform kind `crashing`: a scripted one that passes crash points."""
+    return CrashingPlatform(make_scripted(settings), _expected[0])
+
+
+_expected = [Trigger()]
+
+
+def _expect(trigger: Trigger) -> None:
+    """`serve` looks these two up by name when it starts. All else in it stays as it is."""
+
+    class Store(CrashingStore):
+        def __init__(self, database: Database, settings: StoreSettings) -> None:
+            super().__init__(database, settings)
+            self.trigger = trigger
+
+    class Watched(Gateway):
+        def __init__(self, *parts: Any, **options: Any) -> None:
+            super().__init__(*parts, **options)
+            trigger.goes_on = lambda: bool(self.turns.held or self.outbox.flying)
+
+    _expected[0] = trigger
+    threadline.assembly.GatewayStore = Store  # type: ignore[attr-defined]
+    threadline.gateway.gateway.Gateway = Watched  # type: ignore[misc]
 
 
 def _act_of(child: Child) -> Act:
@@ -145,34 +168,8 @@ def _act_of(child: Child) -> Act:
     return fall_asleep if child.sleeps else die
 
 
-def _settings(child: Child) -> GatewaySettings:
-    values: dict[str, Any] = {
-        "owner": child.owner or new_owner("serve"),
-        "agent_for": lambda source: _agent_for(child, source),
-        "split": lambda text, can: split(text, can.max_length, can.length_unit),
-        "plain": plain,
-        "when_busy": "queue",
-        "burst_seconds": 0.0,
-        "poll_seconds": 0.1,
-        "lease_seconds": child.lease,
-        "stream_after_seconds": 0.05,
-        "turns_at_once": 64,
-        "turns_per_platform": 64,
-        "queue_per_session": 1000,
-        "welcome": False,
-    }
-    return GatewaySettings(**values)
-
-
-def _agent_for(child: Child, source: SessionSource) -> tuple[str, Agent]:
-    return "main", AGENTS[kind_of(source.user_id or "", child.agent)]
-
-
-def _people() -> list[str]:
-    """Everyone whom a test lets speak: a letter and a number."""
-    return [f"scripted:{letter}{number}" for letter in _BY_LETTER for number in range(200)]
-
-
-if __name__ == "__main__":
-    location, address, agent, *point = sys.argv[1:]
-    run(Child(location=location, address=address, agent=agent, point=" ".join(point) or None))
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

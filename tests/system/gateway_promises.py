@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import msgspec
-from tests.system.gateway_child import CALL, FOUND, LOOKS, answer_to, kind_of
+from tests.system.outside import CALL, FOUND, LOOKS, OutsideAgent, answer_to, kind_of
 
 from threadline.model import words_gateway as words
 from threadline.model.message import Message
@@ -32,6 +32,7 @@ class TakenTurn(msgspec.Struct, kw_only=True):
     """A turn as the database has it, with what it answered."""
 
     pk: int
+    turn_id: str
     outcome: str | None
     attempts: int
     said: list[Said]
@@ -51,11 +52,14 @@ class Delivered(msgspec.Struct, frozen=True):
 
 
 class Promises:
-    """Compares what people said with what the database has and what the chat shows."""
+    """Compares what people said with what the database has, what the agent was asked and what the chat shows."""
 
-    def __init__(self, said: Sequence[Said], chat: ScriptedChat, rows: Rows, *, kills: int) -> None:
+    def __init__(
+        self, said: Sequence[Said], chat: ScriptedChat, agent: OutsideAgent, rows: Rows, *, kills: int
+    ) -> None:
         self._said = said
         self._chat = chat
+        self._agent = agent
         self._rows = rows
         self._kills = kills
         self.turns = self._taken()
@@ -65,6 +69,7 @@ class Promises:
         found = list(self._broken_fates())
         for user in users:
             turns = [turn for turn in self.turns if turn.user == user]
+            found += self._broken_runs(user, turns)
             answers = self._answers(user, turns)
             found += self._broken_transcript(user, turns, answers)
             found += self._broken_chat(user, turns, answers)
@@ -73,11 +78,12 @@ class Promises:
     def _taken(self) -> list[TakenTurn]:
         by_key = {said.key: said for said in self._said}
         taken: dict[int, TakenTurn] = {}
-        for pk, outcome, attempts, key, fate in self._rows(
-            "SELECT t.pk, t.outcome, t.attempts, i.dedupe_key, i.fate FROM turns t JOIN inbox i ON i.turn_pk = t.pk"
-            " ORDER BY t.pk, i.pk"
+        for pk, turn_id, outcome, attempts, key, fate in self._rows(
+            "SELECT t.pk, t.turn_id, t.outcome, t.attempts, i.dedupe_key, i.fate FROM turns t"
+            " JOIN inbox i ON i.turn_pk = t.pk ORDER BY t.pk, i.pk"
         ):
-            turn = taken.setdefault(pk, TakenTurn(pk=pk, outcome=outcome, attempts=attempts, said=[], fates=[]))
+            new = TakenTurn(pk=pk, turn_id=turn_id, outcome=outcome, attempts=attempts, said=[], fates=[])
+            turn = taken.setdefault(pk, new)
             turn.said.append(by_key[key])
             turn.fates.append(fate)
         return list(taken.values())
@@ -97,6 +103,17 @@ class Promises:
         for left in ("SELECT * FROM journal", "SELECT * FROM ready", "SELECT * FROM turns WHERE state <> 'done'"):
             if rows := self._rows(left):
                 yield f"{left}: {rows}"
+
+    def _broken_runs(self, user: str, turns: Sequence[TakenTurn]) -> Iterator[str]:
+        """How often the agent was asked is the agent's to say: it was there all the time."""
+        for turn in turns:
+            kind, runs = kind_of(user), self._agent.runs[turn.turn_id]
+            tool_runs = self._agent.tool_runs[turn.turn_id]
+            if runs > (1 if kind == "never" else turn.attempts) or (not runs and turn.outcome == "answered"):
+                yield f"{user}: turn {turn.pk} ({kind}) ran {runs} times in {turn.attempts} attempts"
+            # One that has called its tool never runs again, so the answer tells whether it did.
+            if tool_runs > (kind == "tools") or (turn.outcome == "answered" and tool_runs < (kind == "tools")):
+                yield f"{user}: turn {turn.pk} ({kind}) ran its tool {tool_runs} times"
 
     def _answers(self, user: str, turns: Sequence[TakenTurn]) -> list[list[Message]]:
         """What the transcript has behind the words of each turn."""

@@ -1,46 +1,53 @@
-"""Gateways in processes that are killed, and the chat that outlives them."""
+"""Gateways in processes that are killed, and what outlives them: the chat, the agent and the database."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from multiprocessing.process import BaseProcess
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import apsw
 import msgspec
 import psycopg
 from psycopg import sql
-from tests.system.gateway_child import Child, start
+from tests.system.gateway_child import Child, Plain, Process, start
+from tests.system.gateway_folder import Wanted, configuration, furnish
 from tests.system.gateway_promises import Promises, Rows, Said
+from tests.system.outside import OutsideAgent
 
 from threadline.testing.scripted import ScriptedChat
 
 T = TypeVar("T")
 
 # So long nothing at all may happen.
-_PATIENCE_SECONDS = 40.0
-# So many worlds at the same time: most of what they do is waiting.
-_AT_ONCE = 8
+_PATIENCE_SECONDS = 60.0
+# So many worlds at the same time: most of what they do is waiting. A server has only so many connections to give.
+_FILES_AT_ONCE = 12
+_SERVED_AT_ONCE = 8
 
 
 class World:
-    """A chat, a database, and gateways that come and go."""
+    """A chat, an agent, a database, and gateways that come and go."""
 
-    def __init__(self, location: str, chat: ScriptedChat, *, lease: float | None = None) -> None:
+    def __init__(self, location: str, chat: ScriptedChat, agent: OutsideAgent, *, lease: float | None) -> None:
         """Where a gateway knows that it is alone it never waits for a lease, so there it is long."""
-        is_alone = location.startswith("sqlite")
         self.chat = chat
+        self.agent = agent
+        # Who may speak to the gateways that are started from now on.
+        self.people: Sequence[str] = ()
         self.said: list[Said] = []
         self.kills = 0
-        self._child = Child(
-            location=location, address=chat.address, lease=lease or (60.0 if is_alone else 1.5), is_alone=is_alone
-        )
+        self._location = location
+        self.lease = lease or (60.0 if location.startswith("sqlite") else 1.5)
         self._open = ExitStack()
+        self._folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="threadline-world-")))
+        self._begun = 0
+        furnish(self._folder, agent.address)
 
     def __enter__(self) -> Self:
         return self
@@ -51,16 +58,45 @@ class World:
     @functools.cached_property
     def rows(self) -> Rows:
         """Reads the database, which is there once a gateway was."""
-        return self._open.enter_context(reading(self._child.location))
+        return self._open.enter_context(reading(self._location))
 
-    def begin(self, point: str | None = None, **how: Any) -> BaseProcess:
-        """Starts a gateway, which dies at `point` if there is one. `how` sets other fields of `Child`."""
-        process = start(msgspec.structs.replace(self._child, point=point, **how))
+    def begin(
+        self,
+        point: str | None = None,
+        *,
+        nth: int = 1,
+        outage: float | None = None,
+        sleeps: bool = False,
+        lease: float | None = None,
+    ) -> Process:
+        """Starts a gateway, which dies at `point` if there is one, or does what the options of a `Child` say."""
+        wanted = self._wanted(lease or self.lease, crashes=point is not None)
+        process = start(self._child(wanted, point=point, nth=nth, outage=outage, sleeps=sleeps))
         self._open.callback(process.kill)
         return process
 
+    def begin_plain(self) -> Process:
+        """Starts a gateway as people do, with the leases that it has by itself."""
+        process = Plain(self._child(self._wanted(None)))
+        self._open.callback(process.join)
+        self._open.callback(process.kill)
+        return process
+
+    def _wanted(self, lease: float | None, *, crashes: bool = False) -> Wanted:
+        chat, agent = self.chat.address, self.agent.address
+        return Wanted(chat=chat, agent=agent, people=self.people, lease=lease, crashes=crashes)
+
+    def _child(self, wanted: Wanted, **how: object) -> Child:
+        self._begun += 1
+        config = self._folder / f"config{self._begun}.toml"
+        config.write_text(configuration(wanted))
+        log = self._folder / f"serve{self._begun}.log"
+        child = Child(location=self._location, folder=str(self._folder), config=str(config), log=str(log))
+        return msgspec.structs.replace(child, **how)
+
     def say(self, user: str, text: str) -> None:
         """Somebody writes to us."""
+        assert user in self.people
         number = self.chat.say(text, user=user)
         self.said.append(Said(user, text, f"dm-{user}/{number}"))
 
@@ -68,28 +104,28 @@ class World:
         """Waits until so many gateways are there."""
         await self.chat.wait_for(lambda: self.chat.connected >= count, timeout=_PATIENCE_SECONDS)
 
-    async def kill(self, process: BaseProcess) -> None:
+    async def kill(self, process: Process) -> None:
         """Ends a gateway as the kernel does when memory is short."""
         process.kill()
         await self.died(process)
 
-    async def fell_asleep(self, process: BaseProcess) -> None:
+    async def fell_asleep(self, process: Process) -> None:
         """Waits until a gateway is stopped, and nothing in it moves any more."""
         stat = Path(f"/proc/{process.pid}/stat")
         await self.chat.wait_for(lambda: ") T " in stat.read_text(), timeout=_PATIENCE_SECONDS)
 
-    async def died(self, process: BaseProcess) -> None:
+    async def died(self, process: Process) -> None:
         """Waits for a gateway's death, which must be a violent one."""
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(process.sentinel, ended.set)
         try:
             await asyncio.wait_for(ended.wait(), _PATIENCE_SECONDS)
         except TimeoutError as cause:
-            raise AssertionError(f"the gateway did not die; {self.chat.portrait()}") from cause
+            raise AssertionError(f"the gateway did not die; {self.chat.portrait()}; {self._logged()}") from cause
         finally:
             loop.remove_reader(process.sentinel)
         process.join()
-        assert process.exitcode == -signal.SIGKILL, process.exitcode
+        assert process.exitcode == -signal.SIGKILL, f"ended by itself with {process.exitcode}; {self._logged()}"
         self.kills += 1
 
     async def settled(self) -> None:
@@ -105,7 +141,17 @@ class World:
                 "SELECT delivery_id, state, attempts, due_at, error FROM deliveries"
                 " WHERE state NOT IN ('sent', 'unknown') ORDER BY lane, pk"
             )
-            raise AssertionError(f"never settled: {inbox=} {turns=} {out=}; {self.chat.portrait()}") from cause
+            what = f"{inbox=} {turns=} {out=}; {self.chat.portrait()}"
+            raise AssertionError(f"never settled: {what}; {self._logged()}") from cause
+
+    def _logged(self) -> str:
+        """The end of what the gateway that came last has logged."""
+        log = self._folder / f"serve{self._begun}.log"
+        return log.read_text()[-3000:] if log.exists() else "nothing was logged"
+
+    def owners(self) -> set[str]:
+        """The names of the gateways that hold turns."""
+        return {owner for (owner,) in self.rows("SELECT owner FROM turns WHERE state = 'running'")}
 
     def running(self, owner: str) -> int:
         """How many turns a gateway holds."""
@@ -125,7 +171,7 @@ class World:
         return self._promises().broken(users or list(dict.fromkeys(said.user for said in self.said)))
 
     def _promises(self) -> Promises:
-        return Promises(self.said, self.chat, self.rows, kills=self.kills)
+        return Promises(self.said, self.chat, self.agent, self.rows, kills=self.kills)
 
     def _more_than(self, done: int) -> int:
         """How much has come to its end, if that is more than before or all there is; else 0."""
@@ -144,23 +190,32 @@ class World:
         return not self.rows("SELECT 1 FROM deliveries WHERE state IN ('pending', 'sending', 'open') LIMIT 1")
 
 
+@asynccontextmanager
+async def in_world(location: str, *people: str, lease: float | None = None) -> AsyncIterator[World]:
+    """A world around the database at `location`, in which these people speak."""
+    async with ScriptedChat(resend_after=0.3) as chat, OutsideAgent() as agent:
+        with World(location, chat, agent, lease=lease) as world:
+            world.people = people
+            yield world
+
+
 def in_worlds(
     location: str, cases: Sequence[T], broken: Callable[[World, int, T], Awaitable[list[str]]], *, lease: float | None
 ) -> list[str]:
     """What is broken after all of the cases: each world takes a share of them, one after another, numbered."""
 
     async def in_one(database: str, share: list[tuple[int, T]]) -> list[str]:
-        async with ScriptedChat(resend_after=0.3) as chat:
-            with World(database, chat, lease=lease) as world:
-                return [fault for number, case in share for fault in await broken(world, number, case)]
+        async with in_world(database, lease=lease) as world:
+            return [fault for number, case in share for fault in await broken(world, number, case)]
 
     async def in_all(databases: Sequence[str]) -> list[str]:
         shares = [list(enumerate(cases))[place :: len(databases)] for place in range(len(databases))]
         found = await asyncio.gather(*map(in_one, databases, shares))
         return [fault for faults in found for fault in faults]
 
+    count = min(_FILES_AT_ONCE if location.startswith("sqlite") else _SERVED_AT_ONCE, len(cases))
     with _more_databases(location) as another:
-        return asyncio.run(in_all([another() for _ in range(_AT_ONCE)]))
+        return asyncio.run(in_all([another() for _ in range(count)]))
 
 
 @contextmanager

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Coroutine
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.conftest import PostgresServer
-from tests.system.gateway_world import World, in_worlds
+from tests.system.gateway_child import Process
+from tests.system.gateway_world import World, in_world, in_worlds
 from tests.system.test_gateway_crashes import Case
 
-from threadline.testing.scripted import ScriptedChat
+from threadline.config.settings import Settings
 
-LEASE = 3.0
+# Of a gateway whose configuration says nothing of it.
+DEFAULT_LEASE = 15.0
 CHATS = 100
+SLEEPER_TALKERS = tuple(f"{'stn'[number % 3]}{number}" for number in range(12))
 
 
 @pytest.fixture
@@ -27,35 +27,37 @@ def shared(postgres_server: PostgresServer) -> str:
     return postgres_server.renew()
 
 
-def in_world(location: str, test: Callable[[World], Coroutine[Any, Any, None]], *, lease: float) -> None:
-    async def run() -> None:
-        async with ScriptedChat(resend_after=0.3) as chat:
-            with World(location, chat, lease=lease) as world:
-                await test(world)
-
-    asyncio.run(run())
+def test_a_lease_lasts_fifteen_seconds_unless_it_is_configured() -> None:
+    assert Settings().gateway.lease_seconds == DEFAULT_LEASE
 
 
 def test_of_two_gateways_one_takes_over_what_the_other_was_at(shared: str) -> None:
-    async def one_is_killed(world: World) -> None:
-        first = world.begin(owner="serve:first")
-        await world.connected()
-        # Events go to the one that came last.
-        last = world.begin(owner="serve:last")
-        await world.connected(2)
-        for word in ("one", "two", "three"):
-            for number in range(CHATS):
-                world.say(f"{'es'[number % 2]}{number}", word)
-        await frozen_at_work(world, last, "serve:last")
-        await world.kill(last)
-        assert world.running("serve:last")
-        await world.chat.wait_for(lambda: not world.running("serve:last"), timeout=2 * LEASE)
-        await world.settled()
-        await world.kill(first)
-        assert not world.broken()
-        assert set(world.outcomes()) == {"answered"}
+    chats = [f"{'es'[number % 2]}{number}" for number in range(CHATS)]
 
-    in_world(shared, one_is_killed, lease=LEASE)
+    async def one_is_killed() -> None:
+        async with in_world(shared, *chats) as world:
+            first = world.begin_plain()
+            await world.connected()
+            world.say("s1", "zero")
+            (mine,) = await world.chat.wait_for(world.owners, timeout=60)
+            await world.settled()
+            # Events go to the one that came last.
+            last = world.begin_plain()
+            await world.connected(2)
+            for word in ("one", "two", "three"):
+                for user in chats:
+                    world.say(user, word)
+            (theirs,) = await world.chat.wait_for(lambda: world.owners() - {mine}, timeout=60)
+            await frozen_at_work(world, last, theirs)
+            await world.kill(last)
+            assert world.running(theirs) > 1
+            await world.chat.wait_for(lambda: not world.running(theirs), timeout=2 * DEFAULT_LEASE)
+            await world.settled()
+            await world.kill(first)
+            assert not world.broken()
+            assert set(world.outcomes()) == {"answered"}
+
+    asyncio.run(one_is_killed())
 
 
 # Where a gateway falls asleep, who answers there, and what becomes of the turn that it was at. Who sleeps after the last look at
@@ -88,6 +90,7 @@ def test_a_gateway_that_falls_asleep_at_any_instant_spoils_nothing_when_it_wakes
 async def broken_by_sleep(world: World, number: int, case: Case) -> list[str]:
     """What is not as promised after a gateway fell asleep in this way, another did its work, and it woke up."""
     ada = f"{case.agent[0]}{number}"
+    world.people = (ada,)
     sleeper = world.begin(case.point, sleeps=True)
     await world.connected()
     world.say(ada, "one")
@@ -109,32 +112,34 @@ async def broken_by_sleep(world: World, number: int, case: Case) -> list[str]:
 
 @pytest.mark.soak
 def test_a_gateway_that_slept_through_its_leases_spoils_nothing(shared: str) -> None:
-    async def one_sleeps(world: World) -> None:
-        sleeper = world.begin(owner="serve:sleeper")
-        await world.connected()
-        for number in range(12):
-            world.say(f"{'stn'[number % 3]}{number}", "one")
-        await world.chat.wait_for(world.chat.messages)
-        await frozen_at_work(world, sleeper, "serve:sleeper")
-        other = world.begin(owner="serve:other")
-        await world.connected(2)
-        await world.settled()
-        os.kill(sleeper.pid or 0, signal.SIGCONT)
-        # It finds that all it was at is another's by now, and works on.
-        world.say("s0", "two")
-        await world.kill(other)
-        world.say("s3", "two")
-        await world.settled()
-        await world.kill(sleeper)
-        assert not world.broken()
+    async def one_sleeps() -> None:
+        async with in_world(shared, *SLEEPER_TALKERS, lease=1.5) as world:
+            sleeper = world.begin()
+            await world.connected()
+            for user in SLEEPER_TALKERS:
+                world.say(user, "one")
+            (sleeping,) = await world.chat.wait_for(world.owners)
+            await world.chat.wait_for(world.chat.messages)
+            await frozen_at_work(world, sleeper, sleeping)
+            other = world.begin()
+            await world.connected(2)
+            await world.settled()
+            os.kill(sleeper.pid or 0, signal.SIGCONT)
+            # It finds that all it was at is another's by now, and works on.
+            world.say("s0", "two")
+            await world.kill(other)
+            world.say("s3", "two")
+            await world.settled()
+            await world.kill(sleeper)
+            assert not world.broken()
 
-    in_world(shared, one_sleeps, lease=1.5)
+    asyncio.run(one_sleeps())
 
 
-async def frozen_at_work(world: World, process: BaseProcess, owner: str) -> None:
+async def frozen_at_work(world: World, process: Process, owner: str) -> None:
     """Stops a gateway in the middle of turns: what it holds then it holds until somebody takes it away."""
     while True:
-        await world.chat.wait_for(lambda: world.running(owner) > 1, timeout=40)
+        await world.chat.wait_for(lambda: world.running(owner) > 1, timeout=60)
         os.kill(process.pid or 0, signal.SIGSTOP)
         if world.running(owner) > 1:
             return
@@ -142,18 +147,21 @@ async def frozen_at_work(world: World, process: BaseProcess, owner: str) -> None
 
 
 def test_a_gateway_alone_on_its_file_goes_on_at_once(tmp_path: Path) -> None:
-    async def killed_and_started(world: World) -> None:
-        first = world.begin()
-        await world.connected()
-        for number in range(10):
-            world.say(f"s{number}", "one")
-        await world.chat.wait_for(lambda: len(world.chat.messages()) > 3)
-        await world.kill(first)
-        second = world.begin()
-        # Long before any lease has ended.
-        await world.settled()
-        await world.kill(second)
-        assert not world.broken()
-        assert set(world.outcomes()) == {"answered"}
+    talkers = [f"s{number}" for number in range(10)]
 
-    in_world(f"sqlite://{tmp_path}/threadline.db", killed_and_started, lease=3600.0)
+    async def killed_and_started() -> None:
+        async with in_world(f"sqlite://{tmp_path}/threadline.db", *talkers, lease=3600.0) as world:
+            first = world.begin()
+            await world.connected()
+            for user in talkers:
+                world.say(user, "one")
+            await world.chat.wait_for(lambda: len(world.chat.messages()) > 3)
+            await world.kill(first)
+            second = world.begin()
+            # Long before any lease has ended.
+            await world.settled()
+            await world.kill(second)
+            assert not world.broken()
+            assert set(world.outcomes()) == {"answered"}
+
+    asyncio.run(killed_and_started())

@@ -18,6 +18,7 @@ from threadline.errors import StoreUnavailable
 from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival
 from threadline.ports.platform import Accept, Capabilities, Outgoing, Platform, Verdict
+from threadline.store.asks import Asking
 from threadline.store.database import Database
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission
@@ -32,6 +33,7 @@ from threadline.store.verbs import StoreSettings
 # claim      a turn takes it
 # journal    something that the agent said, or what a tool gave, is kept
 # tool       a tool call is kept, before the tool starts
+# ask        a question of the agent is kept; the turn waits for its answer, held by nobody
 # stream     the message that the answer is streamed into is opened
 # stream id  the platform's id of that message is kept
 # finish     the final transaction
@@ -41,7 +43,7 @@ from threadline.store.verbs import StoreSettings
 # receipt    it is kept that the platform did
 STORE_POINTS = tuple(
     f"{when} {what}"
-    for what in ("accept", "claim", "journal", "tool", "stream", "stream id", "finish", "take", "receipt")
+    for what in ("accept", "claim", "journal", "tool", "ask", "stream", "stream id", "finish", "take", "receipt")
     for when in ("before", "after")
 )
 PLATFORM_POINTS = ("before ack", "before send", "after send", "before edit", "after edit")
@@ -145,6 +147,13 @@ class CrashingStore(GatewayStore):
         self.trigger.passed(f"before {what}")
         await super().journal(held, place, events, called_tool=called_tool)
         self.trigger.passed(f"after {what}")
+
+    async def ask(self, wanted: Asking) -> None:
+        self.trigger.passed("before ask")
+        async with self._unless(self._has_answer):
+            await super().ask(wanted)
+            self._has_answer = True
+        self.trigger.passed("after ask")
 
     async def finish_turn(self, wanted: Finish) -> None:
         self.trigger.passed("before finish")
