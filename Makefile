@@ -7,7 +7,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),build/uv/bin/uv)
 PYTEST := $(BIN)/python -m pytest
 N ?= 200
 
-.PHONY: help setup lock serve test test-peers soak check bench docs wheel clean
+.PHONY: chromium help setup lock serve test test-peers soak check bench docs web wheel clean
 
 help: ## what you can ask for
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -22,11 +22,17 @@ build/uv/bin/uv:
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
 
+.venv/.peers: requirements-peers.lock .venv/.ready
+	$(UV) pip install --quiet --python $(BIN)/python -r requirements-peers.lock
+	@touch $@
+
 setup: .venv/.ready ## make .venv with everything the other targets need
 
 lock: | $(filter build/%,$(UV)) ## choose dependency versions anew
 	$(UV) pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --no-emit-index-url \
 	  --no-annotate --no-header --upgrade --output-file requirements.lock pyproject.toml
+	$(UV) pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --group peers --no-emit-index-url \
+	  --no-annotate --no-header --constraint requirements.lock --output-file requirements-peers.lock pyproject.toml
 
 serve: setup ## run the gateway with its web page
 	$(BIN)/threadline serve $(if $(PORT),--port $(PORT))
@@ -34,7 +40,11 @@ serve: setup ## run the gateway with its web page
 test: setup ## every test of ours, a real PostgreSQL included
 	$(PYTEST) -n 2 -m "not peers and not soak" tests
 
-test-peers: setup wheel ## against real third parties, installed into build/
+chromium:
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; } || \
+	  { echo "Chromium is missing and can't be installed here; install Debian's package chromium."; exit 1; }
+
+test-peers: .venv/.peers wheel chromium build/web/.ready ## against real third parties, installed into build/ or by apt
 	$(PYTEST) -m peers tests
 
 soak: setup ## the long runs: make soak N=500
@@ -53,6 +63,19 @@ bench: setup ## every workload beside its floor: build/bench/*.json and a table
 
 docs: setup ## write docs/reference anew from the code
 	$(BIN)/python scripts/reference.py
+
+# Node is needed here only: the built page is kept beside its sources and is part of the wheel.
+CLIENT := src/threadline/web/client
+build/web/.ready: $(CLIENT)/package.json $(CLIENT)/package-lock.json
+	@mkdir -p build/web
+	cp $^ build/web/
+	cd build/web && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+web: build/web/.ready ## build the page anew from src/threadline/web/client
+	@rm -rf build/web/src build/web/css
+	cp -R $(CLIENT)/. build/web/
+	cd build/web && node build.mjs $(CURDIR)/$(or $(TO),src/threadline/web/static)
 
 wheel: setup ## build/dist/threadline-*.whl
 	@rm -rf build/dist
