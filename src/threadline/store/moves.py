@@ -42,6 +42,7 @@ OF_PERSON = (
     "copy_preferences",
     "move_pairing",
     "move_moves",
+    "copy_file_names",
 )
 
 
@@ -117,7 +118,7 @@ def _move_person(tx: Tx, old: str, new: str) -> None:
     for step in OF_PERSON:
         tx.run(step, old=old, new=new)
     _move_role(tx, old, new)
-    for left in ("drop_person", "drop_pairing_of", "drop_preferences", "drop_speaker"):
+    for left in ("drop_person", "drop_pairing_of", "drop_preferences", "drop_speaker", "drop_file_names_of"):
         tx.run(left, person=old)
     tx.run("forget_possible_author", author=old)
     _move_token(tx, filter_token("o", old), filter_token("o", new))

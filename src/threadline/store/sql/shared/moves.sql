@@ -142,3 +142,7 @@ SELECT pk FROM sessions WHERE chat = :chat
 -- name: logs_of_person
 SELECT session_pk FROM session_state WHERE owner = :person
 UNION SELECT number >> 24 FROM messages WHERE author = :person
+
+-- name: copy_file_names
+INSERT INTO file_senders (person, digest, name, mime, at) SELECT CAST(:new AS TEXT), digest, name, mime, at FROM file_senders WHERE person = :old
+ON CONFLICT (person, digest) DO NOTHING
