@@ -66,11 +66,15 @@ class WriteStep(msgspec.Struct, frozen=True):
 
 
 class ReadStep(msgspec.Struct, frozen=True):
-    """Run `operation` on one consistent snapshot; it never waits for writers."""
+    """Run `operation` on one consistent snapshot; it never waits for writers.
+
+    Without `is_snapshot` each of its queries may see a later state than the one before, where that is cheaper.
+    """
 
     operation: Callable[..., Any]
     arguments: tuple[Any, ...]
     options: dict[str, Any]
+    is_snapshot: bool = True
 
 
 class BatchStep(msgspec.Struct, frozen=True, gc=False):
@@ -149,6 +153,12 @@ def write(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **option
 def read(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> Plan[T]:
     """A step that only reads, for use with `yield from`."""
     result: T = yield ReadStep(operation, args, options)
+    return result
+
+
+def read_along(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> Plan[T]:
+    """A step that only reads, and bears that others change what it has not read yet."""
+    result: T = yield ReadStep(operation, args, options, is_snapshot=False)
     return result
 
 

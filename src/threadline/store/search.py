@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Literal, TypeAlias
@@ -16,7 +16,7 @@ from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
 from threadline.model.transcript import MessageRef, TranscriptMessage
 from threadline.model.view import Span, View, log_of, neighbours, seq_of, shows
-from threadline.store import sessions, transcript, views
+from threadline.store import sessions, views
 from threadline.store.database import Row, Tx
 from threadline.store.indexing import behind, filter_token
 from threadline.store.listing import Page, check_limit, decode_cursor, encode_cursor
@@ -29,7 +29,7 @@ Order: TypeAlias = Literal["rank", "newest"]
 # A viewer with more borrowed logs than this is searched without the help of the index's filter, which is slower but right.
 _MAX_BORROWED = 200
 # Each costs its text and that of its neighbours; too few cost a second ranking where matches turn out to be hidden.
-_SPARE = 4
+_SPARE = 2
 # After a large import a search must not count the whole backlog first.
 _COUNTED_BEHIND = 1_000
 _MAX_WINDOW = 2_000
@@ -223,6 +223,9 @@ def _hits(tx: Tx, wanted: Search, found: Sequence[_Found]) -> list[Hit]:
     names = _log_names(tx, found, others)
     hits = []
     for hit, (before, after) in zip(found, beside, strict=True):
+        if log_of(hit.match.number) not in names:
+            # Gone while we looked.
+            continue
         message = _message(names, others[hit.match.number])
         hits.append(
             Hit(
@@ -230,8 +233,8 @@ def _hits(tx: Tx, wanted: Search, found: Sequence[_Found]) -> list[Hit]:
                 message=message,
                 snippet=make_snippet(searchable_text(message.message), wanted.query),
                 rank=float(hit.match.score),
-                before=_message(names, others[before]) if before in others else None,
-                after=_message(names, others[after]) if after in others else None,
+                before=_neighbour(names, others, before),
+                after=_neighbour(names, others, after),
             )
         )
     return hits
@@ -267,8 +270,15 @@ def _beside(place: _Place, number: int) -> tuple[int | None, int | None]:
 def _log_names(tx: Tx, found: Sequence[_Found], others: Iterable[int]) -> dict[int, str]:
     names = {hit.place.session.pk: hit.place.session.entry.session_id for hit in found}
     for log in {log_of(number) for number in others} - names.keys():
-        names[log] = transcript.log_name(tx, log)
+        if (row := tx.find("log_name", log=log)) is not None:
+            names[log] = row[0]
     return names
+
+
+def _neighbour(names: dict[int, str], others: Mapping[int, Row], number: int | None) -> TranscriptMessage | None:
+    if number is None or number not in others or log_of(number) not in names:
+        return None
+    return _message(names, others[number])
 
 
 def _message(names: dict[int, str], row: Row) -> TranscriptMessage:

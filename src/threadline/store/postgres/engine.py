@@ -66,8 +66,12 @@ class PostgresDatabase:
             return self._lane.perform(step)
         if isinstance(step, EngineStep):
             return step.call(self)
-        pool = self._readers if isinstance(step, ReadStep) else self._writers
-        return self._transact(pool, lambda tx: step.operation(tx, *step.arguments, **step.options))
+        return self._transact(
+            self._readers if isinstance(step, ReadStep) else self._writers,
+            lambda tx: step.operation(tx, *step.arguments, **step.options),
+            # Beginning and ending a transaction are two round trips, as dear as a search for a rare word.
+            is_whole=not isinstance(step, ReadStep) or step.is_snapshot,
+        )
 
     def perform_async(self, step: Step) -> Awaitable[Any]:
         self._opened.require()
@@ -122,11 +126,17 @@ class PostgresDatabase:
         self._readers.close()
 
     def _transact(
-        self, pool: ConnectionPool[psycopg.Connection[Any]], work: Callable[[PostgresTx], T], *, pipelined: bool = False
+        self,
+        pool: ConnectionPool[psycopg.Connection[Any]],
+        work: Callable[[PostgresTx], T],
+        *,
+        pipelined: bool = False,
+        is_whole: bool = True,
     ) -> T:
         """Runs `work` in a transaction; again where another was in the way or a pooled connection turned out dead.
 
-        Pipelined, statements whose answers nobody reads travel together with the commit.
+        Pipelined, statements whose answers nobody reads travel together with the commit. Without `is_whole` every statement is
+        a transaction of its own.
         """
         for attempt in range(_ATTEMPTS):
             committing = False
@@ -134,7 +144,7 @@ class PostgresDatabase:
                 with (
                     pool.connection() as connection,
                     connection.pipeline() if pipelined else nullcontext(),
-                    connection.transaction(),
+                    connection.transaction() if is_whole else nullcontext(),
                 ):
                     result = work(PostgresTx(connection))
                     committing = True

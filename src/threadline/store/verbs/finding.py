@@ -6,7 +6,7 @@ from datetime import datetime
 
 from threadline.errors import InvalidRequest
 from threadline.store import indexing, listing, search
-from threadline.store.database import Plan, read, write
+from threadline.store.database import Plan, read_along, write
 from threadline.store.tokens import parse_query
 from threadline.store.verbs.arguments import (
     Who,
@@ -58,10 +58,10 @@ class SearchVerbs(VerbsBase):
             limit=limit,
             cursor=cursor,
         )
-        page = yield from read(search.search, wanted)
+        page = yield from read_along(search.search, wanted)
         if page.behind:
             yield from self.index_pending(_INLINE_INDEXING)
-            page = yield from read(search.search, wanted)
+            page = yield from read_along(search.search, wanted)
         return page
 
     def index_pending(self, limit: int = 1 << 40) -> Plan[int]:
