@@ -50,6 +50,7 @@ class EventStream(Response):
         # Counts what was handed on; `None` while nothing is.
         self._sent = 0
         self._sending: int | None = None
+        self._next_look: asyncio.TimerHandle | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - it is asked for
         try:
@@ -88,22 +89,21 @@ class EventStream(Response):
 
         One look at a time for all pieces: a timer for each would cost a third of what sending it costs.
         """
-        loop, seen = asyncio.get_running_loop(), -1
-
-        def look() -> None:
-            nonlocal seen, timer
-            if self._sending is not None and self._sending == seen:
-                limit.reschedule(loop.time())
-                return
-            seen = self._sending or -1
-            timer = loop.call_later(self._write_seconds, look)
-
+        loop = asyncio.get_running_loop()
         async with asyncio.timeout(None) as limit:
-            timer = loop.call_later(self._write_seconds, look)
+
+            def look(seen: int | None) -> None:
+                if seen is not None and self._sending == seen:
+                    limit.reschedule(loop.time())
+                else:
+                    self._next_look = loop.call_later(self._write_seconds, look, self._sending)
+
+            look(None)
             try:
                 yield
             finally:
-                timer.cancel()
+                if self._next_look is not None:
+                    self._next_look.cancel()
 
     async def _watch(self, receive: Receive) -> None:
         """Ends the stream when its reader leaves, or may not listen any more: a login can be taken back meanwhile."""

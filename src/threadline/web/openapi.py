@@ -22,7 +22,6 @@ _COMMON = {
     415: "It is not JSON.",
     421: "The request was not meant for this server.",
     429: "There were too many wrong tries from that address.",
-    429: "There were too many wrong tries from that address.",
     503: "It can't be done just now.",
 }
 _KINDS = {"events": "text/event-stream", "bytes": "application/octet-stream"}

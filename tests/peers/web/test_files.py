@@ -1,0 +1,77 @@
+"""Files beside a message: pasted, dropped, chosen, taken back, read by the agent and downloaded again."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from playwright.sync_api import expect
+from tests.peers.web.world import Tab
+
+pytestmark = pytest.mark.peers
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+# Makes an event of the browser with files in it, as hands would.
+GIVE = """(target, [type, files]) => {
+    const carried = new DataTransfer();
+    for (const [name, mime, content] of files) {
+        carried.items.add(new File([Uint8Array.from(atob(content), (one) => one.charCodeAt(0))], name, {type: mime}));
+    }
+    const event = type === 'paste'
+        ? new ClipboardEvent('paste', {clipboardData: carried, bubbles: true, cancelable: true})
+        : new DragEvent(type, {dataTransfer: carried, bubbles: true, cancelable: true});
+    target.dispatchEvent(event);
+}"""
+
+
+def given(tab: Tab, selector: str, event: str, *files: tuple[str, str, bytes]) -> None:
+    """Puts files before the page as if they came by hand."""
+    packed = [(name, mime, base64.b64encode(content).decode()) for name, mime, content in files]
+    tab.page.locator(selector).evaluate(GIVE, [event, packed])
+
+
+def test_a_picture_is_pasted_and_the_agent_gets_it(tab: Tab) -> None:
+    given(tab, "#composer", "paste", ("pixel.png", "image/png", PIXEL))
+    files = tab.page.get_by_role("list", name="Files to send").get_by_role("listitem")
+    expect(files).to_contain_text("pixel.png")
+    expect(files.locator("img")).to_be_visible()
+    tab.ask("files", f"pixel.png with {len(PIXEL)} bytes")
+    expect(files).to_have_count(0)
+    shown = tab.said.first.get_by_role("link", name="pixel.png")
+    expect(shown.locator("img")).to_have_js_property("naturalWidth", 1)
+    with tab.page.expect_download() as download:
+        shown.click()
+    assert download.value.path().read_bytes() == PIXEL
+    assert download.value.suggested_filename == "pixel.png"
+
+
+def test_files_are_dropped_and_one_is_taken_back(tab: Tab) -> None:
+    notes, list_ = ("notes.txt", "text/plain", b"remember the basil"), ("list.html", "text/html", b"<script>1</script>")
+    given(tab, "main", "dragover", notes)
+    expect(tab.page.get_by_text("Drop files to attach them")).to_be_visible()
+    given(tab, "main", "drop", notes, list_)
+    expect(tab.page.get_by_text("Drop files to attach them")).to_have_count(0)
+    files = tab.page.get_by_role("list", name="Files to send").get_by_role("listitem")
+    expect(files).to_have_count(2)
+    tab.button("Remove list.html").click()
+    expect(files).to_have_count(1)
+    answer = tab.ask("files", "notes.txt with 18 bytes")
+    expect(answer).not_to_contain_text("list.html")
+
+
+def test_a_file_that_is_too_large_says_so_and_is_not_sent(tab: Tab) -> None:
+    limit = int(
+        tab.page.evaluate("fetch('/api/me').then((one) => one.json()).then((me) => me.limits.attachment_bytes)")
+    )
+    tab.page.locator("#composer").evaluate(
+        """(target, size) => {
+            const carried = new DataTransfer();
+            carried.items.add(new File([new Uint8Array(size)], 'large.bin'));
+            target.dispatchEvent(new ClipboardEvent('paste', {clipboardData: carried, bubbles: true, cancelable: true}));
+        }""",
+        limit + 1,
+    )
+    expect(tab.page.get_by_text("This file is larger than")).to_be_visible()
+    expect(tab.button("Send")).to_be_disabled()
