@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 import pytest
+from tests.contract.gateways import OpenGateway, Run
 
 from threadline import ResetPolicies, SessionEntry, SessionResetPolicy, SessionSource
 from threadline.errors import InvalidRequest, NotYours, UnknownSession
@@ -25,40 +24,6 @@ T = TypeVar("T")
 DAILY = ResetPolicies(default=SessionResetPolicy(mode="daily", at_hour=4, timezone="person"))
 # Four in the morning is at 19:00 UTC the day before in Tokyo, at 12:00 UTC in Los Angeles.
 EVENING = datetime(2026, 1, 5, 18, 0, tzinfo=UTC)
-
-
-class Run(Protocol):
-    """Awaits something to its end."""
-
-    def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...
-
-
-OpenGateway = Callable[..., GatewayStore]
-
-
-@pytest.fixture
-def run() -> Iterator[Run]:
-    with asyncio.Runner() as runner:
-        yield runner.run
-
-
-@pytest.fixture
-def open_gateway(location: str, clock: FakeClock, run: Run) -> Iterator[OpenGateway]:
-    """Opens the store of one gateway more on the test's database."""
-    opened: list[GatewayStore] = []
-
-    def open_one(**options: Any) -> GatewayStore:
-        opened.append(run(GatewayStore.open(location, clock=clock, timezone="UTC", **options)))
-        return opened[-1]
-
-    yield open_one
-    for store in opened:
-        run(store.close())
-
-
-@pytest.fixture
-def gateway(open_gateway: OpenGateway) -> GatewayStore:
-    return open_gateway()
 
 
 async def heard(store: GatewayStore, source: SessionSource, key: str) -> str:

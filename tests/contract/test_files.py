@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -23,19 +22,6 @@ from threadline.testing.contracts.storage.fixtures import StoredBytes
 ADA = SessionSource(platform="web", chat_id="ada.1", user_id="ada", user_name="Ada")
 BO = SessionSource(platform="web", chat_id="bo.1", user_id="bo", user_name="Bo")
 CONTENT = b"\x89PNG\0 a picture of a heron"
-
-
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-@pytest.fixture
-def gateway(location: str, clock: FakeClock, runner: asyncio.Runner) -> Iterator[GatewayStore]:
-    store = runner.run(GatewayStore.open(location, clock=clock, timezone="UTC"))
-    yield store
-    runner.run(store.close())
 
 
 async def say(store: GatewayStore, source: SessionSource, file: StoredFile, key: str) -> str:

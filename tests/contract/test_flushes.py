@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from tests.contract.gateways import OpenGateway, Run
 from tests.contract.watching import (
     HOUR,
     LEASE,
     MINUTE,
-    Opens,
-    Run,
     accepted,
     claimed,
     covered,
     opens,
     policies,
-    run,
     said,
     store,
     watched,
@@ -28,7 +26,7 @@ from threadline.testing import FakeClock, dm, exchange, user
 from threadline.testing.builders import system
 from threadline.testing.contracts.storage.fixtures import RawExecute
 
-__all__ = ["opens", "run", "store"]
+__all__ = ["opens", "store"]
 
 
 def test_the_end_queues_a_flush_that_touches_no_clock(store: GatewayStore, clock: FakeClock, run: Run) -> None:
@@ -172,7 +170,7 @@ def test_a_flush_is_its_platforms(store: GatewayStore, run: Run) -> None:
 
 
 def test_those_that_should_have_ended_long_ago_are_flushed_one_after_the_other(
-    opens: Opens, clock: FakeClock, run: Run
+    opens: OpenGateway, clock: FakeClock, run: Run
 ) -> None:
     """Conversations may end for the first time, after years: an agent that pays for each flush is not to pay at once."""
     before = opens(policies=policies(mode="none"))

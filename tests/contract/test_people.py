@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pytest
+from tests.contract.gateways import OpenGateway, Run
 
 from threadline.errors import InvalidRequest
 from threadline.model.access import CODE_LETTERS, Role
@@ -21,37 +22,6 @@ from threadline.testing.contracts.storage.fixtures import StoredBytes
 
 T = TypeVar("T")
 WRONG = "ZZZZZZZZ"
-
-
-class Run(Protocol):
-    """Awaits something to its end."""
-
-    def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...
-
-
-@pytest.fixture
-def run() -> Iterator[Run]:
-    with asyncio.Runner() as runner:
-        yield runner.run
-
-
-@pytest.fixture
-def open_gateway(location: str, clock: FakeClock, run: Run) -> Iterator[Callable[[], GatewayStore]]:
-    """Opens the store of one gateway more on the test's database."""
-    opened: list[GatewayStore] = []
-
-    def open_one() -> GatewayStore:
-        opened.append(run(GatewayStore.open(location, clock=clock, timezone="UTC")))
-        return opened[-1]
-
-    yield open_one
-    for store in opened:
-        run(store.close())
-
-
-@pytest.fixture
-def gateway(open_gateway: Callable[[], GatewayStore]) -> GatewayStore:
-    return open_gateway()
 
 
 async def _code(store: GatewayStore, source: SessionSource) -> str:
@@ -275,7 +245,7 @@ def test_five_wrong_codes_lock_pairing_for_an_hour(gateway: GatewayStore, run: R
 
 
 def test_a_lock_is_known_to_other_gateways_and_survives_a_restart(
-    gateway: GatewayStore, open_gateway: Callable[[], GatewayStore], run: Run
+    gateway: GatewayStore, open_gateway: OpenGateway, run: Run
 ) -> None:
     code = run(_code(gateway, dm("7")))
     _guess(gateway, run, 3)
@@ -321,9 +291,7 @@ def test_to_revoke_takes_the_role_or_the_request(gateway: GatewayStore, run: Run
         run(gateway.revoke("telegram:7"))
 
 
-def test_two_gateways_that_approve_one_code_let_somebody_in_once(
-    open_gateway: Callable[[], GatewayStore], run: Run
-) -> None:
+def test_two_gateways_that_approve_one_code_let_somebody_in_once(open_gateway: OpenGateway, run: Run) -> None:
     one, two = open_gateway(), open_gateway()
     # Who comes second finds nobody: a wrong code. Five of those would lock.
     for person in range(4):
@@ -334,18 +302,14 @@ def test_two_gateways_that_approve_one_code_let_somebody_in_once(
         assert len(run(one.list_deliveries())) == person + 1
 
 
-def test_many_strangers_at_once_never_wait_in_more_than_three_places(
-    open_gateway: Callable[[], GatewayStore], run: Run
-) -> None:
+def test_many_strangers_at_once_never_wait_in_more_than_three_places(open_gateway: OpenGateway, run: Run) -> None:
     stores = [open_gateway(), open_gateway()]
     asked = run(_at_once(*(stores[n % 2].request_pairing(dm(str(n))) for n in range(12))))
     assert sum(isinstance(outcome, PairingCode) for outcome in asked) == 3
     assert len(run(stores[0].list_pairings())) == 3
 
 
-def test_one_stranger_who_writes_many_times_at_once_gets_one_code(
-    open_gateway: Callable[[], GatewayStore], run: Run
-) -> None:
+def test_one_stranger_who_writes_many_times_at_once_gets_one_code(open_gateway: OpenGateway, run: Run) -> None:
     stores = [open_gateway(), open_gateway()]
     asked = run(_at_once(*(stores[n % 2].request_pairing(dm("7")) for n in range(8))))
     codes = [outcome.code for outcome in asked if isinstance(outcome, PairingCode)]
@@ -353,14 +317,14 @@ def test_one_stranger_who_writes_many_times_at_once_gets_one_code(
     assert run(stores[0].approve_pairing(codes[0])).person == "telegram:7"
 
 
-def test_wrong_codes_at_once_are_all_counted(open_gateway: Callable[[], GatewayStore], run: Run) -> None:
+def test_wrong_codes_at_once_are_all_counted(open_gateway: OpenGateway, run: Run) -> None:
     stores = [open_gateway(), open_gateway()]
     outcomes = run(_at_once(*(stores[n % 2].approve_pairing(WRONG) for n in range(8))))
     assert outcomes.count(UnknownPairing) == 4
     assert outcomes.count(PairingLocked) == 4
 
 
-def test_all_who_share_a_database_share_its_secret(open_gateway: Callable[[], GatewayStore], run: Run) -> None:
+def test_all_who_share_a_database_share_its_secret(open_gateway: OpenGateway, run: Run) -> None:
     stores = [open_gateway() for _ in range(3)]
     found = run(_at_once(*(store.installation_secret() for store in stores)))
     assert len(set(found)) == 1

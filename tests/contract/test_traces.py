@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -26,7 +25,7 @@ from threadline.store.migrations import migrations
 from threadline.store.outbox import NewDelivery
 from threadline.store.reception import Greeting
 from threadline.store.turns import Claim, Claimed, Finish, Said
-from threadline.testing import FakeClock, assistant, user
+from threadline.testing import assistant, user
 from threadline.testing.contracts.storage.fixtures import RawExecute, StoredBytes
 
 # All that is this person's has these letters in it, names and ids as well as words; nothing else has.
@@ -70,19 +69,6 @@ ELSEWHERE = {
     "web_logins",
     "web_invites",
 }
-
-
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-@pytest.fixture
-def gateway(location: str, clock: FakeClock, runner: asyncio.Runner) -> Iterator[GatewayStore]:
-    store = runner.run(GatewayStore.open(location, clock=clock, timezone="UTC"))
-    yield store
-    runner.run(store.close())
 
 
 def event(store: GatewayStore, source: SessionSource, text: str, key: str) -> Inbound:

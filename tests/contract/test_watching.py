@@ -6,17 +6,15 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tests.contract.gateways import OpenGateway, Run
 from tests.contract.watching import (
     HOUR,
     MINUTE,
-    Opens,
-    Run,
     accepted,
     claimed,
     multiply,
     opens,
     policies,
-    run,
     said,
     sound,
     store,
@@ -31,7 +29,7 @@ from threadline.store.gateway import GatewayStore
 from threadline.testing import FakeClock, dm, group, user
 from threadline.testing.contracts.storage.fixtures import RawExecute
 
-__all__ = ["opens", "run", "store"]
+__all__ = ["opens", "store"]
 
 
 # Which sessions end
@@ -50,7 +48,7 @@ def test_a_stale_session_ends_before_anybody_comes_back(store: GatewayStore, clo
     assert run(sound(store))
 
 
-def test_a_new_day_ends_it_in_the_policys_zone(opens: Opens, clock: FakeClock, run: Run) -> None:
+def test_a_new_day_ends_it_in_the_policys_zone(opens: OpenGateway, clock: FakeClock, run: Run) -> None:
     store = opens(policies=policies(mode="daily", at_hour=4, timezone="Europe/Berlin"))
     clock.set(datetime(2026, 1, 5, 2, 30, tzinfo=UTC))
     old = run(said(store))
@@ -62,7 +60,7 @@ def test_a_new_day_ends_it_in_the_policys_zone(opens: Opens, clock: FakeClock, r
     assert run(store.get_or_create_session(dm())).auto_reset_reason == "daily"
 
 
-def test_a_new_day_ends_it_in_its_persons_zone(opens: Opens, clock: FakeClock, run: Run) -> None:
+def test_a_new_day_ends_it_in_its_persons_zone(opens: OpenGateway, clock: FakeClock, run: Run) -> None:
     store = opens(policies=policies(mode="daily", at_hour=0, timezone="person"))
     run(store.set_zone_of_person("telegram:7", "Asia/Tokyo"))
     clock.set(datetime(2026, 1, 5, 12, 0, tzinfo=UTC))
@@ -75,7 +73,7 @@ def test_a_new_day_ends_it_in_its_persons_zone(opens: Opens, clock: FakeClock, r
     assert run(watched(store)) == [utc.session_id]
 
 
-def test_nothing_ends_within_the_grace_period(opens: Opens, clock: FakeClock, run: Run) -> None:
+def test_nothing_ends_within_the_grace_period(opens: OpenGateway, clock: FakeClock, run: Run) -> None:
     store = opens(policies=policies(mode="daily", at_hour=4))
     clock.set(datetime(2026, 1, 5, 3, 55, tzinfo=UTC))
     old = run(said(store))
@@ -85,7 +83,7 @@ def test_nothing_ends_within_the_grace_period(opens: Opens, clock: FakeClock, ru
     assert run(watched(store)) == [old.session_id]
 
 
-def test_without_a_policy_nothing_ends(opens: Opens, clock: FakeClock, run: Run) -> None:
+def test_without_a_policy_nothing_ends(opens: OpenGateway, clock: FakeClock, run: Run) -> None:
     chosen = ResetPolicies(by_type={"group": SessionResetPolicy(mode="idle", idle_minutes=60)})
     store = opens(policies=chosen)
     _, in_group = run(said(store)), run(said(store, group()))
@@ -121,7 +119,7 @@ def test_what_was_busy_and_goes_on_is_no_longer_looked_at(store: GatewayStore, c
     assert looked_at == [1, 0, 0, 0]
 
 
-def test_a_vote_keeps_a_session_until_it_is_taken_back(opens: Opens, clock: FakeClock, run: Run) -> None:
+def test_a_vote_keeps_a_session_until_it_is_taken_back(opens: OpenGateway, clock: FakeClock, run: Run) -> None:
     kept: set[str] = set()
     store = opens(is_busy=lambda key: key in kept)
     old, other = run(said(store)), run(said(store, dm("8")))
@@ -152,7 +150,7 @@ def test_a_fork_that_waits_to_be_resumed_is_left_alone(store: GatewayStore, cloc
     assert run(store.get_session(fork.session_id)).ended_at is None
 
 
-def test_a_stricter_policy_holds_for_what_was_there_before(opens: Opens, clock: FakeClock, run: Run) -> None:
+def test_a_stricter_policy_holds_for_what_was_there_before(opens: OpenGateway, clock: FakeClock, run: Run) -> None:
     lax = opens(policies=policies(idle_minutes=1000))
     old = run(said(lax, dm("1")))
     clock.advance(10 * HOUR)
@@ -163,7 +161,9 @@ def test_a_stricter_policy_holds_for_what_was_there_before(opens: Opens, clock: 
     assert run(watched(strict)) == [young.session_id]
 
 
-def test_gateways_with_different_policies_do_not_hold_each_other_up(opens: Opens, clock: FakeClock, run: Run) -> None:
+def test_gateways_with_different_policies_do_not_hold_each_other_up(
+    opens: OpenGateway, clock: FakeClock, run: Run
+) -> None:
     lax, strict = opens(policies=policies(idle_minutes=1000)), opens(policies=policies(idle_minutes=60))
     for number in range(3 * MOST_ENDED):
         run(said(strict, dm(str(number))))
@@ -197,7 +197,7 @@ def test_a_session_of_the_future_ends_in_its_time(store: GatewayStore, clock: Fa
     assert run(watched(store)) == [ahead.session_id]
 
 
-def test_two_watchers_at_once_end_each_session_once(opens: Opens, clock: FakeClock, run: Run) -> None:
+def test_two_watchers_at_once_end_each_session_once(opens: OpenGateway, clock: FakeClock, run: Run) -> None:
     one, other = opens(), opens()
     there = [run(said(one, dm(str(number)))).session_id for number in range(30)]
     clock.advance(2 * HOUR)
@@ -213,7 +213,9 @@ def test_two_watchers_at_once_end_each_session_once(opens: Opens, clock: FakeClo
     assert sorted(ended) == sorted(there)
 
 
-def test_a_message_at_the_same_time_finds_the_session_or_a_new_one(opens: Opens, clock: FakeClock, run: Run) -> None:
+def test_a_message_at_the_same_time_finds_the_session_or_a_new_one(
+    opens: OpenGateway, clock: FakeClock, run: Run
+) -> None:
     one, other = opens(), opens()
     there = {run(said(one, dm(str(number)))).session_id for number in range(20)}
     clock.advance(2 * HOUR)
@@ -231,7 +233,7 @@ def test_a_message_at_the_same_time_finds_the_session_or_a_new_one(opens: Opens,
     assert run(sound(one))
 
 
-def test_no_message_is_taken_into_a_session_that_ends_just_then(opens: Opens, clock: FakeClock, run: Run) -> None:
+def test_no_message_is_taken_into_a_session_that_ends_just_then(opens: OpenGateway, clock: FakeClock, run: Run) -> None:
     strict, lax = opens(), opens(policies=ResetPolicies())
     for number in range(20):
         run(said(strict, dm(str(number))))
@@ -289,7 +291,7 @@ def test_the_next_message_starts_afresh_and_tells_why_once(store: GatewayStore, 
     assert run(sound(store))
 
 
-def test_the_reason_is_the_one_of_its_end(opens: Opens, clock: FakeClock, run: Run) -> None:
+def test_the_reason_is_the_one_of_its_end(opens: OpenGateway, clock: FakeClock, run: Run) -> None:
     store = opens(policies=policies(mode="both", idle_minutes=1000, at_hour=4))
     clock.set(datetime(2026, 1, 5, 3, 0, tzinfo=UTC))
     run(said(store))
@@ -299,7 +301,7 @@ def test_the_reason_is_the_one_of_its_end(opens: Opens, clock: FakeClock, run: R
     assert run(store.get_or_create_session(dm())).auto_reset_reason == "daily"
 
 
-def test_a_silent_policy_silences_the_user_never_the_agent(opens: Opens, clock: FakeClock, run: Run) -> None:
+def test_a_silent_policy_silences_the_user_never_the_agent(opens: OpenGateway, clock: FakeClock, run: Run) -> None:
     store = opens(policies=policies(notify=False))
     run(said(store))
     clock.advance(2 * HOUR)

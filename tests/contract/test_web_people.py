@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Iterator
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 import pytest
+from tests.contract.gateways import OpenGateway, Run
 
 from threadline.errors import InvalidRequest
 from threadline.store.gateway import GatewayStore
@@ -20,37 +20,6 @@ from threadline.testing.contracts.storage.fixtures import RawExecute, StoredByte
 T = TypeVar("T")
 COOKIE = digest_of("a cookie")
 OTHER = digest_of("another cookie")
-
-
-class Run(Protocol):
-    """Awaits something to its end."""
-
-    def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...
-
-
-@pytest.fixture
-def run() -> Iterator[Run]:
-    with asyncio.Runner() as runner:
-        yield runner.run
-
-
-@pytest.fixture
-def open_gateway(location: str, clock: FakeClock, run: Run) -> Iterator[Callable[[], GatewayStore]]:
-    """Opens the store of one gateway more on the test's database."""
-    opened: list[GatewayStore] = []
-
-    def open_one() -> GatewayStore:
-        opened.append(run(GatewayStore.open(location, clock=clock, timezone="UTC")))
-        return opened[-1]
-
-    yield open_one
-    for store in opened:
-        run(store.close())
-
-
-@pytest.fixture
-def gateway(open_gateway: Callable[[], GatewayStore]) -> GatewayStore:
-    return open_gateway()
 
 
 async def join(store: GatewayStore, name: str, cookie: bytes = COOKIE) -> WebLogin:
@@ -84,7 +53,7 @@ def test_a_link_works_once(gateway: GatewayStore, run: Run) -> None:
     assert len(run(gateway.list_web_people()).people) == 2
 
 
-def test_of_two_who_use_a_link_at_the_same_time_one_gets_in(open_gateway: Callable[[], GatewayStore], run: Run) -> None:
+def test_of_two_who_use_a_link_at_the_same_time_one_gets_in(open_gateway: OpenGateway, run: Run) -> None:
     first, second = open_gateway(), open_gateway()
     made = run(first.make_web_invite("Ada"))
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterator
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pytest
+from tests.contract.gateways import OpenGateway
 
 from threadline.model.inbound import Inbound
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
@@ -17,22 +16,13 @@ from threadline.store.flushes import Flush
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission
 from threadline.store.reception import Changing
-from threadline.testing import FakeClock, dm, exchange
+from threadline.testing import dm, exchange
 from threadline.testing.contracts.storage.fixtures import RawExecute
 
 T = TypeVar("T")
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 LEASE = 60_000_000
-
-
-class Run(Protocol):
-    """Awaits something to its end."""
-
-    def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...
-
-
-Opens = Callable[..., GatewayStore]
 
 
 def policies(**policy: Any) -> ResetPolicies:
@@ -42,28 +32,17 @@ def policies(**policy: Any) -> ResetPolicies:
 
 
 @pytest.fixture
-def run() -> Iterator[Run]:
-    with asyncio.Runner() as runner:
-        yield runner.run
-
-
-@pytest.fixture
-def opens(location: str, clock: FakeClock, run: Run) -> Iterator[Opens]:
-    """Opens the store of one gateway more on the test's database."""
-    opened: list[GatewayStore] = []
+def opens(open_gateway: OpenGateway) -> OpenGateway:
+    """Opens the store of one gateway more, whose sessions go stale after an idle hour unless told otherwise."""
 
     def open_one(**options: Any) -> GatewayStore:
-        settings: dict[str, Any] = {"clock": clock, "timezone": "UTC", "policies": policies()} | options
-        opened.append(run(GatewayStore.open(location, **settings)))
-        return opened[-1]
+        return open_gateway(**({"policies": policies()} | options))
 
-    yield open_one
-    for store in opened:
-        run(store.close())
+    return open_one
 
 
 @pytest.fixture
-def store(opens: Opens) -> GatewayStore:
+def store(opens: OpenGateway) -> GatewayStore:
     """A store whose sessions go stale after an idle hour."""
     return opens()
 
