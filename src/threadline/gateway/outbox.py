@@ -251,7 +251,7 @@ class Outbox:
         try:
             return await platform.send(delivery.target, message, key=delivery.delivery_id)
         except BadMarkup:
-            plain = msgspec.structs.replace(message, text=self._settings.plain(message.text))
+            plain = msgspec.structs.replace(message, text=self._settings.plain(message.text), is_plain=True)
             return await platform.send(delivery.target, plain, key=f"{delivery.delivery_id}.plain")
 
     async def _edited(self, platform: Platform, delivery: Delivery, message: Outgoing, external_id: str) -> None:
@@ -260,7 +260,7 @@ class Outbox:
         except NotModified:
             return
         except BadMarkup:
-            plain = msgspec.structs.replace(message, text=self._settings.plain(message.text))
+            plain = msgspec.structs.replace(message, text=self._settings.plain(message.text), is_plain=True)
             await platform.edit(delivery.target, external_id, plain)
 
     async def _again(

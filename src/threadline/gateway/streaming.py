@@ -37,6 +37,7 @@ class Streamer:
         self._store = store
         self._platform = platform
         self._new = new
+        self._pause = platform.capabilities.edit_pause(new.target.chat_type)
         self._split = split
         self._after = after
         self._text = text
@@ -77,7 +78,7 @@ class Streamer:
         while not self._closing.is_set():
             if (stream := await self._store.open_stream(self._new)) is not None:
                 return stream
-            await woken(self._closing, self._platform.capabilities.edit_interval)
+            await woken(self._closing, self._pause)
         return None
 
     async def _begin(self, stream: Stream) -> None:
@@ -104,7 +105,7 @@ class Streamer:
             await self._store.stream_not_begun(stream)
 
     async def _grow(self, message_id: str, shown: str) -> None:
-        pause = self._platform.capabilities.edit_interval
+        pause = self._pause
         while True:
             await woken(self._closing, pause)
             text = await self._next(shown)
@@ -113,14 +114,14 @@ class Streamer:
             try:
                 await self._platform.edit(self._new.target, message_id, Outgoing(text=text))
             except RateLimited as limit:
-                pause = max(limit.retry_after, self._platform.capabilities.edit_interval)
+                pause = max(limit.retry_after, self._pause)
                 continue
             except NotModified:
                 pass
             except PlatformError as cause:
                 log.info("stream.ended", delivery=self._new.delivery_id, error=str(cause))
                 return
-            shown, pause = text, self._platform.capabilities.edit_interval
+            shown, pause = text, self._pause
 
     async def _next(self, shown: str) -> str:
         """The first part of the text once it differs from what is shown; empty when nothing more is wanted."""
@@ -133,5 +134,5 @@ class Streamer:
             await self._changed.wait()
             if len(parts) > 1:
                 # What grows now is beyond the part that is shown: to look at every word would cost more and more.
-                await woken(self._closing, self._platform.capabilities.edit_interval)
+                await woken(self._closing, self._pause)
         return ""

@@ -7,15 +7,16 @@ retries and access are the gateway's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from threadline.errors import ThreadlineError
 from threadline.model.delivery import Button as Button  # noqa: PLC0414 - adapters find it beside Outgoing
 from threadline.model.delivery import Target
-from threadline.model.inbound import Arrival
+from threadline.model.inbound import Arrival, Attachment
+from threadline.model.source import ChatType
 
 LengthUnit: TypeAlias = Literal["chars", "utf16", "bytes"]
 Verdict: TypeAlias = Literal["accepted", "duplicate", "refused", "ignored", "parked"]
@@ -33,21 +34,44 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     typing: bool = False
     threads: bool = False
     buttons: bool = False
+    # Takes files with a message. Whether it also gives out those that came in, `Fetches` tells.
     files: bool = False
+    # So many pictures go with one message; every other file goes with one of its own.
+    album: int = 1
     # Sending again with the same key shows one message.
     idempotent_send: bool = False
     # Seconds between two edits of a streamed message.
     edit_interval: float = 1.0
+    # The same where several people read; `None`: no other than elsewhere.
+    edit_interval_in_groups: float | None = None
     # People send one thought in several messages there: a turn waits a moment for more.
     bursts: bool = True
 
+    def edit_pause(self, chat_type: ChatType) -> float:
+        """Seconds between two edits of a streamed message in a chat of that type."""
+        shared = self.edit_interval_in_groups
+        return self.edit_interval if chat_type == "dm" or shared is None else shared
+
+
+class OutgoingFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that goes with a message. `name` is a stranger's text, never a path."""
+
+    name: str
+    mime: str
+    body: bytes
+
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
-    """One message as it is to be shown: markdown, already short enough for the platform, without previews of its links."""
+    """One message as it is to be shown: markdown, already short enough for the platform, without previews of its links.
+
+    `is_plain`: there is no markup in it, whatever it looks like. A message with files may have no text.
+    """
 
     text: str
     reply_to: str | None = None
     buttons: tuple[Button, ...] = ()
+    files: tuple[OutgoingFile, ...] = ()
+    is_plain: bool = False
 
 
 class PlatformError(ThreadlineError):
@@ -76,6 +100,10 @@ class TooLong(PlatformError):
 
 class BadMarkup(PlatformError):
     """The platform can't read the markup; the same text sent plain will do."""
+
+
+class NotDeclared(PlatformError):
+    """The platform can't do this, and its capabilities say so."""
 
 
 class NotModified(PlatformError):
@@ -119,3 +147,56 @@ class Platform(Protocol):
     async def typing(self, to: Target) -> None: ...
 
     async def close(self) -> None: ...
+
+
+class OfferedCommand(msgspec.Struct, frozen=True):
+    """A command that people can type, without its slash."""
+
+    name: str
+    help: str
+
+
+@runtime_checkable
+class OffersCommands(Protocol):
+    """A platform that shows people which commands there are."""
+
+    def offer(self, commands: Sequence[OfferedCommand]) -> None:
+        """Takes the commands, before it is opened or run and again whenever they change. It returns at once."""
+        ...
+
+
+@runtime_checkable
+class Fetches(Protocol):
+    """A platform that keeps the files that came with messages, and gives them out."""
+
+    async def fetch(self, attachment: Attachment, *, at_most: int) -> bytes:
+        """What is in a file. `Gone` where it can't be had any more, `TooLong` where it is more than so many bytes."""
+        ...
+
+
+@runtime_checkable
+class ListensAlone(Protocol):
+    """A platform that gives its messages to one listener: a second one would be turned away, or take them from the first.
+
+    `open` connects so far that messages can go out; any number of gateways may be so far. `run` is called while this gateway
+    alone may listen and cancelled when it no longer may, any number of times.
+    """
+
+    @property
+    def listens_as(self) -> str:
+        """What only one gateway may listen as. It is stored and shown: never a key."""
+        ...
+
+    async def open(self) -> None:
+        """Raises as `send` does."""
+        ...
+
+
+def refuse_undeclared(can: Capabilities, message: Outgoing) -> None:
+    """Raises `NotDeclared` where a message needs what the platform has not declared."""
+    if message.buttons and not can.buttons:
+        raise NotDeclared("buttons can't be shown there")
+    if message.files and not can.files:
+        raise NotDeclared("files can't be sent there")
+    if len(message.files) > can.album:
+        raise NotDeclared(f"no more than {can.album} files go with one message there")
