@@ -7,7 +7,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),build/uv/bin/uv)
 PYTEST := $(BIN)/python -m pytest
 N ?= 200
 
-.PHONY: chromium help setup lock serve test test-peers soak check bench docs web wheel clean
+.PHONY: chromium nginx help setup lock serve test test-peers soak check bench docs web wheel clean
 
 help: ## what you can ask for
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -40,11 +40,13 @@ serve: setup ## run the gateway with its web page
 test: setup ## every test of ours, a real PostgreSQL included
 	$(PYTEST) -n 2 -m "not peers and not soak" tests
 
-chromium:
-	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; } || \
-	  { echo "Chromium is missing and can't be installed here; install Debian's package chromium."; exit 1; }
+# Programs of Debian that tests talk to; each is installed where it is missing and that is allowed.
+chromium nginx: PACKAGE = $(if $(filter nginx,$@),nginx-light,$@)
+chromium nginx:
+	@PATH=$$PATH:/usr/sbin; command -v $@ >/dev/null || { apt-get update -qq && apt-get install -y -qq $(PACKAGE); } || \
+	  { echo "$@ is missing and can't be installed here; install Debian's package $(PACKAGE)."; exit 1; }
 
-test-peers: .venv/.peers wheel chromium build/web/.ready ## against real third parties, installed into build/ or by apt
+test-peers: .venv/.peers wheel chromium nginx build/web/.ready ## against real third parties, installed into build/ or by apt
 	$(PYTEST) -m peers tests
 
 soak: setup ## the long runs: make soak N=500

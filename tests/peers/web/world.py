@@ -32,7 +32,7 @@ _PATIENCE = 15_000
 expect.set_options(timeout=_PATIENCE)
 
 _GREETING = "Threadline is at "
-_CONFIG = """
+CONFIG = """
 [gateway]
 welcome = false
 burst_seconds = 0.0
@@ -46,10 +46,10 @@ call = "tests.peers.web.agent:answer"
 class Site:
     """`threadline serve` in a process of its own, always at the same port: it can be killed and started again."""
 
-    def __init__(self, folder: Path, config: str = _CONFIG) -> None:
+    def __init__(self, folder: Path, config: str = CONFIG) -> None:
         self.folder = folder
         self.db = folder / "threadline.db"
-        self.port = _free_port()
+        self.port = free_port()
         self.link = ""
         self._config = folder / "config.toml"
         self._config.write_text(config)
@@ -127,7 +127,7 @@ class Site:
 
 
 @contextmanager
-def running_site(folder: Path, config: str = _CONFIG) -> Iterator[Site]:
+def running_site(folder: Path, config: str = CONFIG) -> Iterator[Site]:
     """A site that is killed at the end, whatever happened."""
     site = Site(folder, config).start()
     try:
@@ -265,6 +265,7 @@ def visiting(site: Site, browser: Browser, size: tuple[int, int] = DESKTOP, **op
         context.close()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
