@@ -9,6 +9,7 @@ import msgspec
 from threadline.clock import Instant, to_instant
 from threadline.errors import InvalidRequest
 from threadline.gateway.access import Access, Allowed, Ignored, TurnedAway
+from threadline.gateway.bots import MOST_IN_A_ROW, BotTalk
 from threadline.gateway.command_table import Typed, read_command, stops_turn
 from threadline.gateway.commands import Commands
 from threadline.gateway.outbox import Outbox
@@ -51,6 +52,7 @@ class Reception:
         self._turns = turns
         self._outbox = outbox
         self._commands = commands
+        self._bots = BotTalk()
 
     def reconfigure(self, settings: GatewaySettings, access: Access) -> None:
         """From now on these hold."""
@@ -86,6 +88,8 @@ class Reception:
         return await self._park(Unreadable(platform=platform, account=account, raw=raw, reason=reason, dedupe_key=key))
 
     async def _admit(self, event: Inbound) -> Verdict:
+        if not event.from_bot:
+            self._bots.person_spoke(event)
         decision = await self._access.decide(event)
         if isinstance(decision, Ignored):
             log.debug("message.ignored", platform=event.source.platform, reason=decision.reason)
@@ -99,7 +103,18 @@ class Reception:
             return await self._change(event, decision)
         if event.kind == "button" and read_command(event) is None:
             return await self._note(event, decision, "a button that nobody waits for")
-        return await self._take(event, decision)
+        return await (self._take_from_bot if event.from_bot else self._take)(event, decision)
+
+    async def _take_from_bot(self, event: Inbound, allowed: Allowed) -> Verdict:
+        """Takes what a program says, unless programs alone have talked here for too long: of that the chat is told once."""
+        now = self._store.clock.now()
+        if self._bots.is_enough(event, now):
+            tell = self._bots.tell_once(event, words.BOTS_ALONE.format(count=MOST_IN_A_ROW))
+            return await self._turn_away(event, TurnedAway(allowed.person, "bots talk to each other", tell))
+        verdict = await self._take(event, allowed)
+        if verdict == "accepted":
+            self._bots.taken(event, now)
+        return verdict
 
     async def _take(self, event: Inbound, allowed: Allowed) -> Verdict:
         typed = read_command(event)

@@ -13,6 +13,10 @@ QUEUE_FULL: Final = (
     "I still have {count} messages of this conversation to answer, so I did not take this one. "
     "Send it again later; /queue shows what waits."
 )
+BOTS_ALONE: Final = (
+    "I have answered {count} messages of bots here, and nobody else has said a word. "
+    "I answer bots again once one of you people has written something."
+)
 TOO_MUCH: Final = (
     "That was too much for one message, so I did not take it: I read up to 1,000,000 characters and 100 files at a time. "
     "Send it in parts."
