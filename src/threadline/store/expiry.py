@@ -1,6 +1,6 @@
 """Operations of the watcher: sessions that have gone stale end by themselves, a bounded step at a time.
 
-The watcher walks the index of a platform's sessions by `listed_at`, once, and never comes back: whatever it has passed
+The watcher walks the index of a platform's open sessions by `listed_at`, once, and never comes back: whatever it has passed
 has ended, is no address's current session, or stands in `expiry_again`. So a step costs the same however many sessions
 there are, a policy that becomes stricter is honoured without starting over, and two gateways whose policies differ do
 not undo each other's work. What happens to a session moves it forward in the index, beyond the place that was reached.

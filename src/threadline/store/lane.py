@@ -11,11 +11,14 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from threadline.errors import StoreClosed, StoreUnavailable, ThreadlineError
 from threadline.log import get_logger
 from threadline.store.database import BatchStep
+from threadline.store.doorbell import Doorbell
 
 log = get_logger(__name__)
 
@@ -32,12 +35,12 @@ _PENDING: Any = object()
 class Job:
     """One step on its way through the lane, and its outcome."""
 
-    __slots__ = ("_future", "_woken", "error", "loop", "promoted", "result", "size", "step")
+    __slots__ = ("_future", "_woken", "bell", "error", "promoted", "result", "size", "step")
 
     def __init__(
         self,
         step: Any,
-        loop: asyncio.AbstractEventLoop | None = None,
+        bell: Doorbell | None = None,
         future: asyncio.Future[Any] | None = None,
     ) -> None:
         self.step = step
@@ -45,8 +48,8 @@ class Job:
         self.result: Any = _PENDING
         self.error: BaseException | None = None
         self.promoted = False
-        # The event loop that waits for this job; None for a blocking caller.
-        self.loop = loop
+        # Where the event loop is told that waits for this job; None for a blocking caller.
+        self.bell = bell
         self._future = future
         self._woken: threading.Lock | None = None
 
@@ -115,6 +118,8 @@ class Lane:
         self._wake.acquire()
         self._name = name
         self._thread: threading.Thread | None = None
+        self._bells: WeakKeyDictionary[asyncio.AbstractEventLoop, Doorbell] = WeakKeyDictionary()
+        self._bell: Doorbell | None = None
 
     def perform(self, step: Any) -> Any:
         """Runs the step, blocking until it is durable."""
@@ -143,7 +148,10 @@ class Lane:
         """Runs the step on the lane's thread; the future is the running event loop's."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        job = Job(step, loop, future)
+        bell = self._bell
+        if bell is None or bell.loop() is not loop:
+            bell = self._bell_of(loop)
+        job = Job(step, bell, future)
         with self._mutex:
             self._require_open()
             starts = not self._busy
@@ -163,9 +171,13 @@ class Lane:
                 self._idle.wait()
             thread, self._thread = self._thread, None
             self._stopping = True
+            bells, self._bell = list(self._bells.values()), None
+            self._bells.clear()
         if thread is not None and thread is not threading.current_thread():
             self._wake.release()
             thread.join()
+        for bell in bells:
+            bell.dismiss()
 
     def _require_open(self) -> None:
         if self._lost is not None:
@@ -229,18 +241,15 @@ class Lane:
             return batch
 
     def _settle(self, batch: Sequence[Job], own: Job | None) -> None:
-        by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+        by_bell: dict[Doorbell, list[Job]] = {}
         for job in batch:
-            if job.loop is not None:
-                by_loop.setdefault(job.loop, []).append(job)
+            if job.bell is not None:
+                by_bell.setdefault(job.bell, []).append(job)
             elif job is not own:
                 job.wake()
-        for loop, jobs in by_loop.items():
-            try:
-                loop.call_soon_threadsafe(_settle_futures, jobs)
-            except RuntimeError:
-                # That loop was closed while its callers waited; what they asked for is stored all the same.
-                continue
+        for bell, jobs in by_bell.items():
+            # A loop may have been closed while its callers waited; what they asked for is stored all the same.
+            bell.ring(partial(_settle_futures, jobs))
 
     def _released(self, own: Job | None) -> bool:
         self._tell()
@@ -249,7 +258,7 @@ class Lane:
             if self._queue and own is None:
                 return False
             for job in self._queue:
-                if job.loop is None:
+                if job.bell is None:
                     self._leader, job.promoted = job, True
                     job.wake()
                     return True
@@ -295,6 +304,16 @@ class Lane:
         self._tell()
         self._settle(waiting, None)
         log.error("store.writer_lost", lane=self._name, error=repr(cause))
+
+    def _bell_of(self, loop: asyncio.AbstractEventLoop) -> Doorbell:
+        """The loop's bell, put up the first time. Called on the loop's thread."""
+        with self._mutex:
+            self._require_open()
+            bell = self._bells.get(loop)
+            if bell is None:
+                bell = self._bells[loop] = Doorbell(loop)
+            self._bell = bell
+            return bell
 
     def _ensure_thread(self) -> None:
         if self._thread is None:

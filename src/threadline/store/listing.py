@@ -75,14 +75,23 @@ def _rows(tx: Tx, wanted: Listing, common: dict[str, Any]) -> list[Row]:
         return tx.rows("list_of_chat", ended=ended, **place, **common)
     if viewer is not None:
         return tx.rows("list_of_owner", ended=ended, owner=viewer.person, platform=wanted.platform, **common)
-    if wanted.platform is not None:
-        return tx.rows("list_of_platform", ended=ended, platform=wanted.platform, **common)
-    rows = tx.rows("list_newest", ended=0, **common)
-    if wanted.include_ended:
-        rows += tx.rows("list_newest", ended=1, **common)
-        # Each of the two is in order; the page is their merge.
-        rows.sort(key=lambda row: (row[3], row[30]), reverse=True)
+    return _of_platforms(tx, wanted, common)
+
+
+def _of_platforms(tx: Tx, wanted: Listing, common: dict[str, Any]) -> list[Row]:
+    """What everyone has on a platform, or on each: the index has them apart, the ended ones too."""
+    rows: list[Row] = []
+    for platform in platforms(tx, wanted.platform):
+        for ended in (0, 1) if wanted.include_ended else (0,):
+            rows += tx.rows("list_of_platform", platform=platform, ended=ended, **common)
+    # Each stretch is in order; the page is their merge.
+    rows.sort(key=lambda row: (row[3], row[30]), reverse=True)
     return rows
+
+
+def platforms(tx: Tx, only: str | None) -> list[str]:
+    """The platforms that there are sessions of; or the one that is asked for."""
+    return [platform for (platform,) in tx.rows("platforms")] if only is None else [only]
 
 
 def check_limit(limit: int) -> None:

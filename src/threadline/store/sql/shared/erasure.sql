@@ -42,9 +42,8 @@ DELETE FROM platform_messages WHERE session_pk = :session_pk
 DELETE FROM messages WHERE number = :number
 
 -- name: old_sessions
--- The least recently updated first, so that a prune that is broken off has done the oldest.
-SELECT s.session_id FROM session_state t {then} sessions s ON s.pk = t.session_pk
-WHERE t.ended = :ended AND t.listed_at < :before AND t.updated_at < :before AND t.platform = COALESCE(CAST(:platform AS TEXT), t.platform)
+SELECT t.listed_at, t.session_pk, s.session_id FROM session_state t {then} sessions s ON s.pk = t.session_pk
+WHERE t.platform = :platform AND t.ended = :ended AND t.listed_at < :before AND t.updated_at < :before
 ORDER BY t.listed_at, t.session_pk LIMIT :limit
 
 -- name: count_old_sessions

@@ -13,13 +13,13 @@ ON CONFLICT (platform, chat_type) DO NOTHING
 UPDATE expiry_places SET listed_at = :listed_at, session_pk = :session_pk WHERE platform = :platform AND chat_type = :chat_type
 
 -- name: listed_after
--- A stretch of the index, ended sessions included: each is passed once. Was listed_at so long ago, then active_at was before
--- `upto`: it is at most {lag} microseconds newer. The last column tells which may be expired.
-SELECT w.session_pk, w.listed_at,
-  CASE WHEN w.ended = 0 AND s.chat_type = :chat_type AND a.session_pk = w.session_pk THEN 1 ELSE 0 END
+-- A stretch of the index of sessions that have not ended. Was listed_at so long ago, then active_at was before `upto`: it is
+-- at most {lag} microseconds newer. The last column tells which may be expired.
+SELECT w.session_pk, w.listed_at, CASE WHEN s.chat_type = :chat_type AND a.session_pk = w.session_pk THEN 1 ELSE 0 END
 FROM (
-  SELECT t.session_pk, t.listed_at, t.ended FROM session_state t
-  WHERE t.platform = :platform AND (t.listed_at, t.session_pk) > (:listed_at, :session_pk) AND t.listed_at < CAST(:upto AS BIGINT) - {lag}
+  SELECT t.session_pk, t.listed_at FROM session_state t
+  WHERE t.platform = :platform AND t.ended = 0
+    AND (t.listed_at, t.session_pk) > (:listed_at, :session_pk) AND t.listed_at < CAST(:upto AS BIGINT) - {lag}
   ORDER BY t.listed_at, t.session_pk LIMIT :limit
 ) w
 {then} sessions s ON s.pk = w.session_pk {then} addresses a ON a.pk = s.address_pk

@@ -119,19 +119,6 @@ SELECT 1 FROM sessions WHERE session_id <> :besides LIMIT 1
 {then} sessions s ON s.pk = t.session_pk
 {then} addresses a ON a.pk = s.address_pk
 
--- name: list_newest
-SELECT {entry} FROM (
-  SELECT t.session_pk, t.updated_at FROM session_state t {where_list_newest}
-    AND t.listed_at >= (SELECT MIN(n.listed_at) FROM (SELECT t.listed_at FROM session_state t {where_list_newest}
-                        AND t.listed_at >= :since - {lag} ORDER BY t.listed_at DESC LIMIT :limit) n) - {lag}
-  ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
-) p
-{page_tables} ORDER BY t.updated_at DESC, t.session_pk DESC
-
--- fragment: where_list_newest
-WHERE t.ended = :ended AND t.listed_at <= :before_at AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
-  AND t.updated_at >= :since AND t.active_at >= :since
-
 -- name: list_of_owner
 SELECT {entry} FROM (
   SELECT t.session_pk, t.updated_at FROM session_state t {where_list_of_owner}
@@ -145,6 +132,15 @@ SELECT {entry} FROM (
 WHERE t.owner = :owner AND t.ended <= :ended AND t.platform = COALESCE(CAST(:platform AS TEXT), t.platform) AND t.listed_at <= :before_at AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
   AND t.updated_at >= :since AND t.active_at >= :since
 
+-- name: platforms
+-- Those that there are sessions of, by a leap each through the index: the cost is that of the platforms, not of the sessions.
+WITH RECURSIVE p(platform) AS (
+  SELECT MIN(t.platform) FROM session_state t
+  UNION ALL
+  SELECT (SELECT MIN(t.platform) FROM session_state t WHERE t.platform > p.platform) FROM p WHERE p.platform IS NOT NULL
+)
+SELECT p.platform FROM p WHERE p.platform IS NOT NULL
+
 -- name: list_of_platform
 SELECT {entry} FROM (
   SELECT t.session_pk, t.updated_at FROM session_state t {where_list_of_platform}
@@ -155,7 +151,7 @@ SELECT {entry} FROM (
 {page_tables} ORDER BY t.updated_at DESC, t.session_pk DESC
 
 -- fragment: where_list_of_platform
-WHERE t.platform = :platform AND t.ended <= :ended AND t.listed_at <= :before_at AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
+WHERE t.platform = :platform AND t.ended = :ended AND t.listed_at <= :before_at AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
   AND t.updated_at >= :since AND t.active_at >= :since
 
 -- name: list_of_chat
