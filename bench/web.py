@@ -17,15 +17,12 @@ import msgspec
 from bench.measure import Figure, Sample, cpu_seconds, peak_bytes, say
 from bench.stage import Stage
 from bench.web_readers import Wanted, Watched
-from threadline.agents.function import FunctionTurn
 from threadline.store.gateway import GatewayStore
 
 _CONVERSATIONS = 20
 _READERS = 25
 _ROUNDS = 1
 _TEXT = "60"
-# As many characters as a gateway tells of at once: what comes sooner than it can be written down is joined up to this.
-_CHUNK = "Two thousand characters. " * 80
 PACE = Figure(
     name="500 readers of 20 streaming turns: events", unit="per second", beside="a bare Starlette app", at_least=0.5
 )
@@ -36,12 +33,6 @@ GROWN = Figure(
     name="500 readers of 20 streaming turns: events of turns alone", unit="per second", beside="a bare Starlette app"
 )
 IDLE = Figure(name="serve with 500 readers, before anything streams: memory", unit="bytes", beside="its peak then")
-
-
-async def answer(turn: FunctionTurn) -> AsyncIterator[str]:
-    """The agent: so many chunks, each as soon as the last one was taken."""
-    for _ in range(int(turn.text)):
-        yield _CHUNK
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -58,7 +49,7 @@ class Run(msgspec.Struct, frozen=True):
         return (
             f"{self.watched.events:,} events of {each:.0f} bytes in {self.watched.seconds:.1f} s, "
             f"{self.watched.per_second:,.0f} a second, {self.cpu:.1f} s of CPU, "
-            f"{self.idle / 1e6:.0f} MB before, {self.peak / 1e6:.0f} MB at most"
+            f"{self.idle / 1e6:.0f} MB before, {self.peak / 1e6:.0f} MB at most, {self.watched.anew} told anew"
         )
 
 
@@ -157,5 +148,5 @@ burst_seconds = 0.0
 welcome = false
 [agents.main]
 kind = "function"
-call = "bench.web:answer"
+call = "bench.web_agent:answer"
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -12,8 +13,6 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-
-from threadline.web.server import bind
 
 # What may wait for one reader; whoever sends waits for the slowest.
 _WAITING = 64
@@ -61,14 +60,17 @@ def application(events: int, size: int) -> Starlette:
 def main() -> None:
     """Says where it is, then answers until it is told to stop."""
     _, events, size = sys.argv
-    with bind("127.0.0.1", 0, lambda _note: None) as listening:
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
         print(f"http://127.0.0.1:{listening.getsockname()[1]}/", flush=True)
+        # As `serve` has it.
         config = uvicorn.Config(
             application(int(events), int(size)),
             access_log=False,
             log_config=None,
             lifespan="off",
             ws="none",
+            proxy_headers=False,
+            server_header=False,
             timeout_graceful_shutdown=1,
         )
         uvicorn.Server(config).run(sockets=[listening])

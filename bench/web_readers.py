@@ -40,6 +40,8 @@ class Watched(msgspec.Struct, frozen=True):
     # Those that tell more of a turn.
     grown: int
     bytes: int
+    # How often somebody was told anew where things stand, since they had fallen behind. They missed events, which count for nobody.
+    anew: int
 
     @property
     def per_second(self) -> float:
@@ -54,6 +56,7 @@ class Reader(asyncio.BufferedProtocol):
         self.events = 0
         self.grown = 0
         self.bytes = 0
+        self.anew = 0
         self.turns = 0
         self.begun = asyncio.Event()
         self.stirred = asyncio.Event()
@@ -74,11 +77,13 @@ class Reader(asyncio.BufferedProtocol):
         self.events += seen.count(_EVENT) - self._tail.count(_EVENT)
         self.grown += seen.count(_GROWN) - self._tail.count(_GROWN)
         over = sum(seen.count(mark) - self._tail.count(mark) for mark in (_OVER, _ANEW))
+        begun = seen.count(_BEGUN) - self._tail.count(_BEGUN)
         self._tail = seen[-_TAIL:]
         if over:
             self.turns += over
             self.stirred.set()
-        if _BEGUN in seen:
+        self.anew += begun
+        if begun:
             self.begun.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -139,7 +144,7 @@ async def watch(address: str, wanted: Wanted) -> None:
     readers = await pages.open()
     # What is left of the turns that made the conversations.
     await asyncio.sleep(2)
-    before = [(reader.turns, reader.events, reader.grown, reader.bytes) for reader in readers]
+    before = [(reader.turns, reader.events, reader.grown, reader.bytes, reader.anew) for reader in readers]
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     began = time.perf_counter()
@@ -150,7 +155,8 @@ async def watch(address: str, wanted: Wanted) -> None:
     events = sum(reader.events - at[1] for reader, at in zip(readers, before, strict=True))
     grown = sum(reader.grown - at[2] for reader, at in zip(readers, before, strict=True))
     size = sum(reader.bytes - at[3] for reader, at in zip(readers, before, strict=True))
-    print(msgspec.json.encode(Watched(seconds, events, grown, size)).decode(), flush=True)
+    anew = sum(reader.anew - at[4] for reader, at in zip(readers, before, strict=True))
+    print(msgspec.json.encode(Watched(seconds, events, grown, size, anew)).decode(), flush=True)
 
 
 if __name__ == "__main__":

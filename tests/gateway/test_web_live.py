@@ -14,6 +14,7 @@ from threadline.model.webchat import web_source
 from threadline.ports.agent import Text, ToolCall
 from threadline.ports.live import Growth
 from threadline.testing.agents import ScriptedAgent
+from threadline.web.live import Hub
 from threadline.web.reader import MOST_BYTES, MOST_FRAMES, Reader
 
 SOURCE = web_source("owner", CONVERSATION)
@@ -300,6 +301,26 @@ async def test_every_tab_sees_the_list_change_and_only_its_own_persons(location:
 
 
 @awaited
+async def test_what_changes_between_reading_the_list_and_listening_is_not_missed(location: str) -> None:
+    async with paged(location, ScriptedAgent(echo), poll_seconds=60.0) as here:
+        await here.say("one", key="m1")
+        await here.answered()
+        first = await here.open(conversation=None)
+        assert (await first.next("conversation"))["title"] is None
+        # The page has read its list by now; then another device gives a name, and the first tab is told so.
+        seen = await here.store.look(SOURCE)
+        assert seen is not None
+        await here.store.set_title(seen.entry.session_id, "Plans")
+        here.hub.said("owner", CONVERSATION)
+        assert (await first.next("conversation"))["title"] == "Plans"
+        late = await here.open(conversation=None)
+        assert (await late.next("conversation"))["title"] == "Plans"
+        # A tab that knows it already is not told again.
+        await here.say("two", key="m2", conversation="conversation-2")
+        assert (await first.next("conversation"))["id"] == "conversation-2"
+
+
+@awaited
 async def test_a_reader_that_falls_behind_is_told_anew_and_costs_the_others_nothing(location: str) -> None:
     agent = Talker("safe")
     async with paged(location, agent, poll_seconds=60.0) as here:
@@ -308,18 +329,61 @@ async def test_a_reader_that_falls_behind_is_told_anew_and_costs_the_others_noth
         here.hub.turn_began(here.target, turn_id, attempt)
         slow, quick = await here.open(), await here.open()
         await slow.next("snapshot")
-        count = MOST_FRAMES + 50
+        count, words = MOST_FRAMES + 50, "x" * (2 * MOST_BYTES // MOST_FRAMES)
         for place in range(count):
-            growth = Growth(turn_id=turn_id, attempt=attempt, first=place, upto=place + 1, events=(Text("x"),))
+            growth = Growth(turn_id=turn_id, attempt=attempt, first=place, upto=place + 1, events=(Text(words),))
             here.hub.turn_grew(here.target, growth)
-            if place % 100 == 0:
+            while place % 100 == 0 and not quick.reader.is_quiet:
                 await quick.next()
         caught_up = await slow.next()
         assert slow.events[-1][0] == "snapshot"
-        assert text_of(caught_up["live"]["events"]) == "x" * count
-        while shown_of(quick) != "x" * count:
+        assert text_of(caught_up["live"]["events"]) == words * count
+        while shown_of(quick) != words * count:
             await quick.next()
         assert [event for event, _ in quick.events].count("snapshot") == 1
+        agent.says(None)
+        await here.answered()
+
+
+@awaited
+async def test_many_tabs_are_handed_what_happens_in_fewer_pieces_and_each_event_once(location: str) -> None:
+    agent = Talker("safe")
+    async with paged(location, agent) as here:
+        await here.say("go", key="m1")
+        turn_id, attempt = await running_turn(here)
+        # So few that nothing but the first is handed on before somebody comes, or has lost their place.
+        hub = Hub(here.store, lambda _source: "main", pieces_a_second=0.001)
+        hub.turn_began(here.target, turn_id, attempt)
+
+        async def opened() -> Tab:
+            reader = await hub.open("owner", "owner", CONVERSATION)
+            assert reader is not None
+            return Tab(reader)
+
+        def grow(place: int) -> None:
+            growth = Growth(turn_id=turn_id, attempt=attempt, first=place, upto=place + 1, events=(Text(f"{place} "),))
+            hub.turn_grew(here.target, growth)
+
+        tab = await opened()
+        for place in range(3):
+            grow(place)
+        assert (await tab.next("live"))["upto"] == 1
+        assert tab.reader.is_quiet
+        second = await opened()
+        assert text_of((await second.next("snapshot"))["live"]["events"]) == "0 1 2 "
+        grow(3)
+        # The first has lost its place: it finds in the snapshot what waited, and the other is told it.
+        tab.reader.put(b"x" * MOST_BYTES)
+        assert text_of((await tab.next("snapshot"))["live"]["events"]) == "0 1 2 3 "
+        grow(4)
+        await opened()
+        for one in (tab, second):
+            while (await one.next("live"))["upto"] < 5:
+                pass
+        assert shown_of(tab) == shown_of(second) == "0 1 2 3 4 "
+        assert [value["upto"] for event, value in second.events if event == "live"] == [4, 5]
+        assert [value["upto"] for event, value in tab.events if event == "live"] == [1, 5]
+        await hub.close()
         agent.says(None)
         await here.answered()
 

@@ -105,6 +105,7 @@ def test_a_list_tells_what_changed_and_what_is_gone_but_not_what_only_sank() -> 
     assert b"".join(changes(before, {"a": before["a"], "c": before["c"]}, is_all=False)).count(b"event: gone") == 1
     assert b"".join(changes(before, {}, is_all=True)).count(b"event: gone") == 3
     assert changes(before, before, is_all=True) == []
+    assert len(changes(before, before, is_all=True, is_whole=True)) == 3
 
 
 def test_a_chat_id_tells_whose_it_is_and_nothing_else_is_one() -> None:

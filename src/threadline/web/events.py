@@ -80,6 +80,8 @@ class EventStream(Response):
             self._sending = self._sent
             await send({"type": "http.response.body", "body": told, "more_body": True})
             self._sending = None
+            # A quiet stream must not hold on to the last that it sent.
+            told = None
             told = await self._reader.next()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -14,6 +14,7 @@ from threadline.model.source import SessionSource
 from threadline.ports.live import Growth
 from threadline.store.gateway import GatewayStore
 from threadline.store.watching import Seen
+from threadline.web.audience import Audience
 from threadline.web.frames import frame, read_place
 from threadline.web.reader import Reader
 from threadline.web.shapes import Gone
@@ -34,12 +35,16 @@ class Follower:
         agent: Callable[[], str],
         running: Callable[[], LiveTurn | None],
         role: Role,
+        moment: Callable[[], float],
     ) -> None:
-        """`running` tells the turn that this process runs there, which nobody need read from the store."""
+        """`running` tells the turn that this process runs there, which nobody need read from the store.
+
+        `moment` tells how many seconds lie between two pieces that the readers are handed.
+        """
         self.source = source
         self.agent = agent
         self.role = role
-        self.readers: set[Reader] = set()
+        self.readers = Audience(moment)
         self._store = store
         self._running = running
         self._shown: Shown | None = None
@@ -80,7 +85,7 @@ class Follower:
                 turn=None if live is None else live.place,
                 told=None if running is None else running.place,
             )
-            self._tell(self._follow(seen))
+            self.readers.tell(self._follow(seen))
 
     def join(self, reader: Reader, last_id: str | None) -> None:
         """Tells a reader where things stand, or what it has missed since `last_id`; from then on whatever happens."""
@@ -89,11 +94,11 @@ class Follower:
             return
         place = read_place(last_id)
         missed = None if place is None else shown.resumed(place)
-        reader.put(shown.anew() if missed is None else missed)
-        self.readers.add(reader)
+        self.readers.add(reader, shown.anew() if missed is None else missed)
 
     def anew(self) -> bytes:
         """Where things stand, for a reader that has lost its place."""
+        self.readers.catch_up()
         return b"" if self._shown is None else self._shown.anew()
 
     def grew(self, growth: Growth, running: LiveTurn, piece: Piece | None) -> None:
@@ -102,14 +107,9 @@ class Follower:
         if shown is None or shown.live is None:
             return
         if shown.live is not running:
-            self._tell(shown.grow(growth) or b"")
+            self.readers.tell(shown.grow(growth) or b"")
         elif piece is not None:
-            self._tell(shown.pass_on(piece))
-
-    def _tell(self, told: bytes) -> None:
-        if told:
-            for reader in self.readers:
-                reader.put(told)
+            self.readers.tell(shown.pass_on(piece))
 
     def _follow(self, seen: Seen | None) -> bytes:
         shown = self._shown

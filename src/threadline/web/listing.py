@@ -31,17 +31,25 @@ class ListWatch:
 
     def __init__(self, store: GatewayStore, user_id: str) -> None:
         self.readers: set[Reader] = set()
+        # Those that were told nothing yet. What they have of the list they read before they came: it may have changed since.
+        self._fresh: set[Reader] = set()
         self._store = store
         self._person = person_named(user_id)
-        self._rows: dict[str, Conversation] | None = None
+        self._rows: dict[str, Conversation] = {}
         self._wake = asyncio.Event()
         self._joined = asyncio.Event()
 
     def join(self, reader: Reader) -> None:
-        """From now on a tab is told what changes, and what changed since the last of them left."""
+        """A tab is told what stands at the top, then what changes, and what is gone since the last of them left."""
         self.readers.add(reader)
+        self._fresh.add(reader)
         self._joined.set()
         self.wake()
+
+    def leave(self, reader: Reader) -> None:
+        """A tab is told no more."""
+        self.readers.discard(reader)
+        self._fresh.discard(reader)
 
     def wake(self) -> None:
         """Something may have changed."""
@@ -64,23 +72,31 @@ class ListWatch:
         return bool(self.readers)
 
     async def _look(self) -> None:
+        fresh = set(self._fresh)
         try:
             page = await self._store.chats_of(self._person, WEB, limit=_NEWEST)
         except StoreError as cause:
             log.warning("web.not_listed", error=str(cause))
             return
+        # Who came meanwhile may have read something newer: they are told after the next look.
+        self._fresh -= fresh
         rows = {row.session_id: row for row in map(conversation_of, page)}
         before, self._rows = self._rows, rows
-        if before is None:
-            return
-        for told in changes(before, rows, is_all=page.cursor is None):
-            for reader in self.readers:
+        changed = changes(before, rows, is_all=page.cursor is None)
+        whole = changes(before, rows, is_all=page.cursor is None, is_whole=True) if fresh else []
+        for reader in self.readers - self._fresh:
+            for told in whole if reader in fresh else changed:
                 reader.put(told)
 
 
-def changes(before: dict[str, Conversation], rows: dict[str, Conversation], *, is_all: bool) -> list[bytes]:
-    """The events that bring a list from one look to the next. `is_all`: there is nothing below what was seen."""
-    told = [frame("conversation", row) for key, row in rows.items() if before.get(key) != row]
+def changes(
+    before: dict[str, Conversation], rows: dict[str, Conversation], *, is_all: bool, is_whole: bool = False
+) -> list[bytes]:
+    """The events that bring a list from one look to the next. `is_all`: there is nothing below what was seen.
+
+    `is_whole`: with the rows that did not change, for somebody of whom nobody knows what they have seen.
+    """
+    told = [frame("conversation", row) for key, row in rows.items() if is_whole or before.get(key) != row]
     oldest = None if is_all else min((row.updated_at for row in rows.values()), default=None)
     for key, row in before.items():
         # What has only sunk below what was looked at is still there.

@@ -32,6 +32,8 @@ AgentAt: TypeAlias = Callable[[SessionSource], str]
 
 POLL_SECONDS = 2.0
 _BREATH_SECONDS = 15.0
+# What all tabs with a running turn are handed together: about half of what one process can.
+PIECES_A_SECOND = 10_000.0
 # The place of a turn's journal in what a glance tells.
 _JOURNALLED = 7
 
@@ -39,17 +41,29 @@ _JOURNALLED = 7
 class Hub:
     """The onlooker of the web page: one follower for each conversation that somebody here has open."""
 
-    def __init__(self, store: GatewayStore, agent_at: AgentAt, *, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(
+        self,
+        store: GatewayStore,
+        agent_at: AgentAt,
+        *,
+        poll_seconds: float = POLL_SECONDS,
+        pieces_a_second: float = PIECES_A_SECOND,
+    ) -> None:
+        """`pieces_a_second`: the more tabs watch turns, the more of what happens at once each is handed in one piece."""
         self._store = store
         self._agent_at = agent_at
         self._poll_seconds = poll_seconds
+        self._pieces_a_second = pieces_a_second
         self._supervisor = Supervisor()
         self._turns: dict[str, LiveTurn] = {}
         self._followers: dict[str, Follower] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._lists: dict[str, ListWatch] = {}
         self._glances: dict[str, Row | None] = {}
-        self._readers: set[Reader] = set()
+        # Each tab, with the chat that it follows, if any, and the person whose list it shows.
+        self._readers: dict[Reader, tuple[str | None, str]] = {}
+        # How many of them have a turn before them that runs here.
+        self._watching = 0
         self._is_closed = False
 
     def start(self) -> None:
@@ -78,26 +92,31 @@ class Hub:
         reader = Reader(follower.anew if follower is not None else bytes)
         if self._is_closed:
             reader.close()
-        self._readers.add(reader)
+        self._readers[reader] = (None if follower is None else follower.source.chat_id, user_id)
         if follower is not None:
             follower.join(reader, last_id)
+            self._count_watching()
         self._list_of(user_id).join(reader)
         return reader
 
     def leave(self, reader: Reader) -> None:
         """Forgets a reader; what nobody follows any more is not looked at any more."""
         reader.close()
-        self._readers.discard(reader)
-        for chat, follower in list(self._followers.items()):
+        chat, user_id = self._readers.pop(reader, (None, ""))
+        follower = None if chat is None else self._followers.get(chat)
+        if chat is not None and follower is not None:
             follower.readers.discard(reader)
             if not follower.readers:
                 self._forget(chat)
-        for watch in self._lists.values():
-            watch.readers.discard(reader)
+            self._count_watching()
+        watch = self._lists.get(user_id)
+        if watch is not None:
+            watch.leave(reader)
 
     def turn_began(self, to: Target, turn_id: str, attempt: int) -> None:
         """A turn begins here, perhaps not for the first time."""
         self._turns[to.chat_id] = LiveTurn(turn_id, attempt)
+        self._count_watching()
         self._stir(to.chat_id)
 
     def turn_grew(self, to: Target, growth: Growth) -> None:
@@ -105,6 +124,7 @@ class Hub:
         running = self._turns.get(to.chat_id)
         if running is None or not running.is_same(growth.turn_id, growth.attempt):
             running = self._turns[to.chat_id] = LiveTurn(growth.turn_id, growth.attempt)
+            self._count_watching()
         piece = running.add(growth.first, growth.upto, growth.events)
         follower = self._followers.get(to.chat_id)
         if follower is not None:
@@ -115,6 +135,7 @@ class Hub:
         running = self._turns.get(to.chat_id)
         if running is not None and running.turn_id == turn_id:
             del self._turns[to.chat_id]
+            self._count_watching()
         self._stir(to.chat_id)
 
     def arrived(self, to: Target) -> None:
@@ -128,6 +149,14 @@ class Hub:
     def running_at(self, chat_id: str) -> LiveTurn | None:
         """The turn that this process runs there."""
         return self._turns.get(chat_id)
+
+    def _moment(self) -> float:
+        """How many seconds lie between two pieces that a tab is handed: nothing to notice while few watch."""
+        return self._watching / self._pieces_a_second
+
+    def _count_watching(self) -> None:
+        followers = self._followers
+        self._watching = sum(len(followers[chat].readers) for chat in self._turns if chat in followers)
 
     def _stir(self, chat_id: str) -> None:
         follower = self._followers.get(chat_id)
@@ -144,7 +173,7 @@ class Hub:
         follower = self._followers.get(chat)
         if follower is None:
             follower = Follower(
-                self._store, source, lambda: self._agent_at(source), lambda: self._turns.get(chat), role
+                self._store, source, lambda: self._agent_at(source), lambda: self._turns.get(chat), role, self._moment
             )
         follower.role = role
         await follower.look()
