@@ -14,7 +14,7 @@ import pytest
 from threadline.clock import to_instant
 from threadline.errors import LeaseLost
 from threadline.model.delivery import target_of
-from threadline.model.inbound import Inbound
+from threadline.model.inbound import Attachment, Inbound
 from threadline.model.message import encode_message
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
@@ -47,6 +47,7 @@ TOLD = (
     "zebra welcome",
     "zebra refused",
     "zebra copied",
+    "zebra picture",
     "Zebra crossing",
     "zebra surroundings",
     "Zebraline",
@@ -54,7 +55,7 @@ TOLD = (
 )
 
 # These hold numbers and times alone.
-OF_NOBODY = {"unindexed", "ready", "pairing_guard", "expiry_places", "expiry_again", "alarms"}
+OF_NOBODY = {"unindexed", "ready", "pairing_guard", "expiry_places", "expiry_again", "alarms", "named_leases"}
 # These are filled, told and emptied in tests of their own.
 ELSEWHERE = {
     "asks",
@@ -158,6 +159,8 @@ async def live(store: GatewayStore) -> tuple[Claimed, Claimed]:
     refused = event(store, WHO, "zebra unheard", "m7")
     told = notice(WHO, "zebra refused", "n1")
     await store.refuse(Refusal(event=refused, person=PERSON, role="group", at=at, note="the door was shut", tell=told))
+    picture = Attachment(handle="file:00", name="zebra picture")
+    await store.enqueue(msgspec.structs.replace(notice(WHO, "", "f1"), person=PERSON, files=(picture,)))
     await store.index_pending()
     return alone, together
 

@@ -115,6 +115,15 @@ class Alarms:
         """A platform has connected."""
         await self._clear(platform_alarm(name, account))
 
+    async def platform_contested(self, name: str, account: str, reason: str) -> None:
+        """Somebody else listens with our key."""
+        text = words.CONTESTED.format(name=_shown(name, account), reason=reason[:_LONGEST_REASON])
+        await self._sound(listening_alarm(name, account), text, None)
+
+    async def platform_listens(self, name: str, account: str) -> None:
+        """Messages come in from a platform that lets one listen."""
+        await self._clear(listening_alarm(name, account))
+
     async def _sound(self, name: str, text: str, told_in: Target | None) -> None:
         if name in self._open:
             return
@@ -222,6 +231,11 @@ def agent_alarm(name: str) -> str:
 def platform_alarm(name: str, account: str) -> str:
     """The name of the alarm about an account on a platform."""
     return f"platform:{name}@{account}"
+
+
+def listening_alarm(name: str, account: str) -> str:
+    """The name of the alarm about who listens to an account: it may well let us send."""
+    return f"listening:{name}@{account}"
 
 
 def _shown(name: str, account: str) -> str:

@@ -15,6 +15,7 @@ from threadline.model.inbound import Inbound
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.turn import Lane
+from threadline.ports.platform import OfferedCommand
 
 _COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
 _ANYTHING = r"[\s\S]*"
@@ -126,6 +127,12 @@ TABLE: Mapping[str, Command] = {
 }
 
 
+# What platforms show people, plainly. What only the owner may do is not for everybody's menu.
+OFFERED = tuple(
+    OfferedCommand(command.name, command.help.replace("`", ""))
+    for command in TABLE.values()
+    if command.least != "owner"
+)
 # What stands on buttons of ours.
 ON_BUTTONS = ("approve", "deny")
 

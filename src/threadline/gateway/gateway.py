@@ -13,6 +13,7 @@ from threadline.gateway.actions_handoff import is_listed_owner
 from threadline.gateway.alarms import Alarms, Audience
 from threadline.gateway.commands import Commands
 from threadline.gateway.composing import Composer
+from threadline.gateway.connecting import Connections
 from threadline.gateway.expiry import Watcher
 from threadline.gateway.heartbeat import Heartbeat
 from threadline.gateway.inbox import Reception
@@ -25,7 +26,7 @@ from threadline.log import get_logger
 from threadline.model.inbound import Arrival, Inbound
 from threadline.model.source import SessionSource
 from threadline.ports.agent import Agent
-from threadline.ports.platform import Accept, Platform, Unauthorized, Verdict
+from threadline.ports.platform import Accept, Platform, Verdict
 from threadline.store.gateway import GatewayStore
 from threadline.store.turns import Held, StillHeld
 
@@ -67,7 +68,7 @@ class Gateway:
         self._reception = Reception(store, settings, Access(store, rules), self.turns, self.outbox, self._commands)
         served = [platform.name for platform in platforms]
         self._watcher = Watcher(store, settings, self._supervisor, served, self._heartbeat.is_late)
-        self._ended: dict[str, asyncio.Task[None]] = {}
+        self._connections = Connections(store, settings, self._supervisor, self.outbox, self.alarms, self._door)
 
     async def start(self, *, alone: bool = False) -> None:
         """Begins to work. `alone`: no other gateway can live on this database, so what dead ones held is free at once."""
@@ -82,7 +83,7 @@ class Gateway:
         self._supervisor.keep("flushes", self._watcher.run_flushes)
         self._supervisor.keep("upkeep", self._keep_tidy)
         for platform in self._platforms:
-            self._open(platform)
+            self._connections.open(platform)
 
     async def reconfigure(self, settings: GatewaySettings, rules: AccessRules, platforms: Sequence[Platform]) -> None:
         """Goes on with these. Turns that run keep what they began with.
@@ -99,14 +100,13 @@ class Gateway:
         self._watcher.reconfigure(settings, [platform.name for platform in platforms])
         self._reception.reconfigure(settings, Access(self._store, rules))
         self.alarms.audience = Audience(settings.home_channels, rules.owners)
+        self._connections.settings = settings
         for platform in before:
             if not any(platform is kept for kept in platforms):
-                await self._let_land(platform)
-                await self._close(platform)
-                await self._forget(platform)
+                await self._connections.leave(platform)
         for platform in platforms:
             if not any(platform is kept for kept in before):
-                self._open(platform)
+                self._connections.open(platform)
         self.turns.wake()
 
     async def accept(self, event: Arrival) -> Verdict:
@@ -121,12 +121,14 @@ class Gateway:
 
     def has_ended(self, platform: Platform) -> bool:
         """Whether a platform of this gateway has ended by itself, for good."""
-        task = self._ended.get(_name(platform))
-        return task is not None and task.done()
+        return self._connections.has_ended(platform)
 
     async def not_ready(self) -> list[str]:
-        """What keeps this gateway from its work just now, by name; empty where nothing does."""
-        found = [f"platform {name}@{account}" for (name, account), is_up in self._connections().items() if not is_up]
+        """What keeps this gateway from its work just now, by name; empty where nothing does.
+
+        A platform to which another gateway listens does not: what is to be sent there is sent from here too.
+        """
+        found = self._connections.missing(self._platforms)
         try:
             async with asyncio.timeout(_QUIET_SECONDS):
                 # Nobody holds anything under this name: a write that changes nothing tells that writing is possible.
@@ -138,14 +140,18 @@ class Gateway:
     async def metrics_text(self) -> str:
         """What was counted here, and how much there is to do on the whole database, as Prometheus reads it."""
         load, alarms = await self._store.load(), await self._store.open_alarms()
-        return self.metrics.text(
-            families_of(load, alarms=len(alarms), unavailable=self._store.unavailable, connected=self._connections())
+        families = families_of(
+            load,
+            alarms=len(alarms),
+            unavailable=self._store.unavailable,
+            connected=self._connections.connected(self._platforms),
+            listening=self._connections.listening(self._platforms),
         )
+        return self.metrics.text(families)
 
     async def wait_for_platforms(self) -> None:
         """Returns when every platform has ended by itself: at the end of a terminal's input, say."""
-        if self._ended:
-            await asyncio.wait(self._ended.values())
+        await self._connections.ended()
 
     async def idle(self) -> None:
         """Returns when nothing runs and nothing is being sent here."""
@@ -168,7 +174,7 @@ class Gateway:
         except (StoreError, TimeoutError):
             log.warning("gateway.stopped_while_sending")
         for platform in self._platforms:
-            await self._close(platform)
+            await self._connections.close(platform)
         await self._watcher.close()
         await self._supervisor.stop()
         await asyncio.to_thread(self._heartbeat.stop)
@@ -190,56 +196,6 @@ class Gateway:
             if self._heartbeat.is_late():
                 self.turns.heard(self.turns.held, ())
 
-    def _connections(self) -> dict[tuple[str, str], bool]:
-        accounts = self.outbox.accounts
-        return {place: place in accounts for p in self._platforms for place in [(p.name, p.account)]}
-
-    def _open(self, platform: Platform) -> None:
-        name = _name(platform)
-        self._ended[name] = self._supervisor.keep(name, lambda: self._connect(platform), fatal=(Unauthorized,))
-
-    async def _let_land(self, platform: Platform) -> None:
-        """Nothing more is sent by a platform; what is on its way gets its time, or it would be sent again later."""
-        self.outbox.disconnect(platform)
-        try:
-            async with asyncio.timeout(_QUIET_SECONDS):
-                while self.outbox.is_sending_by(platform):  # noqa: ASYNC110 - what flies tells nobody of its end
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            log.warning("platform.closed_while_sending", platform=platform.name, account=platform.account)
-
-    async def _close(self, platform: Platform) -> None:
-        self.outbox.disconnect(platform)
-        try:
-            async with asyncio.timeout(_QUIET_SECONDS):
-                await platform.close()
-        except TimeoutError:
-            log.warning("platform.slow_to_close", platform=platform.name)
-        except Exception:
-            # Somebody else's code: the others are to be closed all the same.
-            log.exception("platform.not_closed", platform=platform.name)
-
-    async def _forget(self, platform: Platform) -> None:
-        task = self._ended.pop(_name(platform), None)
-        # More than once: a cancel that meets the end of a wait can be lost.
-        while task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait([task], timeout=0.5)
-        log.info("platform.closed", platform=platform.name, account=platform.account)
-
-    async def _connect(self, platform: Platform) -> None:
-        ready = asyncio.Event()
-        watching = self._supervisor.start("platform.ready", self._announce(platform, ready))
-        try:
-            await platform.run(self._door(platform), ready)
-        except Unauthorized as cause:
-            reason = str(cause)
-            self._supervisor.start("alarm", self.alarms.platform_refused(platform.name, platform.account, reason))
-            raise
-        finally:
-            watching.cancel()
-            self.outbox.disconnect(platform)
-
     def _door(self, platform: Platform) -> Accept:
         """The way in for one platform: who people are there is its word, who they are elsewhere is not."""
         name, account = platform.name, platform.account
@@ -254,12 +210,6 @@ class Gateway:
             return verdict
 
         return accept
-
-    async def _announce(self, platform: Platform, ready: asyncio.Event) -> None:
-        await ready.wait()
-        log.info("platform.connected", platform=platform.name, account=platform.account)
-        self.outbox.connect(platform)
-        await self.alarms.platform_works(platform.name, platform.account)
 
     async def _keep_recovering(self) -> None:
         while True:
@@ -293,7 +243,3 @@ def _place_of(event: Arrival) -> tuple[str, str]:
     """The platform and the account that an event says it comes from."""
     said = event.source if isinstance(event, Inbound) else event
     return said.platform, said.account
-
-
-def _name(platform: Platform) -> str:
-    return f"platform.{platform.name}@{platform.account}"

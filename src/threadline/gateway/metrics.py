@@ -123,21 +123,32 @@ _LABELLED: Final = (
 
 
 def families_of(
-    load: Load, *, alarms: int, unavailable: int, connected: Mapping[tuple[str, str], bool]
+    load: Load,
+    *,
+    alarms: int,
+    unavailable: int,
+    connected: Mapping[tuple[str, str], bool],
+    listening: Mapping[tuple[str, str], bool],
 ) -> list[Family]:
     """What is known beside the counts: how much there is to do on the whole database, and who is connected here."""
-    places: dict[Labels, Number] = {
-        (("platform", name), ("account", account)): int(is_up) for (name, account), is_up in connected.items()
-    }
     return [
         Family("turns_running", "Turns that run, over all gateways of the database.", {(): load.running_turns}),
         Family("messages_waiting", "Accepted messages that wait for their turn.", {(): load.waiting_messages}),
         Family("deliveries_pending", "What is to be sent.", {(): load.waiting_deliveries}),
         Family("deliveries_parked", "What could not be sent and was put aside.", {(): load.parked_deliveries}),
         Family("alarms_open", "What fails until its owner mends it.", {(): alarms}),
-        Family("platform_connected", "Whether a platform of this gateway is connected.", places),
+        Family("platform_connected", "Whether a platform of this gateway is connected.", _places(connected)),
+        Family(
+            "platform_listening",
+            "Whether messages come in here: of some platforms one gateway hears.",
+            _places(listening),
+        ),
         Family("store_unavailable_total", "How often the store did not answer.", {(): unavailable}, "counter"),
     ]
+
+
+def _places(states: Mapping[tuple[str, str], bool]) -> dict[Labels, Number]:
+    return {(("platform", name), ("account", account)): int(is_so) for (name, account), is_so in states.items()}
 
 
 def _family(name: str, kind: str, explained: str, values: Mapping[Labels, Number]) -> Iterator[str]:

@@ -42,7 +42,25 @@ class Supervisor:
 
     def keep(self, name: str, work: Work, *, fatal: tuple[type[Exception], ...] = ()) -> asyncio.Task[None]:
         """Runs `work` again with growing pauses whenever it fails; one that returns, or fails for good, stays ended."""
-        return self.start(name, self._kept(name, work, fatal))
+        return self.start(name, self.persist(name, work, fatal=fatal))
+
+    async def persist(self, name: str, work: Work, *, fatal: tuple[type[Exception], ...] = ()) -> None:
+        """Does `work`, again with growing pauses whenever it fails, until it returns. What is `fatal` is raised."""
+        wait = _FIRST_WAIT
+        while True:
+            began = asyncio.get_running_loop().time()
+            try:
+                await work()
+            except fatal:
+                raise
+            except Exception as cause:  # noqa: BLE001 - whatever it was, the gateway goes on
+                log.warning("task.restarting", task=name, error=repr(cause), seconds=wait)
+            else:
+                return
+            if asyncio.get_running_loop().time() - began > _LONGEST_WAIT:
+                wait = _FIRST_WAIT
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, _LONGEST_WAIT)
 
     async def stop(self) -> None:
         """Cancels everything and waits for it."""
@@ -62,20 +80,3 @@ class Supervisor:
         except Exception:
             # The last one who hears of it.
             log.exception("task.failed", task=name)
-
-    async def _kept(self, name: str, work: Work, fatal: tuple[type[Exception], ...]) -> None:
-        wait = _FIRST_WAIT
-        while True:
-            began = asyncio.get_running_loop().time()
-            try:
-                await work()
-            except fatal:
-                raise
-            except Exception as cause:  # noqa: BLE001 - whatever it was, the gateway goes on
-                log.warning("task.restarting", task=name, error=repr(cause), seconds=wait)
-            else:
-                return
-            if asyncio.get_running_loop().time() - began > _LONGEST_WAIT:
-                wait = _FIRST_WAIT
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, _LONGEST_WAIT)

@@ -6,6 +6,10 @@ from typing import Final
 
 AGENT: Final = "The agent {name} can't answer, and only you can mend it: {reason}"
 PLATFORM: Final = "{name} does not let me in, so nothing comes from there and nothing goes there: {reason}"
+CONTESTED: Final = (
+    "Somebody else listens on {name} with my key, so I may not hear what is said to me there: {reason}. "
+    "Stop the other program that uses this key, or give me a key of my own."
+)
 FOREIGN: Final = (
     "{name} gave me something as coming from {other}, for which it does not speak. I took nothing of it; "
     "`threadline messages list` shows what it was. If you don't know why it does that, remove what brings {name}."

@@ -82,6 +82,10 @@ class Transient(PlatformError):
     """It did not arrive, for certain; trying again later may help."""
 
 
+class Contested(Transient):
+    """Somebody else listens with our key and takes what is meant for us, and it is no gateway of ours. `run` ends with it."""
+
+
 class RateLimited(Transient):
     """Too much at once: the platform says when to try again."""
 
@@ -123,7 +127,7 @@ class Platform(Protocol):
 
     `run` connects, hands every event to `accept` and tells the platform that it arrived only after `accept` returned; it sets
     `ready` once messages can come in and go out, reconnects by itself, and ends only when it is cancelled, at end of input,
-    or with `Unauthorized`. An event that it can't read it hands on as `Unreadable`.
+    or with `Unauthorized` or `Contested`. An event that it can't read it hands on as `Unreadable`.
 
     `send`, `edit` and `typing` may be called from `ready` on, from several tasks, and raise `PlatformError`s only. `send` returns
     the platform's id of the message. `close` lets sends in flight finish, within five seconds.
@@ -174,6 +178,22 @@ class Fetches(Protocol):
         ...
 
 
+class Probed(msgspec.Struct, frozen=True):
+    """Who we are on a platform, such as `@my_bot (id 42)`, and what its owner should know about that."""
+
+    who: str
+    remarks: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Probes(Protocol):
+    """A platform that can be tried out: it tells who we are there without listening, and shows nothing to anybody."""
+
+    async def probe(self) -> Probed:
+        """Asks the platform, also before it is opened or run. Raises as `send` does; `close` follows."""
+        ...
+
+
 @runtime_checkable
 class ListensAlone(Protocol):
     """A platform that gives its messages to one listener: a second one would be turned away, or take them from the first.
@@ -192,8 +212,10 @@ class ListensAlone(Protocol):
         ...
 
 
-def refuse_undeclared(can: Capabilities, message: Outgoing) -> None:
-    """Raises `NotDeclared` where a message needs what the platform has not declared."""
+def refuse_undeclared(can: Capabilities, message: Outgoing, to: Target | None = None) -> None:
+    """Raises `NotDeclared` where a message, or where it goes, needs what the platform has not declared."""
+    if to is not None and to.thread_id is not None and not can.threads:
+        raise NotDeclared("there are no threads there")
     if message.buttons and not can.buttons:
         raise NotDeclared("buttons can't be shown there")
     if message.files and not can.files:

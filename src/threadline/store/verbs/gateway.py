@@ -19,6 +19,7 @@ from threadline.store.verbs.alarms import AlarmVerbs
 from threadline.store.verbs.asks import AskVerbs
 from threadline.store.verbs.choices import ChoiceVerbs
 from threadline.store.verbs.expiry import ExpiryVerbs
+from threadline.store.verbs.names import NameVerbs
 from threadline.store.verbs.people import PeopleVerbs
 from threadline.store.verbs.reception import ReceptionVerbs
 from threadline.store.verbs.watching import WatchingVerbs
@@ -28,7 +29,16 @@ _ALL = 1 << 62
 
 
 class GatewayVerbs(
-    Verbs, AskVerbs, PeopleVerbs, ReceptionVerbs, ChoiceVerbs, AlarmVerbs, ExpiryVerbs, WebPeopleVerbs, WatchingVerbs
+    Verbs,
+    AskVerbs,
+    PeopleVerbs,
+    ReceptionVerbs,
+    ChoiceVerbs,
+    AlarmVerbs,
+    ExpiryVerbs,
+    WebPeopleVerbs,
+    WatchingVerbs,
+    NameVerbs,
 ):
     """What a running gateway asks of its store, as plans."""
 

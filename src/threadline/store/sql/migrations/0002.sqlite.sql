@@ -103,6 +103,7 @@ CREATE TABLE deliveries (
   text        TEXT NOT NULL,
   reply_to    TEXT,
   buttons     TEXT NOT NULL DEFAULT '[]',           -- JSON
+  files       TEXT NOT NULL DEFAULT '[]',           -- JSON; of what was sent only how many there were
   state       TEXT NOT NULL,
   doubtful    INTEGER NOT NULL DEFAULT 0,           -- an earlier try may have arrived
   attempts    INTEGER NOT NULL DEFAULT 0,
@@ -206,6 +207,13 @@ CREATE TABLE alarms (
   since INTEGER NOT NULL,
   told  INTEGER NOT NULL,                           -- 0: there was nowhere to say it
   known_at INTEGER NOT NULL                         -- when a gateway last said that its configuration has what this is about
+) WITHOUT ROWID;
+
+-- What one gateway at a time may do, by a name that holds no secret: listen with a key, say. Who does not renew loses it.
+CREATE TABLE named_leases (
+  name        TEXT PRIMARY KEY,
+  owner       TEXT NOT NULL,
+  lease_until INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 -- A stranger who asked to be let in. Of the code only a keyed digest is kept.

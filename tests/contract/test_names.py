@@ -1,0 +1,90 @@
+"""Named leases as the store keeps them: one holder at a time, over all processes. On both engines."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from tests.contract.gateways import OpenGateway, Run
+
+from threadline.store.gateway import GatewayStore
+from threadline.testing import FakeClock
+from threadline.testing.contracts.storage.fixtures import RawExecute
+
+BOT = "telegram:42"
+LONG = 3_600_000_000
+
+
+async def take(store: GatewayStore, owner: str, name: str = BOT) -> bool:
+    return await store.take_name(name, owner, lease=LONG)
+
+
+async def holders(store: GatewayStore) -> dict[str, str]:
+    return {held.name: held.owner for held in await store.held_names()}
+
+
+def expire(raw_execute: RawExecute) -> None:
+    """Time goes by for both engines: one has a clock of its own."""
+    raw_execute("UPDATE named_leases SET lease_until = lease_until - 7200000000")
+
+
+def test_a_name_is_held_by_one_who_may_renew_it(gateway: GatewayStore, run: Run) -> None:
+    assert run(take(gateway, "serve:a"))
+    assert not run(take(gateway, "serve:b"))
+    assert run(take(gateway, "serve:a"))
+    assert run(holders(gateway)) == {BOT: "serve:a"}
+
+
+def test_names_are_held_apart(gateway: GatewayStore, run: Run) -> None:
+    assert run(take(gateway, "serve:a"))
+    assert run(take(gateway, "serve:b", "telegram:7"))
+    assert run(holders(gateway)) == {BOT: "serve:a", "telegram:7": "serve:b"}
+
+
+def test_one_that_was_given_back_is_free_at_once(gateway: GatewayStore, run: Run) -> None:
+    assert run(take(gateway, "serve:a"))
+    run(gateway.release_name(BOT, "serve:a"))
+    assert run(holders(gateway)) == {}
+    assert run(take(gateway, "serve:b"))
+
+
+def test_nobody_gives_back_what_is_anothers(gateway: GatewayStore, run: Run) -> None:
+    assert run(take(gateway, "serve:a"))
+    run(gateway.release_name(BOT, "serve:b"))
+    assert run(holders(gateway)) == {BOT: "serve:a"}
+
+
+def test_one_that_nobody_renewed_is_the_next_ones(gateway: GatewayStore, run: Run, raw_execute: RawExecute) -> None:
+    assert run(take(gateway, "serve:a"))
+    expire(raw_execute)
+    assert run(holders(gateway)) == {}
+    assert run(take(gateway, "serve:b"))
+    assert not run(take(gateway, "serve:a"))
+
+
+def test_who_renews_in_time_keeps_it(gateway: GatewayStore, run: Run, clock: FakeClock) -> None:
+    for _ in range(4):
+        assert run(take(gateway, "serve:a"))
+        clock.advance(timedelta(minutes=40))
+    assert not run(take(gateway, "serve:b"))
+
+
+def test_what_the_dead_held_is_free_at_once(gateway: GatewayStore, run: Run) -> None:
+    assert run(take(gateway, "serve:a/telegram"))
+    assert run(take(gateway, "chat:b", "other"))
+    assert run(gateway.void_leases("serve:%")) == 1
+    assert run(holders(gateway)) == {"other": "chat:b"}
+    assert run(take(gateway, "serve:c"))
+
+
+def test_of_many_who_want_it_at_once_one_gets_it(open_gateway: OpenGateway, run: Run, raw_execute: RawExecute) -> None:
+    stores = [open_gateway() for _ in range(2)]
+
+    async def race(begins: str) -> list[bool]:
+        return await asyncio.gather(*(take(stores[n % 2], f"{begins}{n}") for n in range(8)))
+
+    for begins in ("serve:first", "serve:second"):
+        # The second time the name is there, and free.
+        assert sorted(run(race(begins))) == [False] * 7 + [True]
+        assert run(holders(stores[0]))[BOT].startswith(begins)
+        expire(raw_execute)
