@@ -6,8 +6,9 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
-from threadline.errors import InvalidRequest, UnknownFile
+from threadline.errors import InvalidRequest, LeaseLost, UnknownFile
 from threadline.model.files import MAX_FILE_BYTES, StoredFile, file_id_of, stored_id
 from threadline.model.inbound import Inbound, Moved
 from threadline.model.message import encode_message
@@ -15,7 +16,7 @@ from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission
-from threadline.store.turns import Claim, Finish, Said
+from threadline.store.turns import Claim, Claimed, Finish, Said
 from threadline.testing import FakeClock
 from threadline.testing.contracts.storage.fixtures import StoredBytes
 
@@ -24,15 +25,15 @@ BO = SessionSource(platform="web", chat_id="bo.1", user_id="bo", user_name="Bo")
 CONTENT = b"\x89PNG\0 a picture of a heron"
 
 
-async def say(store: GatewayStore, source: SessionSource, file: StoredFile, key: str) -> str:
-    """A message with a file, answered; its session."""
+async def begun(store: GatewayStore, source: SessionSource, key: str, *files: StoredFile) -> Claimed:
+    """The turn that answers a message."""
     event = Inbound(
         dedupe_key=key,
         message_id=key,
         source=source,
         text="look",
         sent_at=store.clock.now(),
-        attachments=(file.attachment(),),
+        attachments=tuple(file.attachment() for file in files),
     )
     at = store.verbs._now()
     admission = Admission(
@@ -42,6 +43,12 @@ async def say(store: GatewayStore, source: SessionSource, file: StoredFile, key:
     (claimed,) = await store.claim_turns(
         Claim(owner="w", turn_ids=(f"t-{key}",), at=at, lease=15_000_000, platforms=("web",))
     )
+    return claimed
+
+
+async def say(store: GatewayStore, source: SessionSource, file: StoredFile, key: str) -> str:
+    """A message with a file, answered; its session."""
+    claimed = await begun(store, source, key, file)
     said = Said(
         inbox_pk=claimed.taken[0].pk,
         message=encode_message({"role": "user", "content": "look", "attachments": [{"handle": file.file_id}]}),
@@ -55,7 +62,7 @@ async def say(store: GatewayStore, source: SessionSource, file: StoredFile, key:
             held=claimed.held,
             session_id=claimed.session.session_id,
             outcome="answered",
-            at=at,
+            at=store.verbs._now(),
             said=(said,),
             taken=claimed.taken,
         )
@@ -176,5 +183,91 @@ def test_a_person_with_another_id_keeps_their_files(gateway: GatewayStore, runne
         moved = Moved(platform="web", account="main", dedupe_key="mv", what="user", old_id="ada", new_id="ada2")
         await gateway.move(moved)
         assert (await gateway.read_file("web:ada2", kept.file_id)) == (kept, CONTENT)
+
+    runner.run(story())
+
+
+async def answer(store: GatewayStore, claimed: Claimed, *files: tuple[StoredFile, ...]) -> None:
+    """Ends a turn with a message for each of these."""
+    await store.finish_turn(
+        Finish(
+            held=claimed.held,
+            session_id=claimed.session.session_id,
+            outcome="answered",
+            at=store.verbs._now(),
+            answer=tuple(encode_message({"role": "assistant", "content": str(number)}) for number in range(len(files))),
+            answer_files=tuple(tuple(file.file_id for file in sent) for sent in files),
+            taken=claimed.taken,
+        )
+    )
+
+
+def test_a_file_of_a_turn_is_whose_turn_it_is_and_goes_with_its_message(
+    gateway: GatewayStore, runner: asyncio.Runner, clock: FakeClock
+) -> None:
+    async def story() -> None:
+        claimed = await begun(gateway, ADA, "m1")
+        first = await gateway.keep_file_of_turn(claimed.held, b"first", name="one", mime="text/plain")
+        second = await gateway.keep_file_of_turn(claimed.held, b"second", name="two")
+        unsent = await gateway.keep_file_of_turn(claimed.held, b"unsent")
+        assert (await gateway.read_file(ADA, first.file_id)) == (first, b"first")
+        with pytest.raises(UnknownFile):
+            await gateway.read_file(BO, first.file_id)
+        await answer(gateway, claimed, (first,), (), (second,))
+        clock.advance(timedelta(days=8))
+        assert await gateway.drop_unsent_files() == 1
+        with pytest.raises(UnknownFile):
+            await gateway.file_body(unsent.file_id)
+        messages = await gateway.read_transcript(claimed.session.session_id)
+        await gateway.redact(messages[0].ref)
+        with pytest.raises(UnknownFile):
+            await gateway.file_body(first.file_id)
+        assert await gateway.file_body(second.file_id) == b"second"
+        told = [one.to_dict() for one in (await gateway.export("web:ada")).items if one.kind == "file"]
+        assert [one["name"] for one in told] == ["two"]
+
+    runner.run(story())
+
+
+def test_a_turn_that_is_anothers_keeps_no_file(gateway: GatewayStore, runner: asyncio.Runner) -> None:
+    async def story() -> None:
+        claimed = await begun(gateway, ADA, "m1")
+        stale = replace(claimed.held, fence=claimed.held.fence + 1)
+        with pytest.raises(LeaseLost):
+            await gateway.keep_file_of_turn(stale, CONTENT)
+        await answer(gateway, claimed)
+        with pytest.raises(LeaseLost):
+            await gateway.keep_file_of_turn(claimed.held, CONTENT)
+        with pytest.raises(UnknownFile):
+            await gateway.file_body(file_id_of(CONTENT))
+
+    runner.run(story())
+
+
+def test_a_file_for_nobody_in_particular_is_the_chats(gateway: GatewayStore, runner: asyncio.Runner) -> None:
+    async def story() -> None:
+        channel = SessionSource(platform="web", chat_type="channel", chat_id="news")
+        kept = await gateway.keep_file_of_turn((await begun(gateway, channel, "m1")).held, CONTENT)
+        assert await gateway.read_file("web:%dm:news", kept.file_id) == (kept, CONTENT)
+        with pytest.raises(UnknownFile):
+            await gateway.find_file("web:news", kept.file_id)
+
+    runner.run(story())
+
+
+def test_nothing_is_kept_in_the_name_of_somebody_who_was_erased(gateway: GatewayStore, runner: asyncio.Runner) -> None:
+    async def story() -> None:
+        shared = SessionSource(platform="web", chat_type="group", chat_id="den", thread_id="t", user_id="ada")
+        own, together = await begun(gateway, ADA, "m1"), await begun(gateway, shared, "m2")
+        before = await gateway.keep_file_of_turn(together.held, b"before")
+        await gateway.erase_person("web:ada")
+        with pytest.raises(UnknownFile):
+            await gateway.file_body(before.file_id)
+        with pytest.raises(LeaseLost):
+            await gateway.keep_file_of_turn(own.held, CONTENT)
+        after = await gateway.keep_file_of_turn(together.held, b"after")
+        with pytest.raises(UnknownFile):
+            await gateway.find_file("web:ada", after.file_id)
+        assert await gateway.file_body(after.file_id) == b"after"
 
     runner.run(story())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import MutableMapping
+from collections.abc import AsyncIterator, MutableMapping
 from typing import Any
 
 import httpx
@@ -14,6 +14,8 @@ from tests.gateway.pages import BASE, CONVERSATION, GUEST, Paged, Talker, paged
 from tests.gateway.talk import echo, eventually
 from tests.gateway.world import awaited
 
+from threadline.errors import UnknownFile
+from threadline.ports.agent import Event, Text, Turn
 from threadline.testing.agents import ScriptedAgent
 from threadline.web.openapi import describe
 from threadline.web.routes import ENDPOINTS
@@ -201,6 +203,36 @@ async def test_a_file_is_kept_comes_with_a_message_and_is_given_back_as_a_downlo
         assert got.headers["content-type"] == "application/octet-stream"
         assert (await client.get(f"/api/attachments/{'0' * 64}")).status_code == 404
         assert (await said(here, client, "x", "m2", attachments=["0" * 64])).status_code == 404
+
+
+async def with_plan(turn: Turn) -> AsyncIterator[Event]:
+    """Says something and sends a file."""
+    yield Text("here it is")
+    yield await turn.file(b"<script>", name="plan.html", mime="text/html")
+
+
+@awaited
+async def test_a_file_of_an_answer_is_shown_once_and_given_to_whom_it_was_sent_alone(location: str) -> None:
+    async with paged(location, ScriptedAgent(with_plan)) as here, here.client as client:
+        await said(here, client, "the plan?", "m1")
+        await eventually(lambda: is_quiet(here))
+        snapshot = (await client.get(PATH)).json()
+        assert [(one["text"], len(one["attachments"])) for one in snapshot["messages"]] == [
+            ("the plan?", 0),
+            ("here it is", 1),
+        ]
+        assert snapshot["notices"] == []
+        (file,) = snapshot["messages"][1]["attachments"]
+        assert (file["name"], file["mime"], file["size"]) == ("plan.html", "text/html", 8)
+        got = await client.get(f"/api/attachments/{file['id']}")
+        assert (got.status_code, got.content) == (200, b"<script>")
+        with pytest.raises(UnknownFile):
+            await here.store.read_file(f"web:{GUEST}", file["id"])
+
+
+async def is_quiet(here: Paged) -> bool:
+    """Whether all that was said is delivered."""
+    return not await here.store.is_pending_on("web")
 
 
 BAD_BODIES = [

@@ -5,9 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.gateway.fold import fold, shown_text
+from threadline.gateway.fold import fold, sent_files, shown_text
+from threadline.model.files import attachments_of
+from threadline.model.inbound import Attachment
 from threadline.model.usage import Usage
-from threadline.ports.agent import Event, Text, Thought, ToolCall, ToolResult, UsageOf
+from threadline.ports.agent import Event, File, Text, Thought, ToolCall, ToolResult, UsageOf
 
 CALL, RESULT = ToolCall("c1", "look", '{"at": "sky"}'), ToolResult("c1", "blue")
 
@@ -37,6 +39,16 @@ def test_a_call_without_a_result_has_one_all_the_same() -> None:
 
 def test_a_result_that_nobody_asked_for_is_left_out() -> None:
     assert brief([Text("So."), RESULT]) == [("assistant", "So.")]
+
+
+def test_a_file_stands_with_what_was_said_in_its_step_and_is_no_word() -> None:
+    one, two = Attachment(handle="file:1", name="one"), Attachment(handle="file:2", name="two")
+    events: list[Event] = [File(one), CALL, RESULT, Text("It is "), File(two), Text("blue.")]
+    folded = fold(events, unfinished="?")
+    assert brief(events) == [("assistant", None), ("tool", "blue"), ("assistant", "It is blue.")]
+    assert [attachments_of(message) for message in folded.messages] == [(one,), (), (two,)]
+    assert folded.text == "It is blue."
+    assert sent_files(events) == [one, two]
 
 
 def test_costs_are_added_up_and_the_last_prompt_counts() -> None:

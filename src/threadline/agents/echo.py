@@ -7,15 +7,19 @@ import re
 from collections.abc import AsyncIterator
 
 from threadline.agents.registry import AgentSettings
+from threadline.errors import InvalidRequest, UnknownFile
+from threadline.model import words_gateway as words
+from threadline.model.files import names_of
+from threadline.model.inbound import Attachment
 from threadline.model.turn import Replay
-from threadline.ports.agent import Event, Text, Turn
+from threadline.ports.agent import Event, File, Text, Turn
 
 _WORDS = re.compile(r"\s*\S+\s*|\s+")
 _PIECES = 4
 
 
 class EchoAgent:
-    """Answers with the turn's text, letter for letter, in at most four pieces."""
+    """Answers with the turn's text, letter for letter, in at most four pieces, and with the files that came with it."""
 
     def __init__(self, *, pause: float = 0.05) -> None:
         """`pause` is the time between two pieces, in seconds: long enough to see that the answer is streamed."""
@@ -26,11 +30,22 @@ class EchoAgent:
         return "safe"
 
     async def run(self, turn: Turn) -> AsyncIterator[Event]:
-        """Pieces that join to `turn.text`. Ends early once the turn is cancelled."""
+        """Pieces that join to `turn.text`, then the files; a line names those that can't be had. Ends early once cancelled."""
         for place, piece in enumerate(pieces_of(turn.text)):
             if turn.cancelled.is_set() or (place and await _is_cancelled_within(self._pause, turn.cancelled)):
                 return
             yield Text(piece)
+        missing: list[Attachment] = []
+        for file in [file for spoken in turn.messages for file in spoken.attachments]:
+            if turn.cancelled.is_set():
+                return
+            if (echoed := await _echoed(turn, file)) is None:
+                missing.append(file)
+            else:
+                yield echoed
+        if missing:
+            line = words.FILES_NOT_HAD.format(names=names_of(missing))
+            yield Text(f"\n\n{line}" if turn.text else line)
 
 
 def pieces_of(text: str, count: int = _PIECES) -> list[str]:
@@ -38,6 +53,13 @@ def pieces_of(text: str, count: int = _PIECES) -> list[str]:
     words = _WORDS.findall(text)
     size = max(1, -(-len(words) // count))
     return ["".join(words[start : start + size]) for start in range(0, len(words), size)]
+
+
+async def _echoed(turn: Turn, file: Attachment) -> File | None:
+    try:
+        return await turn.file(await turn.fetch(file), name=file.name, mime=file.mime)
+    except (UnknownFile, InvalidRequest):
+        return None
 
 
 def make(_: AgentSettings) -> EchoAgent:

@@ -30,6 +30,8 @@ from threadline.ports.agent import (
     AskPermission,
     Done,
     Event,
+    File,
+    NewFile,
     Permission,
     Spoken,
     Text,
@@ -64,6 +66,7 @@ class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
     so_far: Sequence[Event]
     take: Callable[[], Awaitable[tuple[Spoken, ...]]]
     fetch: Callable[[Attachment], Awaitable[bytes]]
+    keep: Callable[[NewFile], Awaitable[Attachment]]
     loop: asyncio.AbstractEventLoop
 
     def answered(self, ask: AskPermission) -> bool | None:
@@ -92,6 +95,10 @@ class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
             self.read_file(attachment), "read_file_now() would stop the event loop; use await turn.read_file(...)"
         )
 
+    async def file(self, body: bytes, *, name: str, mime: str = "application/octet-stream") -> File:
+        """Stores a file; the event that lets it go with the answer. Giving a `NewFile` does the same."""
+        return File(await self.keep(NewFile(body=body, name=name, mime=mime)))
+
     def _waited_for(self, asked: Coroutine[Any, Any, T], fault: str) -> T:
         try:
             asyncio.get_running_loop()
@@ -106,7 +113,7 @@ FlushFunction: TypeAlias = Callable[[SessionEntry, Sequence[Message]], object]
 
 
 class FunctionAgent:
-    """Answers with what a function returns or yields: text, events, or nothing.
+    """Answers with what a function returns or yields: text, files (`NewFile`), events, or nothing.
 
     The function takes a `FunctionTurn`. It is a plain or an `async` function, or a generator of either sort. Plain ones run
     in a thread of their own, at most `threads` turns at once; a turn that has ended no longer counts, even if its thread
@@ -152,7 +159,7 @@ class FunctionAgent:
     async def _events(self, view: FunctionTurn) -> AsyncGenerator[Event, None]:
         async with _faults_told(), aclosing(self._given(view)) as items:
             async for item in items:
-                if (event := _event_of(item)) is not None:
+                if (event := await _event_of(item, view)) is not None:
                     yield event
 
     async def _given(self, view: FunctionTurn) -> AsyncGenerator[object, None]:
@@ -273,6 +280,7 @@ def _view_of(turn: Turn) -> FunctionTurn:
         so_far=turn.so_far,
         take=turn.take,
         fetch=turn.fetch,
+        keep=turn.keep,
         loop=asyncio.get_running_loop(),
     )
 
@@ -285,17 +293,26 @@ def _is_async(function: object) -> bool:
     return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates)
 
 
-def _event_of(item: object) -> Event | None:
+async def _event_of(item: object, view: FunctionTurn) -> Event | None:
     if item is None:
         return None
     if isinstance(item, str):
         return Text(str(item)) if item else None
     if isinstance(item, Event):
         return item
+    if isinstance(item, NewFile):
+        return await _stored(item, view)
     raise AgentError(
-        f"The agent gave a value of type {type(item).__name__}; a function gives text, events or nothing.",
+        f"The agent gave a value of type {type(item).__name__}; a function gives text, files, events or nothing.",
         is_owners=True,
     )
+
+
+async def _stored(new: NewFile, view: FunctionTurn) -> File:
+    try:
+        return File(await view.keep(new))
+    except InvalidRequest as cause:
+        raise AgentError(f"The agent has a file that can't be sent: {cause}.") from cause
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from threadline.agents.model_choice import Models, OpenModel
 from threadline.agents.model_files import shown_files
 from threadline.agents.registry import AgentSettings
 from threadline.agents.stopping import until_cancelled
+from threadline.model.privacy import quoted
 from threadline.model.turn import Replay
 from threadline.model.usage import micros_of
 from threadline.ports.agent import AgentError, Event, Text, Thought, Turn, UsageOf
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
 _RETRIES = 2
+# So much of what somebody answers is told.
+_QUOTED_CHARS = 1_000
 
 
 class ModelAgent:
@@ -90,7 +93,7 @@ class ModelAgent:
         from threadline.agents.model_history import clean, recent, to_model
 
         files = await shown_files(turn)
-        messages = to_model(recent(turn.history, self._settings.history_limit), turn.text, files)
+        messages = to_model(recent(turn.history, self._settings.history_limit), _said(turn), files)
         told = (self._settings.system_prompt, turn.system_prompt, turn.context_prompt)
         instructions = "\n\n".join(clean(text.strip()) for text in told if text and text.strip())
         if instructions and messages[-1].kind == "request":
@@ -125,6 +128,16 @@ class _Asked:
             raise broken_off(provider)
         if response.finish_reason == "length" and not self.has_text:
             raise used_up()
+
+
+def _said(turn: Turn) -> str:
+    """What a turn says, each message behind the words that it answers. They may be a stranger's: quoted, and on one line."""
+    if not any(spoken.quoted for spoken in turn.messages):
+        return turn.text
+    return "\n\n".join(
+        f"[in answer to: {quoted(spoken.quoted, _QUOTED_CHARS)}]\n{spoken.text}" if spoken.quoted else spoken.text
+        for spoken in turn.messages
+    )
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ async def shown_files(turn: Turn) -> list[UserContent]:
 
 
 def mention(files: Sequence[Attachment]) -> str:
-    """A line for each file that came with an earlier message: what was in it is not sent again."""
+    """A line for each file that went with an earlier message: what was in it is not sent again."""
     return "\n".join(f"[file: {named(file)}]" for file in files)
 
 

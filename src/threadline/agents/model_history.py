@@ -85,10 +85,9 @@ class _Messages:
         if role == "tool":
             self._add_result(message.get("tool_call_id"), text)
         elif role == "assistant":
-            self._add_response(text, list(_calls_of(message)))
+            self._add_response(_with_files(text, message), list(_calls_of(message)))
         elif role == "user":
-            said = "\n".join(part for part in (text, clean(mention(attachments_of(message)))) if part.strip())
-            if said:
+            if said := _with_files(text, message):
                 self.add_request(UserPromptPart(said))
         elif role in ("system", "developer") and text.strip():
             self.add_request(SystemPromptPart(text))
@@ -125,6 +124,11 @@ class _Messages:
             self.messages[-1] = ModelRequest([*last.parts, part])
         else:
             self.messages.append(ModelRequest([part]))
+
+
+def _with_files(text: str, message: Message) -> str:
+    """What a message says, and which files went with it."""
+    return "\n".join(part for part in (text, clean(mention(attachments_of(message)))) if part.strip())
 
 
 def _calls_of(message: Message) -> Iterator[ToolCallPart]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from threadline.cli import render
 from threadline.cli.options import AsJson, Db, examples
+
+if TYPE_CHECKING:
+    from threadline.store.outbox import DeliveryLine
 
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="What came in: list it, and follow one message to its end."
@@ -78,11 +81,13 @@ def show(
         )
         if turn.error:
             facts.append(("Error", turn.error))
-    facts += [
-        ("Delivery", f"{line.pk}: {line.state}, {render.counted(line.attempts, 'try', 'tries')}")
-        for line in story.deliveries
-    ]
+    facts += [("Delivery", _told(line)) for line in story.deliveries]
     render.show_facts(facts)
     if story.raw is not None:
         render.show_heading("What came")
         render.show_indented(story.raw)
+
+
+def _told(line: DeliveryLine) -> str:
+    files = f", {render.counted(len(line.files), 'file')}" if line.files else ""
+    return f"{line.pk}: {line.state}, {render.counted(line.attempts, 'try', 'tries')}{files}"

@@ -48,14 +48,15 @@ def show(
             line.target.platform,
             line.target.chat_id,
             str(line.attempts),
+            str(len(line.files)) if line.files else "",
             line.error or "",
         ]
         for line in lines
     ]
     render.show_table(
-        ["Number", "State", "Platform", "Chat", "Tries", "Reason"],
+        ["Number", "State", "Platform", "Chat", "Tries", "Files", "Reason"],
         rows,
-        numbers=["Number", "Tries"],
+        numbers=["Number", "Tries", "Files"],
         gives_way="Reason",
     )
 

@@ -1,4 +1,4 @@
-"""What of a message people read: its text, its tool calls, and a word for what is neither."""
+"""What of a message people read: its text, the names of its files, its tool calls, and a word for what is neither."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+
+from threadline.model.files import attachments_of
 
 Kind: TypeAlias = Literal["text", "call", "other"]
 
@@ -19,7 +21,9 @@ class Part(msgspec.Struct, frozen=True):
 
 def parts_of(message: Mapping[str, Any]) -> list[Part]:
     """The readable parts of a message in their order; of an empty one there are none."""
-    return [part for part in (*_content(message.get("content")), *_calls(message.get("tool_calls"))) if part.text]
+    files = (Part("other", f"(file: {file.name or 'without a name'})") for file in attachments_of(dict(message)))
+    parts = (*_content(message.get("content")), *files, *_calls(message.get("tool_calls")))
+    return [part for part in parts if part.text]
 
 
 def _content(content: object) -> Iterator[Part]:

@@ -16,6 +16,7 @@ from threadline.gateway.supervisor import Supervisor
 from threadline.gateway.telling import told
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
+from threadline.model.files import stored_id
 from threadline.model.turn import Outcome, Stop
 from threadline.ports.agent import (
     Agent,
@@ -23,6 +24,7 @@ from threadline.ports.agent import (
     AskPermission,
     Done,
     Event,
+    File,
     Spoken,
     Text,
     Thought,
@@ -225,6 +227,8 @@ def _require_event(event: object) -> None:
     if isinstance(event, (Text, Thought)) and isinstance(event.text, str):
         return
     try:
-        read_event(json_text(event))
+        read = read_event(json_text(event))
     except (TypeError, ValueError) as cause:
         raise TypeError(f"the agent yielded {type(event).__name__}, which is no event") from cause
+    if isinstance(read, File) and stored_id(read.attachment.handle) is None:
+        raise TypeError("the agent yielded a file that is not stored; `turn.file` makes one that can be sent")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from threadline.clock import to_instant
-from threadline.errors import InvalidRequest, UnknownFile
+from threadline.errors import InvalidRequest
 from threadline.gateway.asking import ASK_LASTS, buttons, question, since_asked
-from threadline.gateway.fold import Folded, fold, shown_text
+from threadline.gateway.files import fetched
+from threadline.gateway.fold import Folded, fold, sent_files, shown_text
 from threadline.gateway.journal import Journal, Pace
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.patience import patiently
@@ -25,7 +27,7 @@ from threadline.model import words_gateway as words
 from threadline.model.access import Role
 from threadline.model.context import build_session_context
 from threadline.model.delivery import Button, target_of
-from threadline.model.files import stored_id, user_message
+from threadline.model.files import attachments_of, messages_of, names_of, stored_ids, user_message
 from threadline.model.homes import homes_in_force
 from threadline.model.inbound import Attachment
 from threadline.model.message import Message, encode_message
@@ -36,17 +38,19 @@ from threadline.model.turn import Fate, Outcome, Waiting
 from threadline.ports.agent import (
     AskPermission,
     Event,
+    NewFile,
     Permission,
     Spoken,
     Turn,
     Uses,
 )
+from threadline.ports.platform import Capabilities
 from threadline.store.asks import Answered, Asking
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import reader
 from threadline.store.outbox import NewDelivery, showable
 from threadline.store.rows import json_text
-from threadline.store.turns import Claimed, Finish, Said
+from threadline.store.turns import Claimed, Finish, Held, Said
 
 log = get_logger(__name__)
 
@@ -104,6 +108,7 @@ class Composer:
             so_far=self.so_far(claimed),
             take=take,
             fetch=self._fetch,
+            keep=functools.partial(self._keep, claimed.held),
         )
 
     async def take_more(self, claimed: Claimed) -> tuple[Claimed, tuple[Spoken, ...]]:
@@ -129,7 +134,8 @@ class Composer:
     ) -> None:
         """Puts the turn's question to its people; it goes on when somebody has answered. `fresh` is not journalled yet."""
         code, now = new_ask_code(), self.store.clock.now()
-        text = showable(shown_text(since_asked(events[:-1])))
+        recent = since_asked(events[:-1])
+        text = showable(self._shown(claimed, recent))
         said = self._cut(claimed, text) if text.strip() else []
         asked = self._cut(claimed, showable(question(wanted, code)))
         last = len(asked) - 1
@@ -146,6 +152,7 @@ class Composer:
                 streamed=said[0] if said else None,
                 messages=(
                     *(self._reply(claimed, index, part) for index, part in enumerate(said)),
+                    *self._enclosed(claimed, len(said), recent),
                     *(
                         self._delivery(
                             claimed, f"ask{claimed.asked}.{index}", part, buttons(code) if index == last else ()
@@ -173,6 +180,7 @@ class Composer:
         is_talk = claimed.lane == "talk"
         fate: Fate = "interrupted" if outcome in ("stopped", "interrupted") else "answered"
         folded = fold(events, unfinished=words.TOOL_CANCELLED if outcome == "stopped" else words.TOOL_UNKNOWN)
+        answer = _marked(folded, outcome)
         parts = self._parts(claimed, events, notice)
         await self._end(
             Finish(
@@ -182,11 +190,15 @@ class Composer:
                 at=to_instant(self.store.clock.now()),
                 said=self._said(claimed, fate) if is_talk else (),
                 settled=() if is_talk else tuple((waiting, fate, None) for waiting in claimed.taken),
-                answer=tuple(encode_message(message) for message in _marked(folded, outcome)),
+                answer=tuple(encode_message(message) for message in answer),
+                answer_files=_files_of(answer),
                 usage=folded.usage,
                 # The first part goes to the streamed message where there is one; else its own row is made.
                 streamed=parts[0] if parts else None,
-                replies=tuple(self._reply(claimed, index, part) for index, part in enumerate(parts)),
+                replies=(
+                    *(self._reply(claimed, index, part) for index, part in enumerate(parts)),
+                    *self._enclosed(claimed, len(parts), since_asked(events)),
+                ),
                 taken=claimed.taken,
                 error=notice if outcome == "failed" else None,
             )
@@ -262,23 +274,54 @@ class Composer:
 
     def _parts(self, claimed: Claimed, events: Sequence[Event], notice: str | None) -> list[str]:
         """What the chat is told at the end; nothing where all was said before a question."""
-        text = showable("\n\n".join(part for part in (shown_text(since_asked(events)), notice) if part))
+        text = showable("\n\n".join(part for part in (self._shown(claimed, since_asked(events)), notice) if part))
         if text.strip():
             return self._cut(claimed, text)
-        return [] if showable(shown_text(events)).strip() else [words.NOTHING_SAID]
+        return [] if sent_files(events) or showable(shown_text(events)).strip() else [words.NOTHING_SAID]
+
+    def _shown(self, claimed: Claimed, events: Sequence[Event]) -> str:
+        """What the chat shows of these events as text: with the names of files that it does not take."""
+        files = () if self._takes_files(claimed) else sent_files(events)
+        missing = words.FILES_NOT_HERE.format(names=names_of(files)) if files else ""
+        return "\n\n".join(part for part in (shown_text(events), missing) if part)
+
+    def _enclosed(self, claimed: Claimed, said: int, events: Sequence[Event]) -> tuple[NewDelivery, ...]:
+        """The messages that bring the files of these events, behind the `said` parts of the text."""
+        can = self._can(claimed)
+        if not self._takes_files(claimed):
+            return ()
+        before = f"{claimed.asked}." if claimed.asked else ""
+        groups = messages_of(sent_files(events), 1 if can is None else can.album)
+        return tuple(
+            self._delivery(claimed, f"{before}f{said + index}", "", files=group) for index, group in enumerate(groups)
+        )
+
+    def _takes_files(self, claimed: Claimed) -> bool:
+        can = self._can(claimed)
+        return can is None or can.files
+
+    def _can(self, claimed: Claimed) -> Capabilities | None:
+        return self.outbox.capabilities_of(claimed.origin.platform, claimed.origin.account)
 
     def _cut(self, claimed: Claimed, text: str) -> list[str]:
         """The text in parts that the platform takes, which need not be connected: one is not yet while a gateway recovers."""
-        can = self.outbox.capabilities_of(claimed.origin.platform, claimed.origin.account)
+        can = self._can(claimed)
         return [text] if can is None else self.settings.split(text, can)
 
     def _reply(self, claimed: Claimed, index: int, text: str) -> NewDelivery:
         # What a turn says after it has asked is another message than what it said before.
         return self._delivery(claimed, f"{claimed.asked}.{index}" if claimed.asked else str(index), text)
 
-    def _delivery(self, claimed: Claimed, name: str, text: str, buttons: tuple[Button, ...] = ()) -> NewDelivery:
+    def _delivery(
+        self,
+        claimed: Claimed,
+        name: str,
+        text: str,
+        buttons: tuple[Button, ...] = (),
+        files: tuple[Attachment, ...] = (),
+    ) -> NewDelivery:
         last = claimed.taken[-1].event if claimed.taken else None
-        is_first = name == "0" and claimed.origin.chat_type != "dm"
+        is_first = name in ("0", "f0") and claimed.origin.chat_type != "dm"
         return NewDelivery(
             delivery_id=f"{claimed.held.turn_id}.{name}",
             target=target_of(claimed.origin),
@@ -286,6 +329,7 @@ class Composer:
             kind="reply",
             reply_to=last.message_id if last is not None and is_first else None,
             buttons=buttons,
+            files=files,
             session_pk=claimed.session_pk,
             turn_pk=claimed.held.turn_pk,
         )
@@ -302,9 +346,15 @@ class Composer:
         )
 
     async def _fetch(self, attachment: Attachment) -> bytes:
-        if (file_id := stored_id(attachment.handle)) is None:
-            raise UnknownFile(f"what is in {attachment.name or 'this file'} can't be had from its platform")
-        return await self.store.file_body(file_id)
+        # By the account that has it, which need not be the turn's: a conversation may have been handed over.
+        platform = self.outbox.platform_of(attachment.platform, attachment.account)
+        return await fetched(self.store, platform, attachment)
+
+    async def _keep(self, held: Held, new: NewFile) -> Attachment:
+        kept = await patiently(
+            lambda: self.store.keep_file_of_turn(held, new.body, name=new.name, mime=new.mime), self.outbox.is_late
+        )
+        return kept.attachment()
 
     def _labelled(self, claimed: Claimed, waiting: Waiting) -> str:
         if not claimed.session.is_shared:
@@ -331,7 +381,7 @@ class Composer:
                 speaker=_newcomer(claimed, waiting),
                 external_id=waiting.event.message_id or None,
                 fate="merged" if fate == "answered" and index < last else fate,
-                files=tuple(filter(None, (stored_id(file.handle) for file in waiting.event.attachments))),
+                files=stored_ids(waiting.event.attachments),
             )
             for index, waiting in enumerate(claimed.taken)
         )
@@ -378,6 +428,12 @@ def _newcomer(claimed: Claimed, waiting: Waiting) -> Speaker | None:
         return None
     speaker = speaker_of(waiting.event.source)
     return None if speaker in claimed.speakers else speaker
+
+
+def _files_of(answer: Sequence[Message]) -> tuple[tuple[str, ...], ...]:
+    """The stored files of each message; nothing at all where there are none, as with most answers."""
+    files = tuple(stored_ids(attachments_of(message)) for message in answer)
+    return files if any(files) else ()
 
 
 def _marked(folded: Folded, outcome: Outcome) -> tuple[Message, ...]:

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 import msgspec
 
+from threadline.model.files import with_files
+from threadline.model.inbound import Attachment
 from threadline.model.message import Message
 from threadline.model.usage import Usage
-from threadline.ports.agent import AskPermission, Event, Text, Thought, ToolCall, ToolResult, UsageOf
+from threadline.ports.agent import AskPermission, Event, File, Text, Thought, ToolCall, ToolResult, UsageOf
 
 _BETWEEN_STEPS = "\n\n"
 
@@ -29,6 +31,7 @@ class _Step:
         self.said: list[str] = []
         self.thoughts: list[str] = []
         self.calls: list[ToolCall] = []
+        self.files: list[Attachment] = []
 
     @property
     def text(self) -> str:
@@ -36,9 +39,9 @@ class _Step:
 
     def message(self) -> Message | None:
         text, thought = self.text, "".join(self.thoughts)
-        if not (text or self.calls):
+        if not (text or self.calls or self.files):
             return None
-        message: Message = {"role": "assistant", "content": text or None}
+        message = with_files({"role": "assistant", "content": text or None}, self.files)
         if thought:
             message["reasoning"] = thought
         if self.calls:
@@ -76,13 +79,18 @@ def shown_text(events: Iterable[Event]) -> str:
     return _BETWEEN_STEPS.join(text.strip("\n") for text in texts if text.strip())
 
 
+def sent_files(events: Iterable[Event]) -> list[Attachment]:
+    """The files among these events, in their order."""
+    return [event.attachment for event in events if isinstance(event, File)]
+
+
 def _steps(events: Iterable[Event]) -> list[_Step]:
     steps = [_Step()]
     has_results = False
     for event in events:
         if isinstance(event, ToolResult):
             has_results = True
-        elif isinstance(event, (Text, Thought, ToolCall)):
+        elif isinstance(event, (Text, Thought, ToolCall, File)):
             if has_results:
                 steps.append(_Step())
                 has_results = False
@@ -90,11 +98,13 @@ def _steps(events: Iterable[Event]) -> list[_Step]:
     return steps
 
 
-def _add(step: _Step, event: Text | Thought | ToolCall) -> None:
+def _add(step: _Step, event: Text | Thought | ToolCall | File) -> None:
     if isinstance(event, Text):
         step.said.append(event.text)
     elif isinstance(event, Thought):
         step.thoughts.append(event.text)
+    elif isinstance(event, File):
+        step.files.append(event.attachment)
     else:
         step.calls.append(event)
 

@@ -10,7 +10,7 @@ from threadline.errors import ThreadlineError
 from threadline.gateway.asking import since_asked
 from threadline.gateway.fold import shown_text
 from threadline.gateway.patience import patiently
-from threadline.ports.agent import Event, Text, Thought, ToolCall, ToolResult
+from threadline.ports.agent import Event, File, Text, Thought, ToolCall, ToolResult
 from threadline.ports.live import Growth
 from threadline.store.gateway import GatewayStore
 from threadline.store.rows import json_text
@@ -106,7 +106,7 @@ class Journal:
         if not isinstance(event, (Text, Thought)):
             self._join()
             self._events.append(event)
-            return isinstance(event, (ToolCall, ToolResult))
+            return isinstance(event, (ToolCall, ToolResult)) or (self.keeps_words and isinstance(event, File))
         kind = Text if isinstance(event, Text) else Thought
         if kind is not self._kind:
             self._join()

@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from threadline.clock import Instant, to_instant
+from threadline.gateway.files import outgoing
 from threadline.gateway.heartbeat import is_reliable, steady
 from threadline.gateway.metrics import Metrics
 from threadline.gateway.patience import patiently
@@ -171,12 +172,13 @@ class Outbox:
 
     async def _send(self, platform: Platform, delivery: Delivery, since: float) -> None:
         """`since`: when it was taken, or a little before."""
+        message = await outgoing(self._store, platform.capabilities, delivery, self.is_late)
         if not is_reliable(since, self._settings):
             # Asleep meanwhile: it may be another's by now. If it is not, nothing of it has left, for certain.
             await self._fail(delivery, RetryAt(self._now()), "the gateway was held up before it could send this")
             return
         try:
-            external_id = await self._put(platform, delivery)
+            external_id = await self._put(platform, delivery, message)
         except RateLimited as limit:
             await self._again(delivery, wait=timedelta(seconds=limit.retry_after), reason=str(limit))
         except Ambiguous as cause:
@@ -216,17 +218,15 @@ class Outbox:
         if self.chats is not None:
             await self.chats.chat_works(delivery.target)
 
-    async def _put(self, platform: Platform, delivery: Delivery) -> str:
+    async def _put(self, platform: Platform, delivery: Delivery, message: Outgoing) -> str:
         """Brings the chat to the text; the platform's id of the message."""
-        buttons = delivery.buttons if platform.capabilities.buttons else ()
-        message = Outgoing(text=delivery.text, reply_to=delivery.reply_to, buttons=buttons)
         if delivery.external_id is not None:
             await self._edited(platform, delivery, message, delivery.external_id)
             return delivery.external_id
         if not delivery.is_doubtful:
             return await self._shown(platform, delivery, message)
         if not platform.capabilities.idempotent_send:
-            return await self._marked(platform, delivery)
+            return await self._marked(platform, delivery, message)
         external_id = await self._shown(platform, delivery, message)
         if platform.capabilities.edit:
             # The key may have brought back the beginning of a streamed answer.
@@ -238,11 +238,12 @@ class Outbox:
         if await self._store.forget_message(delivery, owner=self._settings.owner):
             await self._send(platform, msgspec.structs.replace(delivery, external_id=None), since)
 
-    async def _marked(self, platform: Platform, delivery: Delivery) -> str:
+    async def _marked(self, platform: Platform, delivery: Delivery, message: Outgoing) -> str:
         """Says that it may be a repetition. With that it may be longer than the platform takes, so it comes in parts."""
-        text = words.MAY_BE_REPEATED.format(text=delivery.text)
+        text = words.MAY_BE_REPEATED.format(text=message.text).lstrip("\n")
         first, *more = self._settings.split(text, platform.capabilities)
-        external_id = await self._shown(platform, delivery, Outgoing(text=first, reply_to=delivery.reply_to))
+        marked = Outgoing(text=first, reply_to=delivery.reply_to, files=message.files)
+        external_id = await self._shown(platform, delivery, marked)
         for part in more:
             await self._shown(platform, delivery, Outgoing(text=part))
         return external_id

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from threadline.model.files import stored_id
 from threadline.model.inbound import Attachment, Inbound, Moved, Unreadable
 from threadline.model.source import SessionSource
 
@@ -56,7 +57,10 @@ def excess_of(event: Inbound) -> str | None:
 
 
 def mended(event: Inbound) -> Inbound:
-    """The event with names cut to length and whatever no engine keeps replaced; the same one where nothing is to be done."""
+    """The event with names cut to length and whatever no engine keeps replaced; the same one where nothing is to be done.
+
+    Its files know from then on which account has them.
+    """
     changes: dict[str, object] = {}
     if not _is_sound(event.text):
         changes["text"] = _whole(event.text)
@@ -66,7 +70,7 @@ def mended(event: Inbound) -> Inbound:
     if event.reply_to is not None and (len(event.reply_to.text) > TEXT_CHARS or not _is_sound(event.reply_to.text)):
         changes["reply_to"] = msgspec.structs.replace(event.reply_to, text=_whole(event.reply_to.text[:TEXT_CHARS]))
     if event.attachments:
-        changes["attachments"] = tuple(map(_mended_file, event.attachments))
+        changes["attachments"] = tuple(_mended_file(file, event.source) for file in event.attachments)
     return msgspec.structs.replace(event, **changes) if changes else event
 
 
@@ -111,9 +115,17 @@ def _mended_source(source: SessionSource) -> SessionSource:
     return msgspec.structs.replace(source, **changes) if changes else source
 
 
-def _mended_file(file: Attachment) -> Attachment:
+def _mended_file(file: Attachment, source: SessionSource) -> Attachment:
     size = file.size if file.size is not None and 0 <= file.size < _LARGEST else None
-    return msgspec.structs.replace(file, name=_name(file.name), mime=_name(file.mime), size=size)
+    platform, account = ("", "") if stored_id(file.handle) is not None else (source.platform, source.account)
+    return Attachment(
+        handle=file.handle,
+        name=_name(file.name),
+        mime=_name(file.mime),
+        size=size,
+        platform=platform,
+        account=account,
+    )
 
 
 def _name(text: str) -> str:

@@ -21,12 +21,18 @@ class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file that came with a message. `handle` is what the platform fetches it by; `name` is a stranger's text, never a path."""
+    """A file that came with a message. `handle` is what the platform fetches it by; `name` is a stranger's text, never a path.
+
+    `platform` and `account` tell who has it, wherever a conversation goes on: the gateway sets them, an adapter need not. They
+    are empty for a file that the store has.
+    """
 
     handle: str
     name: str = ""
     mime: str = "application/octet-stream"
     size: int | None = None
+    platform: str = ""
+    account: str = ""
 
 
 class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -47,6 +47,11 @@ def person_of(source: SessionSource) -> str | None:
     return f"{place}:{_CHAT_STANDS_IN}{chat}"
 
 
+def keeper_of(source: SessionSource) -> str:
+    """In whose name a file is kept that is made for a message: who speaks, or the chat where nobody says who that is."""
+    return person_of(source) or person_of(msgspec.structs.replace(source, chat_type="dm")) or ""
+
+
 def ownership_of(source: SessionSource, address: SessionAddress) -> Ownership:
     """Who owns the conversation at `address`, as `source` opens it."""
     owner = None if address.is_shared else person_of(source)

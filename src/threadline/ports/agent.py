@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from threadline.errors import ThreadlineError, UnknownFile
+from threadline.errors import InvalidRequest, ThreadlineError, UnknownFile
 from threadline.model.access import Role
 from threadline.model.inbound import Attachment
 from threadline.model.message import Message
@@ -50,6 +50,12 @@ class ToolResult(msgspec.Struct, frozen=True, tag="tool_result"):
     is_error: bool = False
 
 
+class File(msgspec.Struct, frozen=True, tag="file"):
+    """A file that goes with the answer, in its place among the words. `Turn.file` makes it: the store has what is in it."""
+
+    attachment: Attachment
+
+
 class UsageOf(msgspec.Struct, frozen=True, tag="usage", kw_only=True, omit_defaults=True):
     """What a request to a model cost. Several in one turn are added up; `prompt_tokens` is the last request's whole prompt."""
 
@@ -83,7 +89,15 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
     """The answer is complete. An agent that simply ends says the same."""
 
 
-Event: TypeAlias = Text | Thought | ToolCall | ToolResult | UsageOf | AskPermission | Done
+Event: TypeAlias = Text | Thought | ToolCall | ToolResult | File | UsageOf | AskPermission | Done
+
+
+class NewFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file to send, for functions: given or yielded like an event, it is stored and becomes a `File`."""
+
+    body: bytes
+    name: str
+    mime: str = "application/octet-stream"
 
 
 class AgentError(ThreadlineError):
@@ -162,6 +176,10 @@ async def _no_file(_: Attachment) -> bytes:
     raise UnknownFile
 
 
+async def _keeps_nothing(_: NewFile) -> Attachment:
+    raise InvalidRequest("files can't be sent from here: nothing would keep them")
+
+
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent is given: what was said, what was said before, and where."""
 
@@ -187,6 +205,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     take: Callable[[], Awaitable[tuple[Spoken, ...]]] = _nothing_more
     # What is in a file that came with a message, of this turn or before; `UnknownFile` where it is gone or can't be had.
     fetch: Callable[[Attachment], Awaitable[bytes]] = _no_file
+    # Stores a file that goes with the answer; see `file`.
+    keep: Callable[[NewFile], Awaitable[Attachment]] = _keeps_nothing
     # What the chat's own settings add to the agent's instructions.
     system_prompt: str | None = None
 
@@ -207,6 +227,14 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         From then on the turn answers it too. Empty where `when_busy` is not `steer`: there it waits for the next turn.
         """
         return await self.take()
+
+    async def file(self, body: bytes, *, name: str, mime: str = "application/octet-stream") -> File:
+        """Stores a file, and the event that lets it go with the answer: yield it.
+
+        It is kept for the person whom the turn answers, as long as the answer is. `InvalidRequest` for one that is empty or larger
+        than 10 MB.
+        """
+        return File(await self.keep(NewFile(body=body, name=name, mime=mime)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for agents outside of this process."""

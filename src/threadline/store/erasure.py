@@ -14,8 +14,8 @@ from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.model.transcript import MessageRef
 from threadline.model.view import MAX_SEQ, Span, joined, log_of, message_number
-from threadline.store import alarms, files, indexing, sessions, transcript, web_people
-from threadline.store.database import Tx
+from threadline.store import alarms, files, indexing, listing, sessions, transcript, web_people
+from threadline.store.database import Row, Tx
 from threadline.store.rows import entry_of, json_text, source_of
 
 STEP = 500
@@ -136,10 +136,11 @@ def prune_some(tx: Tx, wanted: Pruning, limit: int) -> int:
     """Deletes the oldest sessions that the prune takes, at most `limit`; how many."""
     ids: list[str] = []
     for ended in (1,) if wanted.ended_only else (1, 0):
-        rows = tx.rows(
-            "old_sessions", ended=ended, before=wanted.before, platform=wanted.platform, limit=limit - len(ids)
-        )
-        ids += [session_id for (session_id,) in rows]
+        rows: list[Row] = []
+        for platform in listing.platforms(tx, wanted.platform):
+            rows += tx.rows("old_sessions", platform=platform, ended=ended, before=wanted.before, limit=limit)
+        # The least recently updated first, so that a prune that is broken off has done the oldest.
+        ids += [session_id for _, _, session_id in sorted(rows)[: limit - len(ids)]]
         if len(ids) >= limit:
             break
     for session_id in ids:
@@ -204,11 +205,12 @@ def forget_traces(tx: Tx, person: str, after: int, limit: int = STEP) -> int | N
 
 def _forget_person(tx: Tx, person: str) -> None:
     tx.run("forget_usage", person=person)
-    files.forget_person(tx, person)
     web_people.forget_person(tx, person)
     # A turn that still runs finds nothing of its own any more, and writes nothing.
     for trace in ("drop_journals_of", "drop_turns_of", "forget_inbox_of_person", "drop_deliveries_to"):
         tx.run(trace, person=person)
+    # Behind the turns: one that ran a moment ago may have kept a file for them.
+    files.forget_person(tx, person)
     tx.run("forget_told")
     for trace in ("drop_person", "drop_pairing_of", "drop_preferences"):
         tx.run(trace, person=person)

@@ -1,4 +1,4 @@
-"""Operations on files that come with messages: kept once by what is in them, and gone with the last message that shows them."""
+"""Operations on files that go with messages: kept once by what is in them, and gone with the last message that shows them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from threadline.clock import Instant, from_instant
-from threadline.errors import UnknownFile
+from threadline.errors import LeaseLost, UnknownFile
 from threadline.model.files import StoredFile
+from threadline.model.ownership import keeper_of
 from threadline.store.database import Tx
+from threadline.store.rows import source_of
 
 _STEP = 100
 
 
 class NewFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that somebody sends, under the name that they give it. `digest` is that of its body."""
+    """A file that somebody sends, or is sent, under the name that it is given. `digest` is that of its body."""
 
     person: str
     digest: str
@@ -42,6 +45,17 @@ def keep(tx: Tx, new: NewFile, *, at: Instant) -> StoredFile:
         tx.run("add_file", digest=new.digest, size=len(new.body), body=new.body)
     tx.run("name_file", person=new.person, digest=new.digest, name=new.name, mime=new.mime, at=at)
     return StoredFile(file_id=new.digest, name=new.name, mime=new.mime, size=len(new.body))
+
+
+def keep_for_turn(tx: Tx, turn_pk: int, fence: int, new: NewFile, *, at: Instant) -> StoredFile:
+    """Keeps a file that a turn sends, in the name of the person whom it answers. `LeaseLost` where the turn is another's.
+
+    Who that is the turn's own row tells: in the name of somebody who was erased meanwhile nothing is kept.
+    """
+    row = tx.find("hold_turn", turn_pk=turn_pk, fence=fence)
+    if row is None:
+        raise LeaseLost
+    return keep(tx, replace(new, person=keeper_of(source_of(row[0]))), at=at)
 
 
 def of_person(tx: Tx, person: str, file_id: str) -> StoredFile:

@@ -10,11 +10,14 @@ import msgspec
 from threadline.clock import Instant, from_instant
 from threadline.errors import UnknownDelivery
 from threadline.model.delivery import HELD_AT_MOST, Button, DeliveryState, Park, RetryAt, Target
+from threadline.model.inbound import Attachment
 from threadline.store import sessions
 from threadline.store.database import Row, Tx
 from threadline.store.rows import json_text
 
 _STEP = 50
+_NO_FILES = "[]"
+_UNNAMED = Attachment(handle="")
 _BROKE_DOWN = "the gateway broke down while it was sending this, more than once"
 # What no chat can show, and not every engine keep: NUL and halves of surrogate pairs.
 _UNSHOWABLE = {0: None} | dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")
@@ -30,6 +33,8 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     reply_to: str | None = None
     # Shown where the platform has buttons; nothing depends on them.
     buttons: tuple[Button, ...] = ()
+    # Files that the store has; what is in them is read when they are sent.
+    files: tuple[Attachment, ...] = ()
     session_pk: int | None = None
     turn_pk: int | None = None
     # Whom it is for, where no session of theirs tells: erasing them takes it away, and they may ask to see it.
@@ -53,10 +58,11 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     turn_pk: int | None
     kind: str
     buttons: tuple[Button, ...] = ()
+    files: tuple[Attachment, ...] = ()
 
 
 class DeliveryLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of a delivery."""
+    """What is told of a delivery. `files` are the names of its files, empty ones once it was sent."""
 
     pk: int
     delivery_id: str
@@ -70,6 +76,7 @@ class DeliveryLine(msgspec.Struct, frozen=True, kw_only=True):
     external_id: str | None
     error: str | None
     text: str
+    files: tuple[str, ...] = ()
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +96,7 @@ def enqueue(tx: Tx, new: NewDelivery, *, at: Instant) -> None:
         kind=new.kind,
         text=showable(new.text),
         buttons=json_text(new.buttons),
+        files=json_text(new.files) if new.files else _NO_FILES,
         at=at,
         **_place(new),
     )
@@ -124,7 +132,9 @@ def sent(
 ) -> bool:
     """Keeps the receipt; False where another holder took the delivery over."""
     state: DeliveryState = "unknown" if may_be_repeated else "sent"
-    return tx.run("mark_sent", state=state, external_id=external_id, at=at, **_held(delivery, owner)) == 1
+    # Whoever looks is told that there were files, not which.
+    files = json_text((_UNNAMED,) * len(delivery.files)) if delivery.files else _NO_FILES
+    return tx.run("mark_sent", state=state, external_id=external_id, files=files, at=at, **_held(delivery, owner)) == 1
 
 
 def forget_message(tx: Tx, delivery: Delivery, *, owner: str) -> bool:
@@ -276,11 +286,14 @@ def _delivery(row: Row) -> Delivery:
         turn_pk=turn_pk,
         kind=row[11],
         buttons=_decode_buttons(row[12]),
+        files=_read_files(row[13]),
     )
 
 
 def _line(row: Row) -> DeliveryLine:
-    pk, delivery_id, target, kind, state, doubtful, attempts, created_at, _, sent_at, external_id, error, text = row
+    pk, delivery_id, target, kind, state, doubtful, attempts, created_at, _, sent_at, external_id, error, text = row[
+        :13
+    ]
     return DeliveryLine(
         pk=pk,
         delivery_id=delivery_id,
@@ -294,8 +307,14 @@ def _line(row: Row) -> DeliveryLine:
         external_id=external_id,
         error=error,
         text=text,
+        files=tuple(file.name for file in _read_files(row[13])),
     )
 
 
+def _read_files(kept: str) -> tuple[Attachment, ...]:
+    return () if kept == _NO_FILES else _decode_files(kept)
+
+
 _decode_buttons = msgspec.json.Decoder(tuple[Button, ...]).decode
+_decode_files = msgspec.json.Decoder(tuple[Attachment, ...]).decode
 read_target = msgspec.json.Decoder(Target).decode

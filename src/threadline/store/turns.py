@@ -19,7 +19,7 @@ from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker
 from threadline.model.turn import Fate, Lane, Outcome, Replay, Stop, Waiting, WhenBusy, next_batch
 from threadline.model.usage import Usage
-from threadline.store import aliases, asks, files, inbox, outbox, sessions, speakers, transcript, usage
+from threadline.store import aliases, asks, files, inbox, names, outbox, sessions, speakers, transcript, usage
 from threadline.store.database import Row, Tx
 from threadline.store.rows import StoredSession, json_text, session_of, source_of
 
@@ -113,6 +113,8 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     at: Instant
     said: tuple[Said, ...] = ()
     answer: tuple[EncodedMessage, ...] = ()
+    # The stored files that go with each message of the answer; empty where none do.
+    answer_files: tuple[tuple[str, ...], ...] = ()
     usage: Usage | None = None
     replies: tuple[outbox.NewDelivery, ...] = ()
     # The final text of the message that was streamed; `None`: nothing was.
@@ -303,7 +305,7 @@ def take_over(tx: Tx, owner: str, platforms: Sequence[str], *, lease: int, at: I
 
 def void(tx: Tx, owners: str) -> int:
     """Leases of holders that are dead for certain end now; how many."""
-    return tx.run("void_turns", owners=owners) + tx.run("void_deliveries", owners=owners)
+    return tx.run("void_turns", owners=owners) + tx.run("void_deliveries", owners=owners) + names.void(tx, owners)
 
 
 def ask_to_stop(tx: Tx, session_id: str, stop: Stop, *, at: Instant) -> bool:
@@ -404,7 +406,9 @@ def _say(tx: Tx, wanted: Finish, by_pk: dict[int, Waiting]) -> list[Said]:
 def _write(tx: Tx, wanted: Finish) -> None:
     if wanted.answer:
         key, answer = f"turn:{wanted.held.turn_id}", list(wanted.answer)
-        transcript.append(tx, transcript.AppendRequest(wanted.session_id, answer, wanted.at, key, digest_of(answer)))
+        request = transcript.AppendRequest(wanted.session_id, answer, wanted.at, key, digest_of(answer))
+        for ref, sent in zip(transcript.append(tx, request).refs, wanted.answer_files, strict=False):
+            files.use(tx, transcript.number_of(tx, ref), sent)
     if wanted.usage is not None:
         usage.record(tx, wanted.session_id, wanted.held.turn_id, wanted.usage, at=wanted.at)
     for waiting, fate, note in wanted.settled:

@@ -131,7 +131,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Live(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that is not over. `events` are those of an agent: text, thought, tool_call, tool_result, usage, ask."""
+    """A turn that is not over. `events` are those of an agent: text, thought, tool_call, tool_result, file, usage, ask."""
 
     turn_id: str
     attempt: int

@@ -25,12 +25,18 @@ const EVENTS = [
   { type: "usage", input_tokens: 3 },
   { type: "text", text: "It is " },
   { type: "text", text: "here." },
+  { type: "file", attachment: { handle: "file:1a", name: "a.txt", mime: "text/plain", size: 3 } },
+  { type: "file", attachment: { handle: "file:2b", name: "b.png", mime: "image/png", size: 4 } },
   { type: "done" },
+];
+const FILES = [
+  { id: "1a", name: "a.txt", mime: "text/plain", size: 3 },
+  { id: "2b", name: "b.png", mime: "image/png", size: 4 },
 ];
 const STORED = [
   message(2, "assistant", "", { thoughts: "Look first.", tool_calls: [{ id: "c1", name: "find", arguments: '{"q": "x"}' }] }),
   message(3, "tool", "found", { tool_call_id: "c1", tool_name: "find" }),
-  message(4, "assistant", "It is here."),
+  message(4, "assistant", "It is here.", { attachments: FILES }),
 ];
 
 test("a running answer and the stored one are drawn alike", () => {

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from threadline.agents.function import FunctionTurn
-from threadline.ports.agent import AskPermission, Event, Text, Thought, ToolCall, ToolResult, UsageOf
+from threadline.ports.agent import AskPermission, Event, NewFile, Text, Thought, ToolCall, ToolResult, UsageOf
 
-Events: TypeAlias = AsyncGenerator[Event, None]
+Events: TypeAlias = AsyncGenerator[Event | NewFile, None]
 
 _LOOK = 0.02
 _CALL = "call1"
@@ -91,6 +91,12 @@ async def _files(turn: FunctionTurn, _rest: str) -> Events:
         yield Text("No file came with it.")
 
 
+async def _send(_turn: FunctionTurn, rest: str) -> Events:
+    """`send NAME`: sends a text of that name, and says so."""
+    yield Text(f"Here is {rest}.")
+    yield NewFile(body=WORDS.encode(), name=rest, mime="text/plain")
+
+
 async def _drip(_turn: FunctionTurn, rest: str) -> Events:
     """`drip FILE`: says what is in the file, a few characters at a time."""
     words = await asyncio.to_thread(Path(rest).read_text)
@@ -116,6 +122,7 @@ _SCRIPTS = {
     "fails": _fails,
     "ask": _ask,
     "files": _files,
+    "send": _send,
     "drip": _drip,
     "tries": _tries,
 }

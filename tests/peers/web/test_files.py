@@ -6,6 +6,7 @@ import base64
 
 import pytest
 from playwright.sync_api import expect
+from tests.peers.web.agent import WORDS
 from tests.peers.web.world import Tab
 
 pytestmark = pytest.mark.peers
@@ -75,3 +76,15 @@ def test_a_file_that_is_too_large_says_so_and_is_not_sent(tab: Tab) -> None:
     )
     expect(tab.page.get_by_text("This file is larger than")).to_be_visible()
     expect(tab.button("Send")).to_be_disabled()
+
+
+def test_a_file_of_an_answer_is_shown_and_downloaded(tab: Tab) -> None:
+    answer = tab.ask("send basil.txt", "Here is basil.txt.")
+    shown = answer.get_by_role("link", name="basil.txt")
+    expect(shown).to_have_count(1)
+    with tab.page.expect_download() as download:
+        shown.click()
+    assert download.value.path().read_bytes() == WORDS.encode()
+    assert download.value.suggested_filename == "basil.txt"
+    tab.page.reload()
+    expect(tab.answers.last.get_by_role("link", name="basil.txt")).to_have_count(1)

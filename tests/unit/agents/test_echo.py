@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadline.agents.echo import EchoAgent, pieces_of
-from threadline.ports.agent import Text
+from threadline.errors import UnknownFile
+from threadline.model.inbound import Attachment
+from threadline.ports.agent import Event, File, Spoken, Text
+from threadline.testing.builders import dm
 from threadline.testing.contracts.agents import a_turn, events_of
 
 
@@ -26,6 +29,26 @@ def test_it_says_back_what_was_said_and_nothing_else(text: str) -> None:
     events = asyncio.run(events_of(EchoAgent(pause=0.0), a_turn(text)))
     assert "".join(event.text for event in events if isinstance(event, Text)) == text
     assert all(isinstance(event, Text) for event in events)
+
+
+def test_files_come_back_and_one_that_can_not_be_had_is_named() -> None:
+    async def fetch(file: Attachment) -> bytes:
+        if file.handle == "gone":
+            raise UnknownFile
+        return b"x" * int(file.handle)
+
+    def heard(text: str, *handles: str) -> list[Event]:
+        files = tuple(Attachment(handle=handle, name=f"{handle}.png", mime="image/png") for handle in handles)
+        turn = a_turn(text, messages=(Spoken(text=text, source=dm(), attachments=files),), fetch=fetch)
+        return asyncio.run(events_of(EchoAgent(pause=0.0), turn))
+
+    said, *sent = heard("look", "1", "2")
+    assert said == Text("look")
+    assert [(one.attachment.name, one.attachment.size) for one in sent if isinstance(one, File)] == [
+        ("1.png", 1),
+        ("2.png", 2),
+    ]
+    assert heard("", "gone") == [Text("(I can't get at these files: `gone.png`.)")]
 
 
 def test_a_sentence_comes_in_several_pieces() -> None:

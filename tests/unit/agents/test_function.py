@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 from threadline.agents.function import AgentFunction, FunctionAgent, FunctionTurn
+from threadline.model.files import StoredFile, file_id_of
 from threadline.model.inbound import Attachment
 from threadline.ports.agent import (
     AgentError,
     AskPermission,
     Done,
     Event,
+    File,
+    NewFile,
     Permission,
     Spoken,
     Text,
@@ -49,6 +52,7 @@ def shapes_of(work: Any) -> dict[str, AgentFunction]:
     return {"plain": work, "awaited": awaited, "stepped": stepped, "streamed": streamed}
 
 
+X_TXT = StoredFile(file_id=file_id_of(b"x"), name="x.txt", mime="text/plain", size=1).attachment()
 every_shape = pytest.mark.parametrize("shape", ["plain", "awaited", "stepped", "streamed"])
 
 
@@ -60,6 +64,7 @@ every_shape = pytest.mark.parametrize("shape", ["plain", "awaited", "stepped", "
         ("", []),
         (None, []),
         (ToolCall("c1", "look"), [ToolCall("c1", "look")]),
+        (NewFile(body=b"x", name="x.txt", mime="text/plain"), [File(X_TXT)]),
     ],
 )
 def test_text_events_and_nothing_may_be_given(shape: str, given: object, events: list[Event]) -> None:

@@ -171,3 +171,9 @@ def test_files_of_earlier_messages_are_named_and_not_sent_again() -> None:
     assert said[0] == user('look\n[file: "bi rds\\".png"]')
     silent = shown({"role": "user", "content": "", "attachments": [file]}, assistant("Herons."))
     assert silent[0] == user('[file: "bi rds\\".png"]')
+
+
+def test_files_of_earlier_answers_are_named_too() -> None:
+    file = {"handle": "file:1", "name": "plan.txt", "size": 3}
+    said = shown(user("the plan?"), {"role": "assistant", "content": None, "attachments": [file]}, user("thanks"))
+    assert said[1] == assistant('[file: "plan.txt"]')

@@ -1,4 +1,4 @@
-"""Verbs on files that come with messages."""
+"""Verbs on files that come and go with messages."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from threadline.model.files import MAX_FILE_BYTES, StoredFile, file_id_of
 from threadline.model.source import SessionSource
 from threadline.store import files
 from threadline.store.database import Plan, read, write
+from threadline.store.turns import Held
 from threadline.store.verbs.arguments import moment_before, person_named
 from threadline.store.verbs.base import VerbsBase
 
@@ -28,20 +29,15 @@ class FileVerbs(VerbsBase):
 
         One that is larger than 10 MB, or empty, is `InvalidRequest`. One that comes with no message is dropped after a week.
         """
-        if not body:
-            raise InvalidRequest("the file is empty; nothing was kept")
-        if len(body) > MAX_FILE_BYTES:
-            raise InvalidRequest(
-                f"the file is larger than {MAX_FILE_BYTES // 1_000_000} MB; send a smaller one, or a link to it"
-            )
-        new = files.NewFile(
-            person=_sender(person),
-            digest=file_id_of(body),
-            name=keepable(name, MAX_NAME_BYTES) or "file",
-            mime=keepable(mime, MAX_NAME_BYTES) or "application/octet-stream",
-            body=bytes(body),
-        )
-        return (yield from write(files.keep, new, at=self._now()))
+        return (yield from write(files.keep, _checked(body, name, mime, _sender(person)), at=self._now()))
+
+    def keep_file_of_turn(self, held: Held, body: bytes, *, name: str = "", mime: str = "") -> Plan[StoredFile]:
+        """Keeps a file that a turn sends, in the name of the person whom it answers; else as `keep_file` does.
+
+        `LeaseLost` where the turn is another's now, or gone.
+        """
+        new = _checked(body, name, mime)
+        return (yield from write(files.keep_for_turn, held.turn_pk, held.fence, new, at=self._now()))
 
     def find_file(self, person: SessionSource | str, file_id: str) -> Plan[StoredFile]:
         """A file that this person sent; `UnknownFile` for any other."""
@@ -62,6 +58,22 @@ class FileVerbs(VerbsBase):
         while step := (yield from write(files.drop_unsent, before=before)):
             done += step
         return done
+
+
+def _checked(body: bytes, name: str, mime: str, person: str = "") -> files.NewFile:
+    if not body:
+        raise InvalidRequest("the file is empty; nothing was kept")
+    if len(body) > MAX_FILE_BYTES:
+        raise InvalidRequest(
+            f"the file is larger than {MAX_FILE_BYTES // 1_000_000} MB; send a smaller one, or a link to it"
+        )
+    return files.NewFile(
+        person=person,
+        digest=file_id_of(body),
+        name=keepable(name, MAX_NAME_BYTES) or "file",
+        mime=keepable(mime, MAX_NAME_BYTES) or "application/octet-stream",
+        body=bytes(body),
+    )
 
 
 def _sender(person: SessionSource | str) -> str:

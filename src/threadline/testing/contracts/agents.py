@@ -25,9 +25,11 @@ from typing import Any, TypeVar, cast, get_args
 import msgspec
 import pytest
 
+from threadline.model.files import StoredFile, file_id_of
+from threadline.model.inbound import Attachment
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Replay
-from threadline.ports.agent import Agent, Event, Spoken, Text, Turn
+from threadline.ports.agent import Agent, Event, NewFile, Spoken, Text, Turn
 from threadline.testing.builders import dm
 
 T = TypeVar("T")
@@ -46,7 +48,10 @@ class Endless(msgspec.Struct, frozen=True):
 
 
 def a_turn(text: str = "is it dry", **more: Any) -> Turn:
-    """A turn of one person in a direct chat that answers `text`. `more` sets any other field."""
+    """A turn of one person in a direct chat that answers `text`. `more` sets any other field.
+
+    Files that it sends are kept nowhere.
+    """
     source = dm()
     session = SessionEntry(
         session_key="agent:main:telegram:dm:dm-7",
@@ -67,8 +72,13 @@ def a_turn(text: str = "is it dry", **more: Any) -> Turn:
         "context_prompt": "",
         "cancelled": asyncio.Event(),
         "source": source,
+        "keep": _kept,
     }
     return Turn(**(fields | more))
+
+
+async def _kept(new: NewFile) -> Attachment:
+    return StoredFile(file_id=file_id_of(new.body), name=new.name, mime=new.mime, size=len(new.body)).attachment()
 
 
 def text_of(events: list[Event]) -> str:

@@ -8,6 +8,10 @@ INSERT INTO files (digest, size, body) VALUES (:digest, :size, :body) ON CONFLIC
 INSERT INTO file_senders (person, digest, name, mime, at) VALUES (:person, :digest, :name, :mime, :at)
 ON CONFLICT (person, digest) DO UPDATE SET name = excluded.name, mime = excluded.mime, at = excluded.at
 
+-- name: hold_turn
+-- An update that changes nothing, because it waits for the row: who is erased meanwhile is erased after this, file and all.
+UPDATE turns SET tools = tools WHERE pk = :turn_pk AND fence = :fence AND state = 'running' RETURNING origin
+
 -- name: find_file_of
 SELECT s.name, s.mime, f.size FROM file_senders s {then} files f ON f.digest = s.digest
 WHERE s.person = :person AND s.digest = :digest

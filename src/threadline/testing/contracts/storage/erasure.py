@@ -182,6 +182,21 @@ class PruneContract:
         assert store.prune(moment) == 2
         assert len(store.list_sessions(include_ended=True)) == 2
 
+    def test_the_oldest_go_first_whatever_their_platform(self, store: SessionStore, clock: FakeClock) -> None:
+        ids = []
+        for n in range(60):
+            platform = ("telegram", "signal", "matrix")[n % 3]
+            ids.append(store.get_or_create_session(dm(str(n), platform=platform)).session_id)
+            clock.advance(timedelta(minutes=1))
+        left: list[list[str]] = []
+
+        def look(*_: int) -> None:
+            left.append([entry.session_id for entry in store.list_sessions(limit=100)])
+
+        assert store.prune(timedelta(0), progress=look) == 60
+        assert len(left) > 1
+        assert all(rest == ids[60 - len(rest) :][::-1] for rest in left)
+
     def test_that_there_were_sessions_is_remembered(self, store: SessionStore, clock: FakeClock) -> None:
         said(store, dm(), "one")
         clock.advance(DAY)

@@ -146,6 +146,25 @@ class ListingContract:
         assert listed(store, platform="telegram", limit=2) == telegram[::-1]
         assert listed(store, platform="matrix") == []
 
+    def test_all_platforms_stand_in_one_order(self, store: SessionStore, clock: FakeClock) -> None:
+        everything: list[str] = []
+        open_ones: list[str] = []
+        for n in range(12):
+            clock.advance(MINUTE)
+            platform = ("telegram", "signal", "matrix", "local")[n % 4]
+            session = store.get_or_create_session(dm(f"p{n}", platform=platform))
+            everything.insert(0, session.session_id)
+            open_ones.insert(0, session.session_id)
+            if n % 3 == 0:
+                fresh = store.reset_session(session.session_key)
+                assert fresh is not None
+                # Both were changed in the same instant; the younger one comes first.
+                everything.insert(0, fresh.session_id)
+                open_ones[0] = fresh.session_id
+        for limit in (1, 2, 5, 50):
+            assert listed(store, limit=limit) == open_ones
+            assert listed(store, limit=limit, include_ended=True) == everything
+
     def test_a_person_sees_what_is_theirs(self, store: SessionStore, clock: FakeClock) -> None:
         mine = []
         for source in (dm("7"), group("7"), dm("7", thread="t"), group("7", "g2")):

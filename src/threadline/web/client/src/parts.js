@@ -1,7 +1,8 @@
 // An answer as it is drawn: a row of parts. A running turn and a stored one make the same parts, so that nothing jumps
 // when the one takes the place of the other. Pure.
 //
-// A part is {kind: "text"|"thought", text} or {kind: "tool", id, name, arguments, result: string|null, isError}.
+// A part is {kind: "text"|"thought", text}, {kind: "files", files: [Attachment]} or
+// {kind: "tool", id, name, arguments, result: string|null, isError}.
 
 // The parts with more events behind them. Neighbouring pieces of text are one part.
 export function foldEvents(parts, events) {
@@ -21,7 +22,17 @@ function fold(out, event) {
       out.push(toolPart(event.call_id, event.name, event.arguments));
   } else if (event.type === "tool_result") {
     giveResult(out, event.call_id, event.content, Boolean(event.is_error));
+  } else if (event.type === "file") {
+    const { handle, name, mime, size } = event.attachment;
+    joinFiles(out, [{ id: handle.slice(5), name, mime, size }]);
   }
+}
+
+function joinFiles(out, files) {
+  if (!files?.length) return;
+  const last = out.at(-1);
+  if (last?.kind === "files") out[out.length - 1] = { ...last, files: [...last.files, ...files] };
+  else out.push({ kind: "files", files });
 }
 
 function toolPart(id, name, args) {
@@ -44,6 +55,7 @@ export function partsOf(messages) {
     } else {
       if (message.thoughts) out.push({ kind: "thought", text: message.thoughts });
       if (message.text) joinText(out, message.text);
+      joinFiles(out, message.attachments);
       for (const call of message.tool_calls ?? []) out.push(toolPart(call.id, call.name, call.arguments));
     }
   }

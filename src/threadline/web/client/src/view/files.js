@@ -1,4 +1,4 @@
-// The files that came with a message.
+// The files that go with a message.
 
 import { fileSize } from "../format.js";
 import { isPicture } from "../uploads.js";

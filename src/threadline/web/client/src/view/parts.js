@@ -1,6 +1,7 @@
-// What an answer is made of: words, thoughts, tools.
+// What an answer is made of: words, thoughts, tools, files.
 
 import { gist, readableJson } from "../format.js";
+import { Files } from "./files.js";
 import { html, memo } from "./html.js";
 import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
@@ -36,6 +37,7 @@ const Tool = memo(({ part, isLive }) => {
 export const Part = memo(({ part, isLive, isLast }) => {
   if (part.kind === "text") return html`<${Markdown} text=${part.text} isGrowing=${isLive && isLast} />`;
   if (part.kind === "thought") return html`<${Thought} text=${part.text} isLast=${isLive && isLast} />`;
+  if (part.kind === "files") return html`<${Files} attachments=${part.files} />`;
   if (part.kind === "tool") return html`<${Tool} part=${part} isLive=${isLive} />`;
   return html`<p class="removed">This was removed.</p>`;
 });
