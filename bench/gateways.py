@@ -4,163 +4,142 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
-from itertools import count
+
+import msgspec
 
 from bench import prepare
-from bench.measure import Figure, Pace, Sample, say
+from bench.measure import Figure, Pace, Sample, cpu_seconds, say
+from bench.serving import Serving, served
 from bench.stage import Stage
 from bench.turns import Turns
 from threadline import AsyncSessionStore
-from threadline.agents.echo import EchoAgent
-from threadline.gateway.access import AccessRules
-from threadline.gateway.gateway import Gateway
-from threadline.gateway.settings import GatewaySettings
-from threadline.ids import new_owner
-from threadline.model.delivery import Target
-from threadline.model.inbound import Inbound
-from threadline.model.source import SessionSource
-from threadline.platforms.text import plain, split
-from threadline.ports.platform import Accept, Capabilities, Outgoing
-from threadline.store.gateway import GatewayStore
+from threadline.testing.scripted import ScriptedChat
 
-_NOW = datetime(2026, 1, 1, tzinfo=UTC)
-_ACTIVE = (1, 64, 1_000)
-_TURNS = {1: 60, 64: 640, 1_000: 2_000}
+_TURNS_AT_ONCE = 64
+_PATIENCE_SECONDS = 120.0
+
+
+class Active(msgspec.Struct, frozen=True):
+    """So many chats are active, and have so many turns in each of the rounds."""
+
+    chats: int
+    turns: int
+    rounds: int
+
+
+_ACTIVE = (Active(1, turns=30, rounds=5), Active(64, turns=320, rounds=4), Active(1_000, turns=2_000, rounds=2))
 
 
 def gateway_scale(stage: Stage) -> Iterator[Sample]:
-    """Turns of the echo agent, from accept to receipt, with ten sessions stored and with a hundred thousand."""
+    """Turns of the echo agent over the scripted platform, with ten sessions stored and with a hundred thousand."""
     (many_url, _), (few_url, few) = prepare.wide(stage), prepare.narrow(stage)
-    for chats in _ACTIVE:
-        turns = stage.scaled(_TURNS[chats], least=chats)
-        floor, work = asyncio.run(_both(few_url, many_url, chats, turns))
-        yield Sample(
-            Figure(
-                name=f"gateway turn, {chats:,} chats",
-                unit="microseconds",
-                beside="the same with 10 sessions",
-                at_most=1.3,
-            ),
-            work.microseconds,
-            floor.microseconds,
-        )
-        if chats == _ACTIVE[1]:
+    for active in _ACTIVE:
+        turns = stage.scaled(active.turns, least=active.chats)
+        floor, work = asyncio.run(_both(few_url, many_url, msgspec.structs.replace(active, turns=turns)))
+        name = f"gateway turn, {active.chats:,} chats"
+        beside_few = Figure(name=name, unit="microseconds", beside="the same with 10 sessions", at_most=1.3)
+        yield Sample(beside_few, work.microseconds, floor.microseconds)
+        if active.chats == _TURNS_AT_ONCE:
             alone = asyncio.run(_store_alone(stage, few_url, few))
-            yield Sample(
-                Figure(name="gateway turn, 64 chats", unit="microseconds", beside="the store's own turn", at_most=4.0),
-                floor.microseconds,
-                alone.microseconds,
-            )
+            beside_store = Figure(name=name, unit="microseconds", beside="the store's own turn", at_most=4.0)
+            yield Sample(beside_store, floor.microseconds, alone.microseconds)
+    stage.check(few_url)
+    if stage.is_last:
+        stage.check(many_url)
 
 
-async def _both(few_url: str, many_url: str, chats: int, turns: int) -> tuple[Pace, Pace]:
-    """The pace on each of two stores, in turn: twice each, so that a drift of the machine meets both."""
-    paces: dict[str, list[Pace]] = {few_url: [], many_url: []}
-    for url in (few_url, many_url, few_url, many_url):
-        paces[url].append(await _pace(url, chats, turns))
-    return _summed(paces[few_url]), _summed(paces[many_url])
+async def _both(few_url: str, many_url: str, active: Active) -> tuple[Pace, Pace]:
+    """The pace on each of two stores, in turn and more than once, so that a drift of the machine meets both."""
+    async with _talking(few_url) as few, _talking(many_url) as many:
+        for side in (few, many):
+            await side.converse(active.chats, active.chats)
+        for _ in range(active.rounds):
+            for side in (few, many):
+                await side.take(active)
+    say(f"    {active.chats:,} chats, few sessions: {few.told()}")
+    say(f"    {active.chats:,} chats, many sessions: {many.told()}")
+    return few.pace, many.pace
 
 
-def _summed(paces: list[Pace]) -> Pace:
-    return Pace(sum(pace.operations for pace in paces), sum(pace.seconds for pace in paces))
+class Side:
+    """People in a chat who talk to one gateway: how long they wait, and what that costs."""
 
+    def __init__(self, chat: ScriptedChat, pid: int) -> None:
+        self._chat = chat
+        self._pid = pid
+        self._waits: list[float] = []
+        self._seconds = 0.0
+        self._computed = 0.0
+        self._computed_here = 0.0
 
-async def _pace(url: str, chats: int, turns: int) -> Pace:
-    async with _running(url) as desk:
-        await _converse(desk, chats, chats)
-        started = time.perf_counter()
-        waits = await _converse(desk, chats, turns)
-        seconds = time.perf_counter() - started
-    cuts = statistics.quantiles(waits, n=100) if len(waits) > 1 else waits * 99
-    say(
-        f"    {chats:,} chats: {turns / seconds:,.0f} turns a second,"
-        f" p50 {cuts[49] * 1000:.1f} ms, p99 {cuts[98] * 1000:.1f} ms"
-    )
-    return Pace(turns, seconds)
+    @property
+    def pace(self) -> Pace:
+        """Of all rounds together."""
+        return Pace(len(self._waits), self._seconds)
 
+    def told(self) -> str:
+        """For whoever watches."""
+        cuts, turns = statistics.quantiles(self._waits, n=100), len(self._waits)
+        return (
+            f"{self.pace.per_second:,.0f} turns a second, p50 {cuts[49] * 1000:.1f} ms, p99 {cuts[98] * 1000:.1f} ms;"
+            f" a turn computes {self._computed / turns * 1000:.2f} ms in serve,"
+            f" {self._computed_here / turns * 1000:.2f} ms in the chat"
+        )
 
-async def _converse(desk: Desk, chats: int, turns: int) -> list[float]:
-    """So many turns, one after the other in each chat; how long each took from the word to the answer."""
-    waits: list[float] = []
-    left = iter(range(turns))
+    async def take(self, active: Active) -> None:
+        """A round, on the clock."""
+        began, computed, computed_here = time.perf_counter(), cpu_seconds(self._pid), time.process_time()
+        self._waits += await self.converse(active.chats, active.turns)
+        self._seconds += time.perf_counter() - began
+        self._computed += cpu_seconds(self._pid) - computed
+        self._computed_here += time.process_time() - computed_here
 
-    async def talk(user: str) -> None:
-        waits.extend([await desk.exchange(user, f"message {number}") for number in left])
+    async def converse(self, chats: int, turns: int) -> list[float]:
+        """So many turns, one after the other in each chat; how long each took from the word to the answer."""
+        left = iter(range(turns))
 
-    await asyncio.gather(*(talk(f"user{number}") for number in range(chats)))
-    return waits
+        async def talk(user: str) -> list[float]:
+            return [await self._exchange(user, f"message-{number}") for number in left]
 
+        waits = await asyncio.gather(*(talk(f"user{number}") for number in range(chats)))
+        return [wait for of_one in waits for wait in of_one]
 
-class Desk:
-    """A platform in this very process: what it costs is what the gateway costs."""
-
-    name = "scripted"
-    account = "main"
-    capabilities = Capabilities(max_length=4096)
-
-    def __init__(self) -> None:
-        self._accept: Accept | None = None
-        self._answers: dict[str, asyncio.Future[str]] = {}
-        self._numbers = count()
-
-    async def run(self, accept: Accept, ready: asyncio.Event) -> None:
-        self._accept = accept
-        ready.set()
-        await asyncio.Event().wait()
-
-    async def exchange(self, user: str, text: str) -> float:
-        """Somebody says something and waits for the answer; how long that took."""
-        assert self._accept is not None
+    async def _exchange(self, user: str, word: str) -> float:
+        # A single word: between words the echo agent pauses.
         began = time.perf_counter()
-        answer = self._answers[user] = asyncio.get_running_loop().create_future()
-        number = uuid.uuid4().hex
-        source = SessionSource(platform=self.name, chat_id=user, user_id=user)
-        event = Inbound(dedupe_key=number, message_id=number, source=source, text=text, sent_at=_NOW)
-        assert await self._accept(event) == "accepted"
-        assert await asyncio.wait_for(answer, 120) == text
+        self._chat.say(word, user=user, message_id=uuid.uuid4().hex)
+        answer = await self._chat.next_message(f"dm-{user}", timeout=_PATIENCE_SECONDS)
+        assert answer.text == word, answer
         return time.perf_counter() - began
-
-    async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
-        self._answers.pop(to.chat_id).set_result(message.text)
-        return str(next(self._numbers))
-
-    async def edit(self, to: Target, message_id: str, message: Outgoing) -> None:
-        raise AssertionError("not declared")
-
-    async def typing(self, to: Target) -> None:
-        raise AssertionError("not declared")
-
-    async def close(self) -> None:
-        """Nothing is open."""
 
 
 @asynccontextmanager
-async def _running(url: str) -> AsyncIterator[Desk]:
-    async with await GatewayStore.open(url) as store:
-        agent, desk = EchoAgent(pause=0.0), Desk()
-        settings = GatewaySettings(
-            owner=new_owner("bench"),
-            agent_for=lambda _source: ("main", agent),
-            split=lambda text, to: split(text, to.max_length, to.length_unit),
-            plain=plain,
-            burst_seconds=0.0,
-            turns_at_once=64,
-            turns_per_platform=64,
-            welcome=False,
-        )
-        everyone = AccessRules(guests=frozenset(f"scripted:user{n}" for n in range(max(_ACTIVE))))
-        gateway = Gateway(store, settings, everyone, [desk])
-        await gateway.start()
-        await asyncio.sleep(0.1)
-        try:
-            yield desk
-        finally:
-            await gateway.stop()
+async def _talking(url: str) -> AsyncIterator[Side]:
+    """A gateway in a process of its own, the chat in this one: what people and their chats cost is not the gateway's."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            ScriptedChat(f"unix:{folder}/chat", resend_after=_PATIENCE_SECONDS) as chat,
+            served(_serving(url, chat.address).config()) as pid,
+        ):
+            await chat.wait_for(lambda: chat.connected, timeout=_PATIENCE_SECONDS)
+            yield Side(chat, pid)
+
+
+def _serving(url: str, address: str) -> Serving:
+    return Serving(
+        url=url,
+        address=address,
+        people=max(active.chats for active in _ACTIVE),
+        turns_at_once=_TURNS_AT_ONCE,
+        agent='kind = "echo"',
+        # It can't edit: so an answer is shown only once it is stored.
+        capabilities="{ max_length = 4096 }",
+    )
 
 
 async def _store_alone(stage: Stage, url: str, spread: prepare.Spread) -> Pace:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
 
 import msgspec
 
 from bench.measure import Figure, Sample, cpu_seconds, peak_bytes, say
+from bench.serving import Serving, served
 from bench.stage import Stage
 from threadline.agents.function import FunctionTurn
 from threadline.testing.scripted import ScriptedChat
@@ -117,7 +112,7 @@ async def _agents_alone(chats: int, words: int) -> float:
 
 async def _while_streaming(url: str, chats: int, words: int, floor: float) -> list[Sample]:
     async with ScriptedChat() as chat:
-        async with _served(url, chat.address, chats) as pid:
+        async with served(_serving(url, chat.address, chats).config()) as pid:
             await chat.wait_for(lambda: chat.connected, timeout=60)
             idle, spent, began = peak_bytes(pid), cpu_seconds(pid), time.perf_counter()
             for number in range(chats):
@@ -138,6 +133,17 @@ async def _while_streaming(url: str, chats: int, words: int, floor: float) -> li
     ]
 
 
+def _serving(url: str, address: str, chats: int) -> Serving:
+    return Serving(
+        url=url,
+        address=address,
+        people=chats,
+        turns_at_once=chats,
+        agent='kind = "function"\ncall = "bench.streaming:answer"',
+        capabilities="{ max_length = 4096, edit = true, edit_interval = 1.0 }",
+    )
+
+
 def _streamed(chat: ScriptedChat, words: int) -> list[Streamed]:
     """The answers that are complete, to the word."""
     whole = "".join(f"{number} " for number in range(1, words + 1))
@@ -153,44 +159,3 @@ def _told(streamed: Sequence[Streamed]) -> str:
 
 def _edits(chat: ScriptedChat) -> int:
     return sum(len(message.edits) for message in chat.messages())
-
-
-@asynccontextmanager
-async def _served(url: str, address: str, chats: int) -> AsyncIterator[int]:
-    """A `serve` of its own process; its number."""
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "config.toml"
-        config.write_text(_config(url, address, chats))
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "threadline", "serve", "--config", str(config), "--port", "0"),
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={**os.environ, "XDG_DATA_HOME": folder},
-        )
-        try:
-            yield process.pid
-        finally:
-            process.send_signal(signal.SIGTERM)
-            await process.wait()
-
-
-def _config(url: str, address: str, chats: int) -> str:
-    guests = [f"scripted:user{number}" for number in range(chats)]
-    return f"""\
-db = {msgspec.json.encode(url).decode()}
-log_level = "error"
-[gateway]
-turns_at_once = {chats}
-turns_per_platform = {chats}
-burst_seconds = 0.0
-welcome = false
-[agents.main]
-kind = "function"
-call = "bench.streaming:answer"
-[access]
-guests = {msgspec.json.encode(guests).decode()}
-[platforms.scripted]
-address = "{address}"
-capabilities = {{ max_length = 4096, edit = true, edit_interval = 1.0 }}
-"""

@@ -15,6 +15,7 @@ import msgspec
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.log import get_logger
 from threadline.model.delivery import Target
+from threadline.model.inbound import Attachment
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.platforms.registry import PlatformSettings
 from threadline.ports.platform import Accept, Capabilities, Outgoing, Transient
@@ -22,6 +23,7 @@ from threadline.testing.scripted_chat import ScriptedChat
 from threadline.testing.scripted_client import Connection
 from threadline.testing.scripted_codec import (
     Edit,
+    Fetch,
     Ignored,
     Send,
     Told,
@@ -106,7 +108,8 @@ class ScriptedPlatform:
 
     async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
         """Shows the message; its id in the chat."""
-        return await self._connected().call(lambda number: Send(number, to, sendable(message), key))
+        shown = await self._connected().call(lambda number: Send(number, to, sendable(message), key))
+        return shown.message_id
 
     async def edit(self, to: Target, message_id: str, message: Outgoing) -> None:
         """Lets a message of ours say something else."""
@@ -115,6 +118,11 @@ class ScriptedPlatform:
     async def typing(self, to: Target) -> None:
         """Shows that an answer is being written."""
         await self._connected().call(lambda number: Typing(number, to))
+
+    async def fetch(self, attachment: Attachment, *, at_most: int) -> bytes:
+        """What is in a file that came with a message."""
+        given = await self._connected().call(lambda number: Fetch(number, attachment.handle, at_most))
+        return given.body
 
     async def close(self) -> None:
         """Waits for calls in flight, five seconds at most, and hangs up; `run` returns then."""

@@ -12,11 +12,14 @@ import msgspec
 
 from threadline.clock import Clock
 from threadline.ports.platform import Ambiguous, Capabilities, PlatformError, RateLimited
+from threadline.testing.lookout import Lookout
 from threadline.testing.scripted_codec import (
     LONGEST_LINE,
     Ack,
     Call,
     Done,
+    Edit,
+    Fetch,
     FromChat,
     Hello,
     Refused,
@@ -29,14 +32,14 @@ from threadline.testing.scripted_codec import (
     write,
     write_error,
 )
-from threadline.testing.scripted_world import ALL_CAPABILITIES, ScriptedWorld
+from threadline.testing.scripted_world import ALL_CAPABILITIES, ChatEvent, ChatMessage, ScriptedWorld
 
 T = TypeVar("T")
-CallName: TypeAlias = Literal["send", "edit", "typing"]
+CallName: TypeAlias = Literal["send", "edit", "typing", "fetch"]
 Held: TypeAlias = Literal["calls", "answers"]
 HELD: tuple[Held, ...] = get_args(Held)
 
-_LOOK_AGAIN = 0.05
+_NAMES: dict[type[Call], CallName] = {Send: "send", Edit: "edit", Typing: "typing", Fetch: "fetch"}
 
 
 class _Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +71,7 @@ class ScriptedChat(ScriptedWorld):
 
     Any number of clients may be there, also several of one account: events go to the one that came last, calls are taken from all.
     An event is told again to every new client, and every `resend_after` seconds, until somebody has acknowledged it. All
-    methods but `wait_for`, `go_away` and `come_back` act at once; call them from the loop that the chat runs in.
+    methods but `wait_for`, `next_message`, `go_away` and `come_back` act at once; call them from the loop that the chat runs in.
     """
 
     def __init__(
@@ -90,7 +93,7 @@ class ScriptedChat(ScriptedWorld):
         self._lines: list[_Line] = []
         self._serving: set[asyncio.Task[Any]] = set()
         self._nagging: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
+        self._lookout: Lookout[str, ChatMessage] = Lookout(self.portrait)
         # How many calls wait until they are released.
         self.held = 0
         self._open = {name: asyncio.Event() for name in HELD}
@@ -126,18 +129,14 @@ class ScriptedChat(ScriptedWorld):
 
         It is asked after every change, and now and then: it may look at other things than this chat.
         """
-        try:
-            async with asyncio.timeout(timeout):
-                while not (value := predicate()):
-                    await self._next_change()
-                return value
-        except TimeoutError as cause:
-            raise TimeoutError(f"nothing after {timeout:g} s; {self.portrait()}") from cause
+        return await self._lookout.until(predicate, timeout)
 
-    async def _next_change(self) -> None:
-        self._changed.clear()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), _LOOK_AGAIN)
+    async def next_message(self, chat: str, timeout: float = 10.0) -> ChatMessage:  # noqa: ASYNC109 - as above
+        """What is shown next in this chat, from now on; `TimeoutError` as of `wait_for` where nothing is.
+
+        However many wait, each in a chat of its own: a message costs only those who wait for it.
+        """
+        return await self._lookout.next_in(chat, timeout)
 
     def portrait(self) -> str:
         """How things stand, in a few words."""
@@ -183,8 +182,8 @@ class ScriptedChat(ScriptedWorld):
             self._server = None
         self.disconnect()
         while self._lines:
-            self._changed.clear()
-            await self._changed.wait()
+            self._lookout.changed.clear()
+            await self._lookout.changed.wait()
 
     async def come_back(self) -> None:
         """Answers, at the same address as before."""
@@ -221,6 +220,7 @@ class ScriptedChat(ScriptedWorld):
     async def _attend(self, reader: asyncio.StreamReader, line: _Line) -> None:
         self._lines.append(line)
         line.say(Welcome())
+        self._tell_all()
         self._touch()
         # A call that has arrived is carried out, also when its client is no more.
         async with asyncio.TaskGroup() as calls:
@@ -228,6 +228,7 @@ class ScriptedChat(ScriptedWorld):
                 await self._listen(reader, line, calls)
             finally:
                 self._lines.remove(line)
+                self._tell_all()
                 self._touch()
 
     async def _listen(self, reader: asyncio.StreamReader, line: _Line, calls: asyncio.TaskGroup) -> None:
@@ -248,7 +249,7 @@ class ScriptedChat(ScriptedWorld):
         try:
             if fault and fault.error:
                 raise fault.error
-            answer: FromChat = Done(call.call, self.perform(call, line.account))
+            answer: FromChat = self._carried_out(call, line.account)
             await self._passed("answers")
             if fault and fault.hangs_up:
                 line.hang_up()
@@ -258,16 +259,21 @@ class ScriptedChat(ScriptedWorld):
             answer = write_error(call.call, error)
         line.say(answer)
 
+    def _carried_out(self, call: Call, account: str) -> Done:
+        if isinstance(call, Fetch):
+            return Done(call.call, body=self.give(call))
+        return Done(call.call, self.perform(call, account))
+
     async def _passed(self, gate: Held) -> None:
         self.held += 1
-        self._changed.set()
+        self._lookout.changed.set()
         try:
             await self._open[gate].wait()
         finally:
             self.held -= 1
 
     def _take_fault(self, call: Call) -> _Fault | None:
-        name: CallName = "send" if isinstance(call, Send) else "typing" if isinstance(call, Typing) else "edit"
+        name = _NAMES[type(call)]
         for fault in self._faults:
             if fault.on in (None, name):
                 self._faults.remove(fault)
@@ -282,21 +288,30 @@ class ScriptedChat(ScriptedWorld):
 
     async def _nag(self) -> None:
         while True:
-            await asyncio.sleep(self._resend_after)
-            self._tell_clients()
+            # More often than that, or one that was told just after a look would wait for twice as long.
+            await asyncio.sleep(self._resend_after / 4)
+            self._tell_all()
 
-    def _tell_clients(self) -> None:
-        """Tells the client that came last what nobody has acknowledged and it was not told lately."""
+    def _tell_all(self) -> None:
+        for event in self._untaken.values():
+            self._tell_client(event)
+
+    def _tell_client(self, event: ChatEvent) -> None:
+        """Tells the client that came last of the event, unless it was told lately."""
         if not self._lines:
             return
         line, now = self._lines[-1], asyncio.get_running_loop().time()
-        for event in self._untaken.values():
-            told_at = line.told_at.get(event.number)
-            if told_at is None or now - told_at >= self._resend_after:
-                line.told_at[event.number] = now
-                event.times_told += 1
-                line.say(Told(event.number, msgspec.Raw(event.body)))
+        told_at = line.told_at.get(event.number)
+        if told_at is None or now - told_at >= self._resend_after:
+            line.told_at[event.number] = now
+            event.times_told += 1
+            line.say(Told(event.number, msgspec.Raw(event.body)))
+
+    def _happened(self, event: ChatEvent) -> None:
+        self._tell_client(event)
+
+    def _appeared(self, message: ChatMessage) -> None:
+        self._lookout.appeared(message.chat, lambda: message)
 
     def _touch(self) -> None:
-        self._changed.set()
-        self._tell_clients()
+        self._lookout.changed.set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Self, TypeAlias
 
@@ -23,6 +23,7 @@ from threadline.testing.scripted_codec import (
     Hello,
     Told,
     Welcome,
+    chat_of,
     parse_address,
     read_error,
     read_from_chat,
@@ -35,7 +36,8 @@ Take: TypeAlias = Callable[[Told], Awaitable[bool]]
 class Connection:
     """One connection, from `hello` to its end.
 
-    While `listen` runs, calls are answered and events are handed on one after another; each is acknowledged once it was taken.
+    While `listen` runs, calls are answered and events are handed on: one after another within a chat, side by side from several.
+    Each is acknowledged once it was taken.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float) -> None:
@@ -43,7 +45,7 @@ class Connection:
         self._writer = writer
         self._patience = patience
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[str]] = {}
+        self._waiting: dict[int, asyncio.Future[Done]] = {}
         self._is_over = False
         self.was_of_use = False
 
@@ -68,22 +70,21 @@ class Connection:
 
     async def listen(self, take: Take) -> None:
         """Returns when the connection has ended, or `take` did not take an event. Calls that still wait are `Ambiguous` then."""
-        events: asyncio.Queue[Told] = asyncio.Queue()
         try:
             async with asyncio.TaskGroup() as group:
                 # Apart from reading: an event may take long, and the answers to our calls come on the same wire.
-                taking = group.create_task(self._take_in_order(events, take))
-                await self._read(events)
-                taking.cancel()
+                queues = _Queues(group, lambda event: self._take(event, take))
+                await self._read(queues)
+                queues.cancel()
         finally:
             self.close()
 
-    async def call(self, call: Callable[[int], Call]) -> str:
+    async def call(self, call: Callable[[int], Call]) -> Done:
         """What the chat answers. `Transient` if the call has certainly not left, `Ambiguous` if it has and no answer came."""
         if self._is_over:
             raise Transient("the chat is not connected")
         number = next(self._numbers)
-        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Done] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:
             self._say(call(number))
@@ -110,11 +111,11 @@ class Connection:
             if not answer.done():
                 answer.set_exception(Ambiguous("the connection ended before the answer came"))
 
-    async def _read(self, events: asyncio.Queue[Told]) -> None:
+    async def _read(self, events: _Queues) -> None:
         while (frame := await self._next()) is not None:
             match frame:
                 case Told():
-                    events.put_nowait(frame)
+                    events.put(frame)
                 case Done() | Failed():
                     self._answered(frame)
                 case _:
@@ -126,18 +127,19 @@ class Connection:
         if answer is None or answer.done():
             return
         if isinstance(frame, Done):
-            answer.set_result(frame.message_id)
+            answer.set_result(frame)
         else:
             answer.set_exception(read_error(frame))
 
-    async def _take_in_order(self, events: asyncio.Queue[Told], take: Take) -> None:
-        while True:
-            event = await events.get()
-            if not await take(event):
-                self.close()
-                return
+    async def _take(self, event: Told, take: Take) -> None:
+        # One that was not taken ends the connection, and comes again on the next: nothing of its chat may overtake it.
+        if self._is_over:
+            return
+        if await take(event):
             self._say(Ack(event.number))
             self.was_of_use = True
+        else:
+            self.close()
 
     async def _next(self) -> FromChat | None:
         """The next thing that the chat says; nothing once it has hung up or speaks another language."""
@@ -149,6 +151,41 @@ class Connection:
     def _say(self, frame: FromClient) -> None:
         if not self._is_over:
             self._writer.write(write(frame))
+
+
+class _Queues:
+    """Events on their way to be taken: in order within a chat, and no chat waits for another."""
+
+    def __init__(self, group: asyncio.TaskGroup, take: Callable[[Told], Awaitable[None]]) -> None:
+        self._group = group
+        self._take = take
+        self._waiting: set[asyncio.Task[None]] = set()
+        # The end of each chat's queue; `None` is for what has its place among all chats.
+        self._last: dict[str | None, asyncio.Task[None]] = {}
+
+    def put(self, event: Told) -> None:
+        """The event is taken when all that it must not overtake was."""
+        chat = chat_of(bytes(event.body))
+        ends = self._last.values() if chat is None else (self._last.get(chat), self._last.get(None))
+        task = self._group.create_task(self._take_after([end for end in ends if end is not None], event))
+        self._waiting.add(task)
+        self._last[chat] = task
+        task.add_done_callback(lambda _: self._leave(chat, task))
+
+    def cancel(self) -> None:
+        """Nothing more is taken."""
+        for task in list(self._waiting):
+            task.cancel()
+
+    async def _take_after(self, earlier: Sequence[asyncio.Task[None]], event: Told) -> None:
+        if unfinished := [task for task in earlier if not task.done()]:
+            await asyncio.wait(unfinished)
+        await self._take(event)
+
+    def _leave(self, chat: str | None, task: asyncio.Task[None]) -> None:
+        self._waiting.discard(task)
+        if self._last.get(chat) is task:
+            del self._last[chat]
 
 
 async def _connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

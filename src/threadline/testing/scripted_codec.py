@@ -1,7 +1,7 @@
 """What the scripted chat and its clients say to each other: one JSON object a line. Pure.
 
-The client says `hello` first and is told `welcome` or `refused`. The chat tells events, in order, until each is acknowledged; the
-client calls `send`, `edit` and `typing`, and each call is answered once, with `done` or `failed`.
+The client says `hello` first and is told `welcome` or `refused`. The chat tells events, in order, until each is acknowledged, in
+any order; the client calls `send`, `edit`, `typing` and `fetch`, and each call is answered once, with `done` or `failed`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from threadline.ports.platform import (
     Ambiguous,
     BadMarkup,
     Gone,
+    NotDeclared,
     NotModified,
     Outgoing,
     PlatformError,
@@ -29,7 +30,7 @@ from threadline.ports.platform import (
     Unauthorized,
 )
 
-LONGEST_LINE = 16 * 1024 * 1024
+LONGEST_LINE = 32 * 1024 * 1024
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello", tag_field="say"):
@@ -69,6 +70,14 @@ class Typing(msgspec.Struct, frozen=True, tag="typing", tag_field="say"):
     to: Target
 
 
+class Fetch(msgspec.Struct, frozen=True, tag="fetch", tag_field="say"):
+    """Give out a file that came with a message."""
+
+    call: int
+    handle: str
+    at_most: int
+
+
 class Welcome(msgspec.Struct, frozen=True, tag="welcome", tag_field="say"):
     """The client may begin."""
 
@@ -84,11 +93,12 @@ class Told(msgspec.Struct, frozen=True, tag="event", tag_field="say"):
     body: msgspec.Raw
 
 
-class Done(msgspec.Struct, frozen=True, tag="done", tag_field="say"):
-    """A call was carried out; of a send this is the message's id."""
+class Done(msgspec.Struct, frozen=True, tag="done", tag_field="say", omit_defaults=True):
+    """A call was carried out; of a send this is the message's id, of a fetch what is in the file."""
 
     call: int
     message_id: str = ""
+    body: bytes = b""
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed", tag_field="say"):
@@ -100,7 +110,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", tag_field="say"):
     retry_after: float = 0.0
 
 
-Call: TypeAlias = Send | Edit | Typing
+Showing: TypeAlias = Send | Edit | Typing
+Call: TypeAlias = Showing | Fetch
 FromClient: TypeAlias = Hello | Ack | Call
 FromChat: TypeAlias = Welcome | Refused | Told | Done | Failed
 
@@ -148,12 +159,18 @@ class _Kind(msgspec.Struct, frozen=True):
     kind: str
 
 
+class _Where(_Kind, frozen=True):
+    chat: str = ""
+
+
 _KINDS = frozenset(get_args(InboundKind))
 _ERRORS: dict[str, type[PlatformError]] = {
-    kind.__name__: kind for kind in (Ambiguous, BadMarkup, Gone, NotModified, TooLong, Transient, Unauthorized)
+    kind.__name__: kind
+    for kind in (Ambiguous, BadMarkup, Gone, NotDeclared, NotModified, TooLong, Transient, Unauthorized)
 }
 _encoder = msgspec.json.Encoder()
 _kind = msgspec.json.Decoder(_Kind)
+_where = msgspec.json.Decoder(_Where)
 _happening = msgspec.json.Decoder(Happening)
 _moving = msgspec.json.Decoder(Moving)
 _from_client: msgspec.json.Decoder[FromClient] = msgspec.json.Decoder(FromClient)
@@ -190,6 +207,18 @@ def read_event(body: bytes, *, platform: str, account: str) -> Inbound | Moved |
     except (msgspec.DecodeError, InvalidRequest, UnicodeDecodeError) as cause:
         raw = body.decode(errors="replace")
         return Unreadable(platform=platform, account=account, raw=raw, reason=f"it can't be read: {cause}")
+
+
+def chat_of(body: bytes) -> str | None:
+    """The chat in which an event has its place; `None` for one that must stay where it is among those of all chats.
+
+    That is a chat or a person with another id: what was said before is said under the old id, what comes after under the new.
+    """
+    try:
+        where = _where.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    return None if where.kind == "moved" else where.chat
 
 
 def sendable(message: Outgoing) -> Outgoing:

@@ -14,12 +14,21 @@ from threadline.model.delivery import Button
 from threadline.model.inbound import Attachment, Quote
 from threadline.model.source import ChatType
 from threadline.platforms.text import length
-from threadline.ports.platform import Capabilities, Gone, NotModified, Outgoing, PlatformError, TooLong
-from threadline.testing.scripted_codec import Call, Edit, Happening, Moving, Send, write_event
+from threadline.ports.platform import (
+    Capabilities,
+    Gone,
+    NotDeclared,
+    NotModified,
+    Outgoing,
+    OutgoingFile,
+    PlatformError,
+    TooLong,
+)
+from threadline.testing.scripted_codec import Edit, Fetch, Happening, Moving, Send, Showing, write_event
 
 # What a chat can do unless a test says otherwise: nearly everything. Keys are the exception, as on most platforms.
 ALL_CAPABILITIES = Capabilities(
-    max_length=4096, edit=True, typing=True, threads=True, buttons=True, files=True, edit_interval=0.05
+    max_length=4096, edit=True, typing=True, threads=True, buttons=True, files=True, album=10, edit_interval=0.05
 )
 
 
@@ -35,6 +44,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     reply_to: str | None = None
     buttons: tuple[Button, ...] = ()
     edits: tuple[str, ...] = ()
+    files: tuple[OutgoingFile, ...] = ()
 
 
 class ChatEvent(msgspec.Struct, kw_only=True):
@@ -59,8 +69,11 @@ class ScriptedWorld:
         self._untaken: dict[int, ChatEvent] = {}
         self._said: dict[str, Happening] = {}
         self._shown: dict[str, ChatMessage] = {}
+        # The ids of what is shown, by chat and in order.
+        self._shown_in: dict[str, dict[str, None]] = {}
         self._by_key: dict[tuple[str, str], str] = {}
         self._typings: list[str] = []
+        self._files: dict[str, bytes] = {}
         self._numbers = itertools.count(1)
         self._edits = itertools.count(1)
 
@@ -114,6 +127,12 @@ class ScriptedWorld:
         self._tell(said.key, write_event(said))
         return number
 
+    def add_file(self, body: bytes, *, name: str = "", mime: str = "application/octet-stream") -> Attachment:
+        """A file that somebody may send along with `say`; the chat keeps it and gives it out."""
+        handle = f"f{len(self._files) + 1}"
+        self._files[handle] = body
+        return Attachment(handle=handle, name=name, mime=mime, size=len(body))
+
     def edit(self, message_id: str, text: str, *, dedupe_key: str | None = None) -> None:
         """Its author changes a message."""
         said = self._said_by_someone(message_id)
@@ -157,11 +176,8 @@ class ScriptedWorld:
 
     def messages(self, chat: str | None = None, thread: str | None = None) -> list[ChatMessage]:
         """What we sent, as it reads now, in the order in which it arrived: in this chat and thread, or in all of them."""
-        return [
-            message
-            for message in self._shown.values()
-            if chat in (None, message.chat) and thread in (None, message.thread)
-        ]
+        shown = self._shown if chat is None else self._shown_in.get(chat, ())
+        return [message for number in shown if thread in (None, (message := self._shown[number]).thread)]
 
     def texts(self, chat: str | None = None, thread: str | None = None) -> list[str]:
         """What our messages say now."""
@@ -173,8 +189,9 @@ class ScriptedWorld:
 
     def remove(self, message_id: str) -> None:
         """Someone deletes a message of ours: nobody sees it, and editing it is `Gone`."""
-        if self._shown.pop(message_id, None) is None:
+        if (message := self._shown.pop(message_id, None)) is None:
             raise InvalidRequest(f"there is no message {message_id} of ours")
+        del self._shown_in[message.chat][message_id]
         self._touch()
 
     @property
@@ -189,7 +206,7 @@ class ScriptedWorld:
 
     # What a client asks for.
 
-    def perform(self, call: Call, account: str) -> str:
+    def perform(self, call: Showing, account: str) -> str:
         """Carries out a call; the id of the message that it shows. What can't be done is a `PlatformError`."""
         match call:
             case Send():
@@ -202,6 +219,15 @@ class ScriptedWorld:
                 shown = ""
         self._touch()
         return shown
+
+    def give(self, call: Fetch) -> bytes:
+        """What is in a file that somebody sent; `Gone` where there is none, `TooLong` where it is more than asked for."""
+        body = self._files.get(call.handle)
+        if body is None:
+            raise Gone(f"there is no file {call.handle}")
+        if len(body) > call.at_most:
+            raise TooLong(f"the file has {len(body)} bytes")
+        return body
 
     def take_ack(self, number: int) -> None:
         """Somebody has stored this event."""
@@ -223,9 +249,12 @@ class ScriptedWorld:
             account=account,
             reply_to=call.message.reply_to,
             buttons=call.message.buttons,
+            files=call.message.files,
         )
         self._shown[shown.message_id] = shown
+        self._shown_in.setdefault(shown.chat, {})[shown.message_id] = None
         self._by_key[account, call.key] = shown.message_id
+        self._appeared(shown)
         return shown.message_id
 
     def _change(self, call: Edit) -> str:
@@ -246,13 +275,15 @@ class ScriptedWorld:
         if size > self.capabilities.max_length:
             raise TooLong(f"{size} is more than {self.capabilities.max_length} {self.capabilities.length_unit}")
         self._declared(self.capabilities.buttons or not message.buttons, "buttons")
-        if not message.text.strip():
+        self._declared(self.capabilities.files or not message.files, "files")
+        self._declared(len(message.files) <= max(1, self.capabilities.album), "albums")
+        if not message.text.strip() and not message.files:
             raise PlatformError("a message needs a text")
 
     def _declared(self, is_declared: bool, what: str) -> None:
         if not is_declared:
             self.misuses.append(what)
-            raise PlatformError(f"this chat has no {what}")
+            raise NotDeclared(f"this chat has no {what}")
 
     def _quote(self, message_id: str) -> Quote:
         if (ours := self._shown.get(message_id)) is not None:
@@ -273,8 +304,15 @@ class ScriptedWorld:
         event = ChatEvent(number=len(self._events) + 1, dedupe_key=key, body=body)
         self._events.append(event)
         self._untaken[event.number] = event
+        self._happened(event)
         self._touch()
         return event.number
+
+    def _happened(self, event: ChatEvent) -> None:
+        """Called with every new event."""
+
+    def _appeared(self, message: ChatMessage) -> None:
+        """Called with every new message of ours."""
 
     def _touch(self) -> None:
         """Called after every change."""

@@ -28,6 +28,7 @@ from threadline.testing.scripted_codec import (
     Failed,
     Ignored,
     Moving,
+    chat_of,
     parse_address,
     read_error,
     read_event,
@@ -169,3 +170,22 @@ def test_addresses_of_chats() -> None:
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(InvalidRequest, match="HOST:PORT"):
         parse_address(address)
+
+
+@pytest.mark.parametrize(
+    ("body", "chat"),
+    [
+        (json.dumps(_LEAST).encode(), "c"),
+        (json.dumps(_LEAST | {"kind": "joined"}).encode(), "c"),
+        (json.dumps(_LEAST | {"at": "yesterday"}).encode(), "c"),
+        (json.dumps(_LEAST | {"chat": 7}).encode(), ""),
+        (b'"a poem"', ""),
+        (b"\xff", ""),
+    ],
+)
+def test_an_event_has_its_place_in_its_chat_whether_it_can_be_read_or_not(body: bytes, chat: str) -> None:
+    assert chat_of(body) == chat
+
+
+def test_an_id_that_changes_has_its_place_among_the_events_of_all_chats() -> None:
+    assert chat_of(write_event(Moving(key="k", what="chat", old="c", new="d"))) is None
