@@ -13,6 +13,7 @@ import pytest
 from threadline.agents.function import FunctionAgent
 from threadline.agents.registry import AgentSettings
 from threadline.config.load import load_config
+from threadline.ports.agent import File
 from threadline.testing.contracts.agents import a_turn, events_of, run_with, text_of
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +52,12 @@ def test_a_configuration_loads(text: str, tmp_path: Path) -> None:
 def test_a_function_answers(name: str) -> None:
     agent = FunctionAgent(named("howto/function-agent.md")[name])
     assert text_of(run_with(agent, events_of(agent, a_turn("is it dry"))))
+
+
+def test_a_function_sends_a_file() -> None:
+    agent = FunctionAgent(named("howto/function-agent.md")["report"])
+    events = run_with(agent, events_of(agent, a_turn("herons?")))
+    assert [event.attachment.name for event in events if isinstance(event, File)] == ["herons.csv"]
 
 
 def test_a_kind_of_agent_answers_from_its_settings() -> None:

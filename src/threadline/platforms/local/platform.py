@@ -22,7 +22,7 @@ from threadline.platforms.local.codec import typed
 from threadline.platforms.local.lines import Lines
 from threadline.platforms.local.screen import Screen
 from threadline.platforms.registry import PlatformSettings
-from threadline.ports.platform import Accept, Capabilities, Outgoing, Transient
+from threadline.ports.platform import Accept, Capabilities, NotDeclared, Outgoing, Transient, refuse_undeclared
 
 # Returns when nothing waits for an answer: no turn is to run or running, no message is to be sent.
 Idle: TypeAlias = Callable[[], Awaitable[None]]
@@ -99,16 +99,18 @@ class Terminal:
         await self.edit(to, message_id, message)
         return message_id
 
-    async def edit(self, to: Target, message_id: str, message: Outgoing) -> None:  # noqa: ARG002 - there is one chat
+    async def edit(self, to: Target, message_id: str, message: Outgoing) -> None:
         """Draws the message anew. One that an earlier terminal has shown is shown again."""
+        refuse_undeclared(self.capabilities, message, to)
         try:
             self._screen.show(message_id, message.text)
         except OSError as cause:
             raise Transient(f"the terminal is gone: {cause.strerror}") from cause
         self._stirred.set()
 
-    async def typing(self, to: Target) -> None:
-        """Nothing: whoever sits there sees that the answer is not complete."""
+    async def typing(self, to: Target) -> None:  # noqa: ARG002 - see `capabilities`
+        """Nothing shows it here: whoever sits there sees that the answer is not complete."""
+        raise NotDeclared("nobody is seen typing at a terminal")
 
     async def close(self) -> None:
         """What was shown stays on the screen."""

@@ -14,7 +14,7 @@ from threadline.model.source import MAIN_ACCOUNT
 from threadline.model.webchat import WEB
 from threadline.platforms.web.codec import pressed, spoken
 from threadline.ports.live import Growth, Onlooker, Said, Speaker
-from threadline.ports.platform import Accept, Capabilities, Gone, Outgoing, Transient, Verdict
+from threadline.ports.platform import Accept, Capabilities, NotDeclared, Outgoing, Transient, Verdict, refuse_undeclared
 
 _NOT_RUNNING = "the gateway takes no messages just now; try again in a moment"
 
@@ -40,17 +40,19 @@ class WebPlatform:
         finally:
             self._accept = None
 
-    async def send(self, to: Target, message: Outgoing, *, key: str) -> str:  # noqa: ARG002 - what is shown is stored
-        """Tells those who look at the conversation; the id is the row's own."""
+    async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
+        """Tells those who look at the conversation; the id is the row's own, for what is shown is stored."""
+        refuse_undeclared(self.capabilities, message, to)
         self._onlooker.arrived(to)
         return key
 
     async def edit(self, to: Target, message_id: str, message: Outgoing) -> None:  # noqa: ARG002 - see `capabilities`
         """Nothing is edited here: a page shows what is stored."""
-        raise Gone("messages on the web page are not edited")
+        raise NotDeclared("messages on the web page are not edited")
 
-    async def typing(self, to: Target) -> None:
-        """Nothing: whoever looks sees the turn itself."""
+    async def typing(self, to: Target) -> None:  # noqa: ARG002 - see `capabilities`
+        """Nothing shows it here: whoever looks sees the turn itself."""
+        raise NotDeclared("nobody is seen typing on the web page")
 
     async def close(self) -> None:
         """From now on nobody can speak."""
