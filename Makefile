@@ -7,7 +7,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),build/uv/bin/uv)
 PYTEST := $(BIN)/python -m pytest
 N ?= 200
 
-.PHONY: chromium nginx help setup lock serve test test-peers soak check bench docs web wheel clean
+.PHONY: chromium nginx ngircd help setup lock serve test test-peers soak check bench docs web wheel clean
 
 help: ## what you can ask for
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -41,12 +41,12 @@ test: setup ## every test of ours, a real PostgreSQL included
 	$(PYTEST) -n 2 -m "not peers and not soak" tests
 
 # Programs of Debian that tests talk to; each is installed where it is missing and that is allowed.
-chromium nginx: PACKAGE = $(if $(filter nginx,$@),nginx-light,$@)
-chromium nginx:
+chromium nginx ngircd: PACKAGE = $(if $(filter nginx,$@),nginx-light,$@)
+chromium nginx ngircd:
 	@PATH=$$PATH:/usr/sbin; command -v $@ >/dev/null || { apt-get update -qq && apt-get install -y -qq $(PACKAGE); } || \
 	  { echo "$@ is missing and can't be installed here; install Debian's package $(PACKAGE)."; exit 1; }
 
-test-peers: .venv/.peers wheel chromium nginx build/web/.ready ## against real third parties, installed into build/ or by apt
+test-peers: .venv/.peers wheel chromium nginx ngircd build/web/.ready build/telegram/.ready ## against real third parties, installed into build/ or by apt
 	$(PYTEST) -m peers tests
 
 soak: setup ## the long runs: make soak N=500
@@ -68,10 +68,13 @@ docs: setup ## write docs/reference anew from the code
 
 # Node is needed here only: the built page is kept beside its sources and is part of the wheel.
 CLIENT := src/threadline/web/client
+TELEGRAM_PEER := tests/peers/telegram
 build/web/.ready: $(CLIENT)/package.json $(CLIENT)/package-lock.json
-	@mkdir -p build/web
-	cp $^ build/web/
-	cd build/web && npm ci --silent --ignore-scripts --no-audit --no-fund
+build/telegram/.ready: $(TELEGRAM_PEER)/package.json $(TELEGRAM_PEER)/package-lock.json
+build/web/.ready build/telegram/.ready:
+	@mkdir -p $(@D)
+	cp $^ $(@D)/
+	cd $(@D) && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 web: build/web/.ready ## build the page anew from src/threadline/web/client

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from bench import appends, forks, gateways, opening, processes, reads, searches, sizes, streaming, turns, web
+from bench import appends, forks, gateways, opening, processes, reads, searches, sizes, streaming, telegrams, turns, web
 from bench.measure import Sample
 from bench.stage import Stage
 
@@ -38,6 +38,7 @@ WORKLOADS = (
     Workload("four_processes", processes.four_processes, ("sqlite",)),
     Workload("gateway_scale", gateways.gateway_scale),
     Workload("gateway_streaming", streaming.streaming),
+    Workload("telegram", telegrams.telegram, ("sqlite",)),
     Workload("web_readers", web.web_readers, ("sqlite",)),
     Workload("postgres_append_32", appends.postgres_append_32, ("postgres",)),
 )

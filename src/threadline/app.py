@@ -19,6 +19,7 @@ from threadline.config.paths import default_database, ensure_user_folder, web_to
 from threadline.config.settings import Config
 from threadline.errors import InvalidLocation, ThreadlineError
 from threadline.log import EventFormatter, get_logger
+from threadline.model import words_platforms
 from threadline.store.facade import SessionStore
 from threadline.store.location import Location, SqliteLocation, parse_location
 from threadline.store.servelock import ServeLock
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     # Loaded where they are used: most commands need no gateway, and would pay for it at every start.
     from threadline.assembly import Agents, Running
     from threadline.gateway.gateway import Gateway
-    from threadline.ports.platform import Platform
+    from threadline.platforms.registry import PlatformSettings
+    from threadline.ports.platform import Platform, Probed
     from threadline.store.gateway import GatewayStore
 
 log = get_logger(__name__)
@@ -114,6 +116,13 @@ class Finding(msgspec.Struct, frozen=True):
 
     what: str
     fault: str = ""
+
+
+def probe_platform(kind: str, settings: PlatformSettings) -> Probed | None:
+    """Tries a platform out, without listening; `None` where its kind can't tell anything that way. What is wrong is raised."""
+    from threadline.assembly import probed
+
+    return asyncio.run(probed(kind, settings))
 
 
 def served_by(db: str | None) -> str | None:
@@ -360,7 +369,7 @@ def _advise(config: Config, note: Tell) -> None:
         where = f"{config.path} is the place" if config.path else "`threadline config init` writes a file to start from"
         note(f"No agent is configured: the echo agent answers. {where}.")
     if not config.platforms:
-        note("No chat platform is configured: the page and `threadline chat` talk to the agent.")
+        note(f"{words_platforms.NONE} `threadline platforms list` shows what can be added.")
 
 
 def _log_to(handler: logging.Handler, level: str) -> None:

@@ -14,15 +14,16 @@ from threadline.config.resolve import resolve, resolve_secret
 from threadline.config.settings import MAIN_AGENT, Config
 from threadline.config.settings import AgentSettings as ConfiguredAgent
 from threadline.gateway.access import AccessRules
-from threadline.gateway.alarms import agent_alarm, platform_alarm
+from threadline.gateway.alarms import agent_alarm, listening_alarm, platform_alarm
 from threadline.gateway.gateway import Gateway
 from threadline.gateway.settings import ChatRules, GatewaySettings
 from threadline.ids import new_owner
+from threadline.model import words_platforms as words
 from threadline.model.source import SessionSource
 from threadline.platforms.registry import PlatformSettings, make_platform
 from threadline.platforms.text import plain, split
 from threadline.ports.agent import Agent
-from threadline.ports.platform import Capabilities, Platform
+from threadline.ports.platform import Capabilities, Platform, Probed, Probes, Transient
 from threadline.store.gateway import GatewayStore
 from threadline.store.web_people import OWNER
 
@@ -62,7 +63,7 @@ class Platforms:
     def __init__(self, config: Config, earlier: Platforms | None = None) -> None:
         """Of the `earlier` platforms those stay about which nothing has changed, not even a secret. Blocks."""
         self._wanted = {
-            name: (settings.kind, PlatformSettings(name, settings.account, _options(settings.options)))
+            name: (settings.kind, platform_settings(config, name))
             for name, settings in config.platforms.items()
             if settings.enabled
         }
@@ -78,6 +79,29 @@ class Platforms:
             else:
                 self.made[name] = kind, settings, make_platform(kind, settings)
         return [platform for _, _, platform in self.made.values()]
+
+
+def platform_settings(config: Config, name: str) -> PlatformSettings:
+    """What the configured platform of that name is made of, secrets and all. Blocks."""
+    configured = config.platforms[name]
+    return PlatformSettings(name, configured.account, _options(configured.options))
+
+
+async def probed(kind: str, settings: PlatformSettings, *, seconds: float = 20.0) -> Probed | None:
+    """Tries a platform out, without listening; `None` where its kind can't tell anything that way.
+
+    What is wrong is raised: `InvalidRequest` and `BrokenPlatform` where it can't be made, `PlatformError` where it does not work.
+    """
+    platform = make_platform(kind, settings)
+    if not isinstance(platform, Probes):
+        return None
+    try:
+        async with asyncio.timeout(seconds):
+            return await platform.probe()
+    except TimeoutError:
+        raise Transient(words.SLOW.format(seconds=seconds)) from None
+    finally:
+        await platform.close()
 
 
 def with_agent(config: Config, wanted: str | None) -> Config:
@@ -144,8 +168,9 @@ async def open_gateway_store(config: Config, location: str) -> GatewayStore:
 
 def alarms_of(config: Config) -> frozenset[str]:
     """The names of all alarms about the agents and platforms of this configuration."""
-    platforms = (platform_alarm(name, one.account) for name, one in config.platforms.items() if one.enabled)
-    return frozenset([*map(agent_alarm, config.agents), *platforms])
+    platforms = [(name, one.account) for name, one in config.platforms.items() if one.enabled]
+    about = (of(name, account) for name, account in platforms for of in (platform_alarm, listening_alarm))
+    return frozenset([*map(agent_alarm, config.agents), *about])
 
 
 class Running:

@@ -41,6 +41,7 @@ _PRELOADED = (
     "uvicorn.loops.auto",
     "threadline.agents.function",
     "threadline.cli.program",
+    "threadline.platforms.telegram",
     "threadline.store.postgres",
     "threadline.web.app",
     "threadline.web.server",
@@ -138,10 +139,10 @@ def run(child: Child) -> None:
 
 def make_crashing(settings: PlatformSettings) -> Platform:
     """The platform kind `crashing`: a scripted one that passes crash points."""
-    return CrashingPlatform(make_scripted(settings), _expected[0])
+    return CrashingPlatform(make_scripted(settings), expected[0])
 
 
-_expected = [Trigger()]
+expected = [Trigger()]
 
 
 def _expect(trigger: Trigger) -> None:
@@ -157,7 +158,7 @@ def _expect(trigger: Trigger) -> None:
             super().__init__(*parts, **options)
             trigger.goes_on = lambda: bool(self.turns.held or self.outbox.flying)
 
-    _expected[0] = trigger
+    expected[0] = trigger
     threadline.assembly.GatewayStore = Store  # type: ignore[attr-defined]
     threadline.gateway.gateway.Gateway = Watched  # type: ignore[misc]
 

@@ -126,10 +126,13 @@ class Promises:
             answers.append(answer)
         return answers
 
+    def _owner(self, user: str) -> str:
+        return f"scripted:{user}"
+
     def _transcript(self, user: str) -> list[Message]:
         bodies = self._rows(
             "SELECT m.body FROM messages m JOIN session_state t ON m.number >> 24 = t.session_pk"
-            f" WHERE t.owner = 'scripted:{user}' ORDER BY m.number"
+            f" WHERE t.owner = '{self._owner(user)}' ORDER BY m.number"
         )
         return [msgspec.json.decode(body) for (body,) in bodies]
 

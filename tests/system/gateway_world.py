@@ -7,7 +7,7 @@ import functools
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -23,6 +23,7 @@ from tests.system.outside import OutsideAgent
 from threadline.testing.scripted import ScriptedChat
 
 T = TypeVar("T")
+W = TypeVar("W")
 
 # So long nothing at all may happen.
 _PATIENCE_SECONDS = 60.0
@@ -116,16 +117,7 @@ class World:
 
     async def died(self, process: Process) -> None:
         """Waits for a gateway's death, which must be a violent one."""
-        loop, ended = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(process.sentinel, ended.set)
-        try:
-            await asyncio.wait_for(ended.wait(), _PATIENCE_SECONDS)
-        except TimeoutError as cause:
-            raise AssertionError(f"the gateway did not die; {self.chat.portrait()}; {self._logged()}") from cause
-        finally:
-            loop.remove_reader(process.sentinel)
-        process.join()
-        assert process.exitcode == -signal.SIGKILL, f"ended by itself with {process.exitcode}; {self._logged()}"
+        await died(process, lambda: f"{self.chat.portrait()}; {self._logged()}")
         self.kills += 1
 
     async def settled(self) -> None:
@@ -202,10 +194,20 @@ async def in_world(location: str, *people: str, lease: float | None = None) -> A
 def in_worlds(
     location: str, cases: Sequence[T], broken: Callable[[World, int, T], Awaitable[list[str]]], *, lease: float | None
 ) -> list[str]:
+    """What is broken after all of the cases, shared out over worlds with this lease."""
+    return shared_out(location, cases, broken, lambda database: in_world(database, lease=lease))
+
+
+def shared_out(
+    location: str,
+    cases: Sequence[T],
+    broken: Callable[[W, int, T], Awaitable[list[str]]],
+    opened: Callable[[str], AbstractAsyncContextManager[W]],
+) -> list[str]:
     """What is broken after all of the cases: each world takes a share of them, one after another, numbered."""
 
     async def in_one(database: str, share: list[tuple[int, T]]) -> list[str]:
-        async with in_world(database, lease=lease) as world:
+        async with opened(database) as world:
             return [fault for number, case in share for fault in await broken(world, number, case)]
 
     async def in_all(databases: Sequence[str]) -> list[str]:
@@ -214,8 +216,22 @@ def in_worlds(
         return [fault for faults in found for fault in faults]
 
     count = min(_FILES_AT_ONCE if location.startswith("sqlite") else _SERVED_AT_ONCE, len(cases))
-    with _more_databases(location) as another:
+    with more_databases(location) as another:
         return asyncio.run(in_all([another() for _ in range(count)]))
+
+
+async def died(process: Process, portrait: Callable[[], str]) -> None:
+    """Waits for a gateway's death, which must be a violent one; `portrait` tells how things stand where it is not."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(process.sentinel, ended.set)
+    try:
+        await asyncio.wait_for(ended.wait(), _PATIENCE_SECONDS)
+    except TimeoutError as cause:
+        raise AssertionError(f"the gateway did not die; {portrait()}") from cause
+    finally:
+        loop.remove_reader(process.sentinel)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, f"ended by itself with {process.exitcode}; {portrait()}"
 
 
 @contextmanager
@@ -234,7 +250,7 @@ def reading(location: str) -> Iterator[Rows]:
 
 
 @contextmanager
-def _more_databases(location: str) -> Iterator[Callable[[], str]]:
+def more_databases(location: str) -> Iterator[Callable[[], str]]:
     """Makes databases beside a fresh one."""
     made: list[str] = []
     if location.startswith("sqlite"):

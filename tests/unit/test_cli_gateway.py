@@ -11,8 +11,8 @@ from typing import TypeVar
 from tests.unit.conftest import Cli
 
 from threadline.clock import to_instant
-from threadline.model.delivery import Park, Target
-from threadline.model.inbound import Inbound, Unreadable
+from threadline.model.delivery import Park, Target, target_of
+from threadline.model.inbound import Attachment, Inbound, Unreadable
 from threadline.model.inert import inert
 from threadline.model.source import SessionSource
 from threadline.store.alarms import Alarm
@@ -20,6 +20,7 @@ from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission, Refusal
 from threadline.store.outbox import NewDelivery
 from threadline.store.servelock import ServeLock
+from threadline.store.turns import Claim
 
 T = TypeVar("T")
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -78,6 +79,39 @@ def test_a_dropped_delivery_keeps_no_words(db: Path, cli: Cli) -> None:
     assert "outbox list" in again.err
 
 
+def test_it_is_seen_that_a_delivery_has_files(db: Path, cli: Cli) -> None:
+    files = tuple(Attachment(handle=f"file:{number}", name=f"\x1b[2J{number}.txt") for number in range(27))
+    told = NewDelivery(delivery_id="d2", target=Target(platform="telegram", chat_id="42"), text="", files=files)
+    on(db, lambda store: store.enqueue(told))
+    assert "27" in cli("outbox", "list").out
+    (line,) = cli("outbox", "list", "--json").json()
+    assert line["files"][26] == "\x1b[2J26.txt"
+    assert cli("outbox", "drop", str(line["pk"])).code == 0
+    (line,) = cli("outbox", "list", "--json").json()
+    assert line["files"] == []
+
+
+def test_a_message_is_followed_to_the_files_of_its_answer(db: Path, cli: Cli) -> None:
+    number = on(db, _accepted)
+
+    async def answer(store: GatewayStore) -> None:
+        claim = Claim(owner="w", turn_ids=("t1",), at=to_instant(NOW), lease=10**9, platforms=("telegram",))
+        (claimed,) = await store.claim_turns(claim)
+        file = Attachment(handle="file:1", name="plan.txt")
+        reply = NewDelivery(
+            delivery_id="t1.0",
+            target=target_of(ADA),
+            text="",
+            kind="reply",
+            turn_pk=claimed.held.turn_pk,
+            files=(file, file),
+        )
+        await store.enqueue(reply)
+
+    on(db, answer)
+    assert "pending, 0 tries, 2 files" in cli("messages", "show", str(number)).out
+
+
 def test_a_state_or_fate_that_does_not_exist_is_named(db: Path, cli: Cli) -> None:
     on(db, _parked)
     for command in (("outbox", "list", "--state", "lost"), ("messages", "list", "--fate", "lost")):
@@ -131,6 +165,15 @@ def test_status_tells_what_waits_and_who_serves(db: Path, cli: Cli) -> None:
     assert load["load"]["parked_deliveries"] == 1
     with ServeLock(db, "process 4711"):
         assert "process 4711" in cli("status").out
+
+
+def test_status_tells_who_listens_where_only_one_can(db: Path, cli: Cli) -> None:
+    on(db, lambda store: store.take_name("telegram:42", "serve:a/telegram@main", lease=10**9))
+    on(db, lambda store: store.take_name("telegram:7", "serve:b/other@main", lease=-1))
+    shown = cli("status").out
+    assert "as telegram:42 by the gateway serve:a/telegram@main" in shown
+    assert "serve:b" not in shown, "its lease has ended"
+    assert [one["name"] for one in cli("status", "--json").json()["listeners"]] == ["telegram:42"]
 
 
 def test_an_open_alarm_is_shown_until_it_is_over(db: Path, cli: Cli) -> None:

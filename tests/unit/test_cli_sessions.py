@@ -99,6 +99,13 @@ def test_a_tool_call_is_shown_by_its_name_and_arguments(store: SessionStore, cli
     assert "(image_url)" in shown
 
 
+def test_the_files_of_a_message_are_shown_by_their_names(store: SessionStore, cli: Cli) -> None:
+    session_id = store.get_or_create_session(dm()).session_id
+    files = [{"handle": "file:1", "name": "plan\x1b[2J.txt"}, {"no": "file"}]
+    store.append_to_transcript(session_id, {"role": "assistant", "content": None, "attachments": files})
+    assert "(file: plan.txt)" in cli("sessions", "show", session_id).out
+
+
 def test_a_search_shows_the_found_words_and_where_they_stand(store: SessionStore, cli: Cli) -> None:
     session_id = _talk(store, "7", "the roses want water")
     found = cli("sessions", "search", "roses", "--role", "user")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from threadline.cli import config, db, messages, outbox, pair, people, render, serve, sessions, status, web
+from threadline.cli import config, db, messages, outbox, pair, people, platforms, render, serve, sessions, status, web
 from threadline.cli.options import examples
 from threadline.errors import ConfigError, ThreadlineError
 
@@ -31,6 +31,7 @@ app.add_typer(sessions.app, name="sessions")
 app.add_typer(people.app, name="people")
 app.add_typer(db.app, name="db")
 app.add_typer(pair.app, name="pair")
+app.add_typer(platforms.app, name="platforms")
 app.add_typer(web.app, name="web")
 app.add_typer(messages.app, name="messages")
 app.add_typer(outbox.app, name="outbox")

@@ -112,6 +112,15 @@ def confirm(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
+def ask_hidden(question: str) -> str | None:
+    """What the person at the terminal types, unseen; `None` where nobody is there."""
+    if not sys.stdin.isatty():
+        return None
+    from getpass import getpass
+
+    return getpass(inert_line(question, 400))
+
+
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error for work that takes long; silent where that is no terminal."""

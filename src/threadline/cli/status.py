@@ -13,6 +13,7 @@ from threadline.cli.serve import Agent, ConfigFile
 if TYPE_CHECKING:
     from threadline.store.alarms import Alarm
     from threadline.store.gateway import GatewayStore
+    from threadline.store.names import HeldName
     from threadline.store.stories import Load
 
 STATUS_EXAMPLES = examples("threadline status", "threadline status --json")
@@ -23,10 +24,10 @@ def status(db: Db = None, as_json: AsJson = False) -> None:
     """Tell whether a gateway runs, and what waits, runs or is stuck."""
     from threadline.app import served_by, with_gateway_store
 
-    load, alarms = with_gateway_store(db, _condition)
+    load, alarms, listeners = with_gateway_store(db, _condition)
     holder = served_by(db)
     if as_json:
-        render.show_json({"served_by": holder, "load": load, "alarms": alarms})
+        render.show_json({"served_by": holder, "load": load, "alarms": alarms, "listeners": listeners})
         return
     waiting = render.counted(load.waiting_messages, "message")
     if load.waiting_since is not None:
@@ -38,14 +39,15 @@ def status(db: Db = None, as_json: AsJson = False) -> None:
         ("To be sent", render.counted(load.waiting_deliveries, "delivery", "deliveries")),
         ("Parked", render.counted(load.parked_deliveries, "delivery", "deliveries")),
     ]
+    facts += [("Listening", f"as {one.name} by the gateway {one.owner}") for one in listeners]
     facts += [("Alarm", f"{alarm.text} (since {render.when(alarm.since)})") for alarm in alarms]
     render.show_facts(facts)
     if load.parked_deliveries:
         render.note("`threadline outbox list --state parked` shows what could not be sent, and why.")
 
 
-async def _condition(store: GatewayStore) -> tuple[Load, list[Alarm]]:
-    return await store.load(), await store.open_alarms()
+async def _condition(store: GatewayStore) -> tuple[Load, list[Alarm], list[HeldName]]:
+    return await store.load(), await store.open_alarms(), await store.held_names()
 
 
 def doctor(agent: Agent = None, config: ConfigFile = None, db: Db = None, as_json: AsJson = False) -> None:

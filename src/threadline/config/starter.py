@@ -17,7 +17,7 @@ def write_starter(path: Path, *, force: bool = False) -> None:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = _written_beside(path, init_text())
+        temporary = written_beside(path, init_text())
     except OSError as cause:
         raise ConfigError(f"{path} can't be written: {cause.strerror}; name another place with --path") from cause
     try:
@@ -33,11 +33,11 @@ def write_starter(path: Path, *, force: bool = False) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _written_beside(path: Path, text: str) -> Path:
+def written_beside(path: Path, text: str) -> Path:
     """A new file in the same folder, with mode 0600; nothing of it stays if it can't be written whole."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(text)
     except OSError:
         Path(name).unlink(missing_ok=True)

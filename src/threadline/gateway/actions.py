@@ -26,6 +26,7 @@ from threadline.store.snippet import CLOSE, OPEN
 
 _SHOWN = 10
 _LINE = 80
+_SNIPPET = 400
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,7 +215,7 @@ async def _search(means: Means, call: Call) -> Answer:
         words.FOUND.format(
             session=hit.session.session_id,
             title=_title_of(hit.session),
-            snippet=hit.snippet.replace(OPEN, "**").replace(CLOSE, "**"),
+            snippet=_quoted(hit.snippet.replace(OPEN, "**").replace(CLOSE, "**"), _SNIPPET),
         )
         for hit in page
     ]
@@ -296,8 +297,12 @@ def _title_of(entry: SessionEntry) -> str:
 
 
 def _short(text: str | None) -> str:
-    line = " ".join((text or "").split())
-    return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"
+    return _quoted(text or "", _LINE)
+
+
+def _quoted(text: str, most: int) -> str:
+    """What people wrote, on one line of ours. Everybody in the chat reads it: no link of theirs hides where it leads."""
+    return inert_line(text, most).replace("](", "] (")
 
 
 ACTIONS: Mapping[str, Action] = {

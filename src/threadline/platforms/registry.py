@@ -50,6 +50,24 @@ def known_platforms() -> list[str]:
     return sorted(_doors())
 
 
+def addable_platforms() -> list[str]:
+    """The kinds that somebody may want to configure, sorted: not the terminal, which is there anyway, nor what is for tests."""
+    doors = _doors()
+    return sorted(kind for kind in doors if kind != LOCAL and not doors[kind][0].value.startswith("threadline.testing"))
+
+
+def fault_of(kind: str) -> str:
+    """Why platforms of that kind can't be used here, and what to do; empty where they can."""
+    doors = _doors()
+    if kind not in doors:
+        return _not_there(kind, sorted(doors))
+    try:
+        _load(doors[kind][0])
+    except BrokenPlatform as cause:
+        return str(cause)
+    return ""
+
+
 def make_platform(kind: str, settings: PlatformSettings) -> Platform:
     """A platform of that kind, not yet connected.
 

@@ -21,6 +21,7 @@ from threadline.platforms.registry import (
     known_platforms,
     make_platform,
 )
+from threadline.platforms.telegram import make_telegram
 from threadline.testing.scripted import make_scripted
 
 Install: TypeAlias = Callable[..., None]
@@ -52,7 +53,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 
 # The types are checked: what these make is a `Platform`.
-OURS: dict[str, PlatformFactory] = {"local": make_terminal, "scripted": make_scripted}
+OURS: dict[str, PlatformFactory] = {
+    "local": make_terminal,
+    "scripted": make_scripted,
+    "telegram": make_telegram,
+}
 
 
 def test_what_comes_with_threadline_enters_by_the_same_door() -> None:

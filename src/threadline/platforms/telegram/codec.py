@@ -1,0 +1,264 @@
+"""What an update of Telegram means. Pure: the bot that reads, the names of topics and the time are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TypeAlias
+from zlib import crc32
+
+import msgspec
+
+from threadline.clock import from_instant
+from threadline.model.inbound import Inbound, InboundKind, Moved, Quote, Unreadable
+from threadline.model.source import ChatType, SessionSource
+from threadline.platforms.telegram.contents import attachments_of, shared_line
+from threadline.platforms.telegram.entities import Us, command_bot, mentions, quoted, without_our_name
+from threadline.platforms.telegram.kinds import (
+    PASSED_OVER_UPDATES,
+    READ_FIELDS,
+    SERVICE_FIELDS,
+    SHARED_FIELDS,
+    UNUSED_FIELDS,
+)
+from threadline.platforms.telegram.wire import Message, Pressed, Update
+
+_CHAT_TYPES: Mapping[str, ChatType] = {
+    "private": "dm",
+    "group": "group",
+    "supergroup": "group",
+    "channel": "channel",
+}
+
+
+class Ignored(msgspec.Struct, frozen=True):
+    """An update that nobody waits for, and why."""
+
+    reason: str
+
+
+class Topic(msgspec.Struct, frozen=True):
+    """A topic of a forum and its name."""
+
+    chat: int
+    thread: int
+    name: str
+
+
+Outcome: TypeAlias = Inbound | Moved | Unreadable | Ignored
+# The names of topics, by chat and thread.
+Topics: TypeAlias = Mapping[tuple[int, int], str]
+
+
+class Here(msgspec.Struct, frozen=True):
+    """Who reads: a platform and its account, and the bot that they stand for."""
+
+    platform: str
+    account: str
+    us: Us
+
+
+class Read(msgspec.Struct, frozen=True, kw_only=True):
+    """An update that was read. `number` is `None` where not even that could be."""
+
+    number: int | None
+    what: Outcome
+    # In which chat it has its place; `None`: it must stay where it is among those of all chats.
+    chat: int | None = 0
+    # The press of a button that waits for a sign.
+    press: str | None = None
+    topic: Topic | None = None
+
+
+_update = msgspec.json.Decoder(Update)
+_message = msgspec.json.Decoder(Message)
+_pressed = msgspec.json.Decoder(Pressed)
+_names = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def read_update(raw: bytes, here: Here, *, topics: Topics, at: datetime) -> Read:
+    """What an update means; `at` is when it came. One that makes no sense is `Unreadable`, and says why."""
+    number: int | None = None
+    try:
+        update = _update.decode(raw)
+        number = update.update_id
+        return _read(update, raw, here, topics, at)
+    except (msgspec.DecodeError, OverflowError, UnicodeDecodeError) as cause:
+        return Read(number=number, what=_unreadable(raw, here, number, f"it can't be read: {cause}"))
+
+
+def _read(update: Update, raw: bytes, here: Here, topics: Topics, at: datetime) -> Read:
+    if update.callback_query:
+        return _read_press(_pressed.decode(update.callback_query), update.update_id, here, topics, at)
+    said = update.message or update.channel_post
+    edited = update.edited_message or update.edited_channel_post
+    found = said or edited
+    if not found:
+        return Read(number=update.update_id, what=_passed_over(raw, here, update.update_id))
+    message = _message.decode(found)
+    moved = _moved(message, here)
+    if moved is not None:
+        return Read(number=update.update_id, what=moved, chat=None)
+    topic = _topic_of(message)
+    what = _said(message, bytes(found), here, topics, "message" if said else "edit", topic)
+    outcome = _unreadable(raw, here, update.update_id, what) if isinstance(what, str) else what
+    return Read(number=update.update_id, what=outcome, chat=message.chat.id, topic=topic)
+
+
+def _said(
+    message: Message, raw: bytes, here: Here, topics: Topics, kind: InboundKind, topic: Topic | None
+) -> Inbound | Ignored | str:
+    """What somebody said, or why that is nothing to us; as a text, why it can't be read."""
+    if message.chat.type not in _CHAT_TYPES:
+        return f"nobody here knows a chat of the type {message.chat.type!r}"
+    if message.sender is not None and message.sender.id == here.us.id:
+        return Ignored("we said it ourselves")
+    text = message.text or message.caption or ""
+    entities = message.entities or message.caption_entities
+    bot = command_bot(text, entities)
+    if kind == "message" and bot is not None and bot != here.us.handle:
+        return Ignored("a command for another bot")
+    text = quoted(without_our_name(text, entities, here.us), entities)
+    files = attachments_of(message)
+    if not text and (not files or message.sticker is not None):
+        text = shared_line(message, raw)
+    if not text and not files:
+        return _nothing_said(raw)
+    chat, when = message.chat.id, message.date
+    key = f"m:{chat}:{message.message_id}"
+    if kind == "edit":
+        when = message.edit_date or message.date
+        # Telegram counts whole seconds, and somebody may have changed their mind within one.
+        key = f"e:{chat}:{message.message_id}:{when}:{crc32(text.encode()):08x}"
+    return Inbound(
+        dedupe_key=key,
+        message_id=str(message.message_id),
+        source=_source(message, here, topics, topic),
+        sent_at=from_instant(when * 1_000_000),
+        kind=kind,
+        text=text,
+        reply_to=_quote(message, here.us),
+        mentions_us=mentions(message.text or message.caption or "", entities, here.us),
+        # What an inline bot has written are not the words of who picked it.
+        is_forward=bool(message.forward_origin) or bool(message.via_bot),
+        from_bot=message.sender_chat is None and message.sender is not None and message.sender.is_bot,
+        # Who speaks as the chat itself is one of those who run it.
+        sender_is_admin=message.sender_chat is not None and message.sender_chat.id == chat,
+        attachments=files,
+        album_id=message.media_group_id,
+    )
+
+
+def _read_press(pressed: Pressed, number: int, here: Here, topics: Topics, at: datetime) -> Read:
+    message = pressed.message
+    if message is None or pressed.data is None or message.chat.type not in _CHAT_TYPES:
+        # Nobody gets such a button from us, yet who pressed it waits for a sign.
+        return Read(number=number, what=Ignored("a button that we did not make"), press=pressed.id)
+    by = msgspec.structs.replace(message, sender=pressed.sender, sender_chat=None)
+    what = Inbound(
+        dedupe_key=f"c:{pressed.id}",
+        message_id=str(message.message_id),
+        source=_source(by, here, topics, None),
+        sent_at=at,
+        kind="button",
+        button=pressed.data,
+        from_bot=pressed.sender.is_bot,
+    )
+    return Read(number=number, what=what, chat=message.chat.id, press=pressed.id)
+
+
+def _source(message: Message, here: Here, topics: Topics, topic: Topic | None) -> SessionSource:
+    chat, thread = message.chat, message.message_thread_id if message.is_topic_message else None
+    named = None
+    if thread is not None:
+        named = topic.name if topic is not None else topics.get((chat.id, thread))
+    speaker, person = message.sender_chat, message.sender
+    if speaker is not None:
+        user = {"user_id": str(speaker.id), "user_name": speaker.title, "user_handle": speaker.username}
+    elif person is not None:
+        user = {"user_id": str(person.id), "user_name": person.full_name, "user_handle": person.username}
+    else:
+        user = {}
+    return SessionSource(
+        platform=here.platform,
+        account=here.account,
+        chat_id=str(chat.id),
+        chat_type=_CHAT_TYPES[chat.type],
+        # In a plain group it only marks a chain of replies.
+        thread_id=None if thread is None else str(thread),
+        chat_name=chat.title,
+        chat_topic=named,
+        **user,
+    )
+
+
+def _quote(message: Message, us: Us) -> Quote | None:
+    picked = None if message.quote is None else message.quote.text
+    answered = message.reply_to_message
+    if answered is not None:
+        if answered.forum_topic_created is not None:
+            # Every message of a topic answers its beginning; nobody meant that.
+            return None
+        is_ours = answered.sender is not None and answered.sender.id == us.id
+        text = picked or answered.text or answered.caption or ""
+        return Quote(message_id=str(answered.message_id), text=text, is_ours=is_ours)
+    if message.external_reply is None:
+        return None
+    # Ids of messages mean something in their own chat only.
+    chat, found = message.external_reply.chat, message.external_reply.message_id
+    return Quote(message_id=f"{'' if chat is None else chat.id}/{found or ''}", text=picked or "")
+
+
+def _topic_of(message: Message) -> Topic | None:
+    """The topic that a message tells the name of."""
+    answered = message.reply_to_message
+    named = message.forum_topic_created or message.forum_topic_edited
+    if named is None and answered is not None:
+        named = answered.forum_topic_created
+    if named is None or named.name is None or message.message_thread_id is None:
+        return None
+    return Topic(message.chat.id, message.message_thread_id, named.name)
+
+
+def _moved(message: Message, here: Here) -> Moved | None:
+    """A group has become a supergroup. It is told in both; whichever comes first counts."""
+    old, new = message.migrate_from_chat_id or message.chat.id, message.migrate_to_chat_id or message.chat.id
+    if old == new:
+        return None
+    return Moved(
+        platform=here.platform,
+        account=here.account,
+        dedupe_key=f"g:{old}:{new}",
+        what="chat",
+        old_id=str(old),
+        new_id=str(new),
+    )
+
+
+def _nothing_said(raw: bytes) -> Ignored | str:
+    fields = _names.decode(raw).keys()
+    reason = next((SERVICE_FIELDS[name] for name in fields if name in SERVICE_FIELDS), None)
+    if reason is not None:
+        return Ignored(reason)
+    unknown = sorted(fields - READ_FIELDS - SHARED_FIELDS - UNUSED_FIELDS.keys())
+    if unknown:
+        return f"nothing in the message is known here, and these least of all: {', '.join(unknown)}"
+    return Ignored("nothing was said")
+
+
+def _passed_over(raw: bytes, here: Here, number: int) -> Ignored | Unreadable:
+    fields = _names.decode(raw).keys() - {"update_id"}
+    reason = next((PASSED_OVER_UPDATES[name] for name in fields if name in PASSED_OVER_UPDATES), None)
+    if reason is not None:
+        return Ignored(reason)
+    return _unreadable(raw, here, number, f"nobody here knows such an update: {', '.join(sorted(fields)) or 'empty'}")
+
+
+def _unreadable(raw: bytes, here: Here, number: int | None, reason: str) -> Unreadable:
+    return Unreadable(
+        platform=here.platform,
+        account=here.account,
+        raw=raw.decode(errors="replace"),
+        reason=reason,
+        dedupe_key="" if number is None else f"u:{number}",
+    )
