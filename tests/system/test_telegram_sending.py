@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from tests.system.telegram_bot import Heard, listening, make_bot, opened, to, with_api
@@ -42,7 +43,8 @@ def test_a_message_is_shown_with_its_markup_and_without_previews() -> None:
             ("bold", 0, 2),
             ("code", 6, 1),
         ]
-        assert api.calls_of("sendMessage")[0].parameters["link_preview_options"] == '{"is_disabled": true}'
+        (sent,) = api.calls_of("sendMessage")
+        assert json.loads(sent.parameters["link_preview_options"]) == {"is_disabled": True}
 
     with_api(scenario)
 

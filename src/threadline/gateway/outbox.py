@@ -140,16 +140,14 @@ class Outbox:
             self.wake()
 
     async def send_due(self) -> None:
-        """When this returns all that was due, as far as there is room, is being sent: `is_idle` tells when it was."""
-        while await self._send_some():
-            pass
+        """When this returns all that was due, as far as there is room, is being sent: `is_idle` tells when it was.
 
-    async def _send_some(self) -> bool:
-        """Starts sending what is due; whether there may be more."""
+        One look finds all of it: what stands behind it in its chat is looked for when it has left.
+        """
         async with self._claiming:
             room = self._settings.sends_at_once - len(self._flying)
             if not self._platforms or room <= 0:
-                return False
+                return
             since = steady()
             taken = await self._store.claim_deliveries(
                 list(self._platforms), owner=self._settings.owner, lease=self._settings.lease, limit=room
@@ -157,7 +155,6 @@ class Outbox:
             for delivery in taken:
                 self._flying = (*self._flying, delivery)
                 self._supervisor.start(f"delivery.{delivery.pk}", self._deliver(delivery, since))
-            return bool(taken)
 
     async def _deliver(self, delivery: Delivery, since: float) -> None:
         try:

@@ -176,9 +176,12 @@ def _within(seconds: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=_TIMES_IN_ALL * seconds, sock_connect=_CONNECT_SECONDS, sock_read=seconds)
 
 
-def _body(asked: RequestData | None) -> aiohttp.FormData | dict[str, str] | None:
-    if asked is None or not asked.contains_files:
-        return None if asked is None else asked.json_parameters
+def _body(asked: RequestData | None) -> aiohttp.FormData | aiohttp.BytesPayload | None:
+    if asked is None:
+        return None
+    if not asked.contains_files:
+        # A form costs several times as much.
+        return aiohttp.BytesPayload(msgspec.json.encode(asked.parameters), content_type="application/json")
     form = aiohttp.FormData()
     for name, value in asked.json_parameters.items():
         form.add_field(name, value)
