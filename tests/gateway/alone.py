@@ -11,7 +11,15 @@ from threadline.errors import ThreadlineError
 from threadline.model.delivery import Target
 from threadline.model.inbound import Inbound
 from threadline.model.source import SessionSource
-from threadline.ports.platform import Accept, Capabilities, OfferedCommand, Outgoing, PlatformError, Transient
+from threadline.ports.platform import (
+    Accept,
+    Capabilities,
+    NotDeclared,
+    OfferedCommand,
+    Outgoing,
+    PlatformError,
+    Transient,
+)
 
 _LOOK_SECONDS = 0.01
 
@@ -95,11 +103,11 @@ class Pigeon:
 
     async def edit(self, to: Target, message_id: str, message: Outgoing) -> None:
         """It can't."""
-        raise NotImplementedError
+        raise NotDeclared("letters are not changed, and nobody sees who writes one")
 
     async def typing(self, to: Target) -> None:
         """It can't."""
-        raise NotImplementedError
+        raise NotDeclared("letters are not changed, and nobody sees who writes one")
 
     async def close(self) -> None:
         """Ends `run`."""

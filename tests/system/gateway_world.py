@@ -4,62 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import signal
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TypeVar
 
-import apsw
 import msgspec
 import psycopg
 from psycopg import sql
 from tests.system.gateway_child import Child, Plain, Process, start
 from tests.system.gateway_folder import Wanted, configuration, furnish
-from tests.system.gateway_promises import Promises, Rows, Said
+from tests.system.gateway_promises import Promises, Said
 from tests.system.outside import OutsideAgent
+from tests.system.surroundings import PATIENCE_SECONDS, Surroundings
 
 from threadline.testing.scripted import ScriptedChat
 
 T = TypeVar("T")
 W = TypeVar("W")
 
-# So long nothing at all may happen.
-_PATIENCE_SECONDS = 60.0
 # So many worlds at the same time: most of what they do is waiting. A server has only so many connections to give.
 _FILES_AT_ONCE = 12
 _SERVED_AT_ONCE = 8
 
 
-class World:
+class World(Surroundings):
     """A chat, an agent, a database, and gateways that come and go."""
 
     def __init__(self, location: str, chat: ScriptedChat, agent: OutsideAgent, *, lease: float | None) -> None:
-        """Where a gateway knows that it is alone it never waits for a lease, so there it is long."""
+        super().__init__(location, agent, lease=lease)
         self.chat = chat
-        self.agent = agent
-        # Who may speak to the gateways that are started from now on.
-        self.people: Sequence[str] = ()
-        self.said: list[Said] = []
-        self.kills = 0
-        self._location = location
-        self.lease = lease or (60.0 if location.startswith("sqlite") else 1.5)
-        self._open = ExitStack()
-        self._folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="threadline-world-")))
-        self._begun = 0
         furnish(self._folder, agent.address)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-    @functools.cached_property
-    def rows(self) -> Rows:
-        """Reads the database, which is there once a gateway was."""
-        return self._open.enter_context(reading(self._location))
+    def portrait(self) -> str:
+        """How things stand in the chat, and the end of what the gateway that came last has logged."""
+        return f"{self.chat.portrait()}; {self.logged()}"
 
     def begin(
         self,
@@ -88,10 +67,8 @@ class World:
         return Wanted(chat=chat, agent=agent, people=self.people, lease=lease, crashes=crashes)
 
     def _child(self, wanted: Wanted, **how: object) -> Child:
-        self._begun += 1
-        config = self._folder / f"config{self._begun}.toml"
+        config, log = self._next_files()
         config.write_text(configuration(wanted))
-        log = self._folder / f"serve{self._begun}.log"
         child = Child(location=self._location, folder=str(self._folder), config=str(config), log=str(log))
         return msgspec.structs.replace(child, **how)
 
@@ -103,29 +80,19 @@ class World:
 
     async def connected(self, count: int = 1) -> None:
         """Waits until so many gateways are there."""
-        await self.chat.wait_for(lambda: self.chat.connected >= count, timeout=_PATIENCE_SECONDS)
-
-    async def kill(self, process: Process) -> None:
-        """Ends a gateway as the kernel does when memory is short."""
-        process.kill()
-        await self.died(process)
+        await self.chat.wait_for(lambda: self.chat.connected >= count, timeout=PATIENCE_SECONDS)
 
     async def fell_asleep(self, process: Process) -> None:
         """Waits until a gateway is stopped, and nothing in it moves any more."""
         stat = Path(f"/proc/{process.pid}/stat")
-        await self.chat.wait_for(lambda: ") T " in stat.read_text(), timeout=_PATIENCE_SECONDS)
-
-    async def died(self, process: Process) -> None:
-        """Waits for a gateway's death, which must be a violent one."""
-        await died(process, lambda: f"{self.chat.portrait()}; {self._logged()}")
-        self.kills += 1
+        await self.chat.wait_for(lambda: ") T " in stat.read_text(), timeout=PATIENCE_SECONDS)
 
     async def settled(self) -> None:
         """Waits until nothing waits, runs or is to be sent any more: as long as it takes, if only it goes on."""
         done = 0
         try:
             while not self._is_settled():
-                done = await self.chat.wait_for(functools.partial(self._more_than, done), timeout=_PATIENCE_SECONDS)
+                done = await self.chat.wait_for(functools.partial(self._more_than, done), timeout=PATIENCE_SECONDS)
         except TimeoutError as cause:
             inbox = self.rows("SELECT pk, dedupe_key, turn_pk, fate FROM inbox WHERE fate IS NULL")
             turns = self.rows("SELECT pk, state, attempts, owner, lease_until FROM turns WHERE state <> 'done'")
@@ -133,13 +100,7 @@ class World:
                 "SELECT delivery_id, state, attempts, due_at, error FROM deliveries"
                 " WHERE state NOT IN ('sent', 'unknown') ORDER BY lane, pk"
             )
-            what = f"{inbox=} {turns=} {out=}; {self.chat.portrait()}"
-            raise AssertionError(f"never settled: {what}; {self._logged()}") from cause
-
-    def _logged(self) -> str:
-        """The end of what the gateway that came last has logged."""
-        log = self._folder / f"serve{self._begun}.log"
-        return log.read_text()[-3000:] if log.exists() else "nothing was logged"
+            raise AssertionError(f"never settled: {inbox=} {turns=} {out=}; {self.portrait()}") from cause
 
     def owners(self) -> set[str]:
         """The names of the gateways that hold turns."""
@@ -218,35 +179,6 @@ def shared_out(
     count = min(_FILES_AT_ONCE if location.startswith("sqlite") else _SERVED_AT_ONCE, len(cases))
     with more_databases(location) as another:
         return asyncio.run(in_all([another() for _ in range(count)]))
-
-
-async def died(process: Process, portrait: Callable[[], str]) -> None:
-    """Waits for a gateway's death, which must be a violent one; `portrait` tells how things stand where it is not."""
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(process.sentinel, ended.set)
-    try:
-        await asyncio.wait_for(ended.wait(), _PATIENCE_SECONDS)
-    except TimeoutError as cause:
-        raise AssertionError(f"the gateway did not die; {portrait()}") from cause
-    finally:
-        loop.remove_reader(process.sentinel)
-    process.join()
-    assert process.exitcode == -signal.SIGKILL, f"ended by itself with {process.exitcode}; {portrait()}"
-
-
-@contextmanager
-def reading(location: str) -> Iterator[Rows]:
-    """Queries of the database at `location`."""
-    if location.startswith("sqlite"):
-        connection = apsw.Connection(location.removeprefix("sqlite://"))
-        connection.set_busy_timeout(10_000)
-        try:
-            yield lambda text: connection.execute(text).fetchall()
-        finally:
-            connection.close()
-        return
-    with psycopg.connect(location, autocommit=True, options="-c search_path=threadline") as server:
-        yield lambda text: server.execute(text.encode()).fetchall()
 
 
 @contextmanager

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
-from pathlib import Path
-from typing import Self, TypeVar
+from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from tests.system.gateway_child import Child, Process, start
-from tests.system.gateway_promises import Rows, Said
-from tests.system.gateway_world import died, reading, shared_out
+from tests.system.gateway_promises import Said
+from tests.system.gateway_world import shared_out
 from tests.system.outside import OutsideAgent
+from tests.system.surroundings import PATIENCE_SECONDS, Surroundings
 from tests.system.telegram_promises import TelegramPromises
 
 from threadline.testing.telegram import BotApi
 
 T = TypeVar("T")
 
-# So long nothing at all may happen.
-_PATIENCE_SECONDS = 60.0
 # Who answers whom is told by a name's first letter; on Telegram names are handles.
 _AGENT = """\
 import msgspec
@@ -40,41 +36,22 @@ crashing-telegram = tests.system.telegram_child:make_crashing_telegram
 """
 
 
-class TelegramWorld:
+class TelegramWorld(Surroundings):
     """A Bot API, an agent, a database, and gateways that come and go."""
 
     def __init__(self, location: str, api: BotApi, agent: OutsideAgent) -> None:
+        super().__init__(location, agent)
         self.api = api
-        self.agent = agent
-        # Who may speak to the gateways that are started from now on.
-        self.people: Sequence[str] = ()
-        self.said: list[Said] = []
-        self.kills = 0
-        self._location = location
-        # Where a gateway knows that it is alone it never waits for a lease, so there it is long.
-        self._lease = 60.0 if location.startswith("sqlite") else 1.5
-        self._open = ExitStack()
-        self._folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="threadline-telegram-")))
-        self._begun = 0
         self._furnish()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-    @functools.cached_property
-    def rows(self) -> Rows:
-        """Reads the database, which is there once a gateway was."""
-        return self._open.enter_context(reading(self._location))
+    def portrait(self) -> str:
+        """How things stand in the chats, and the end of what the gateway that came last has logged."""
+        return f"{self.api.portrait()}; {self.logged()}"
 
     def begin(self, point: str | None = None, *, nth: int = 1, lease: float | None = None) -> Process:
         """Starts `threadline serve`, which dies at `point` if there is one."""
-        self._begun += 1
-        config = self._folder / f"config{self._begun}.toml"
-        config.write_text("\n".join(self._settings(lease or self._lease, crashes=point is not None)))
-        log = self._folder / f"serve{self._begun}.log"
+        config, log = self._next_files()
+        config.write_text("\n".join(self._settings(lease or self.lease, crashes=point is not None)))
         child = Child(
             location=self._location,
             folder=str(self._folder),
@@ -101,16 +78,6 @@ class TelegramWorld:
         """Waits until a call hangs."""
         await self._until(lambda: self.api.hanging, "nothing hangs")
 
-    async def kill(self, process: Process) -> None:
-        """Ends a gateway as the kernel does when memory is short."""
-        process.kill()
-        await self.died(process)
-
-    async def died(self, process: Process) -> None:
-        """Waits for a gateway's death, which must be a violent one."""
-        await died(process, self.portrait)
-        self.kills += 1
-
     async def settled(self) -> None:
         """Waits until nothing waits, runs or is to be sent any more."""
         await self._until(self._is_settled, "never settled")
@@ -126,14 +93,9 @@ class TelegramWorld:
     def _promises(self) -> TelegramPromises:
         return TelegramPromises(self.said, self.api, self.agent, self.rows, kills=self.kills)
 
-    def portrait(self) -> str:
-        """How things stand, and the end of what the gateway that came last has logged."""
-        log = self._folder / f"serve{self._begun}.log"
-        return f"{self.api.portrait()}; {log.read_text()[-3000:] if log.exists() else 'nothing was logged'}"
-
     async def _until(self, predicate: Callable[[], object], problem: str) -> None:
         try:
-            await self.api.wait_for(predicate, timeout=_PATIENCE_SECONDS)
+            await self.api.wait_for(predicate, timeout=PATIENCE_SECONDS)
         except TimeoutError as cause:
             raise AssertionError(f"{problem}; {self.portrait()}") from cause
 

@@ -16,8 +16,6 @@ MAX_FILE_BYTES = 10_000_000
 _NAME_CHARS = 120
 # What an attachment's handle begins with whose content the store has.
 _STORED = "file:"
-
-
 # What chats show side by side in one message.
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/webp", "video/mp4"})
 # No more than that goes with one message, so that it can be sent, and held in memory meanwhile.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -25,6 +25,8 @@ from threadline.ports.platform import Platform
 
 GROUP = "threadline.platforms"
 
+T = TypeVar("T")
+
 
 class PlatformSettings(msgspec.Struct, frozen=True):
     """What a platform is made of. `name` is the platform in every source; `options` are its kind's own and still unchecked."""
@@ -32,6 +34,13 @@ class PlatformSettings(msgspec.Struct, frozen=True):
     name: str
     account: str = MAIN_ACCOUNT
     options: Mapping[str, object] = {}
+
+    def read(self, kind: type[T]) -> T:
+        """The options as a kind declares them, with all that is wrong with them in an `InvalidRequest`."""
+        try:
+            return msgspec.convert(dict(self.options), kind)
+        except msgspec.ValidationError as cause:
+            raise InvalidRequest(f"the options of the platform {self.name!r} are wrong: {cause}") from cause
 
 
 PlatformFactory: TypeAlias = Callable[[PlatformSettings], Platform]

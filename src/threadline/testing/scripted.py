@@ -12,7 +12,7 @@ import contextlib
 
 import msgspec
 
-from threadline.errors import InvalidRequest, ThreadlineError
+from threadline.errors import ThreadlineError
 from threadline.log import get_logger
 from threadline.model.delivery import Target
 from threadline.model.inbound import Attachment
@@ -61,10 +61,7 @@ class ScriptedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def make_scripted(settings: PlatformSettings) -> ScriptedPlatform:
     """The platform that these settings describe; `InvalidRequest` where they describe none."""
-    try:
-        options = msgspec.convert(dict(settings.options), ScriptedOptions)
-    except msgspec.ValidationError as cause:
-        raise InvalidRequest(f"the options of the platform {settings.name!r} are wrong: {cause}") from cause
+    options = settings.read(ScriptedOptions)
     return ScriptedPlatform(
         options.address,
         name=settings.name,

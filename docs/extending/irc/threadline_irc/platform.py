@@ -8,10 +8,8 @@ import itertools
 import uuid
 from typing import TypeAlias
 
-import msgspec
-
 from threadline.clock import Clock, SystemClock
-from threadline.errors import InvalidRequest, ThreadlineError
+from threadline.errors import ThreadlineError
 from threadline.log import get_logger
 from threadline.model.delivery import Target
 from threadline.model.inbound import Inbound, Unreadable
@@ -31,11 +29,7 @@ _CLOSING_SECONDS = 4.0
 
 def make_irc(settings: PlatformSettings) -> Irc:
     """The platform that these settings describe; `InvalidRequest` where they describe none."""
-    try:
-        options = msgspec.convert(dict(settings.options), IrcOptions)
-    except msgspec.ValidationError as cause:
-        raise InvalidRequest(f"the options of the platform {settings.name!r} are wrong: {cause}") from cause
-    return Irc(options, name=settings.name, account=settings.account)
+    return Irc(settings.read(IrcOptions), name=settings.name, account=settings.account)
 
 
 class Irc:

@@ -82,11 +82,7 @@ class _Link(msgspec.Struct, frozen=True):
 
 def make_telegram(settings: PlatformSettings) -> Telegram:
     """The bot that these settings describe; `InvalidRequest` where they describe none."""
-    try:
-        options = msgspec.convert(dict(settings.options), TelegramOptions)
-    except msgspec.ValidationError as cause:
-        raise InvalidRequest(f"the options of the platform {settings.name!r} are wrong: {cause}") from cause
-    return Telegram(options, name=settings.name, account=settings.account)
+    return Telegram(settings.read(TelegramOptions), name=settings.name, account=settings.account)
 
 
 class Telegram:

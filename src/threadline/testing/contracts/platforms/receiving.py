@@ -7,8 +7,9 @@ import asyncio
 from threadline.model.files import stored_id
 from threadline.model.inbound import Arrival, Inbound, Moved, Unreadable
 from threadline.model.source import SessionSource
-from threadline.ports.platform import Capabilities, Fetches, Gone, Outgoing, OutgoingFile, TooLong, Verdict
+from threadline.ports.platform import Capabilities, Fetches, Gone, Outgoing, TooLong, Verdict
 from threadline.testing.contracts.platforms.staging import (
+    LETTER,
     Door,
     eventually,
     heard,
@@ -21,7 +22,6 @@ from threadline.testing.contracts.platforms.staging import (
 from threadline.testing.contracts.platforms.worlds import PlatformWorld
 
 _HOSTILE = "ünd <b>so</b> & \\_on_ **as** `written` 👩\u200d👩\u200d👧 %s {x} /not a command"
-_LETTER = OutgoingFile(name="letter.txt", mime="text/plain", body=b"Dear \xff\x00 all,\r\n" * 50)
 
 
 class ReceivingContract:
@@ -150,17 +150,17 @@ class ReceivingContract:
                 await world.say("no file", world.places[0])
                 assert (await heard(door, 1))[0].attachments == ()
                 return
-            await world.attach([_LETTER], "here it is", world.places[0])
+            await world.attach([LETTER], "here it is", world.places[0])
             event = (await heard(door, 1))[0]
             assert event.text == "here it is"
             assert len(event.attachments) == 1
             file = event.attachments[0]
-            assert (file.name, file.mime) == (_LETTER.name, _LETTER.mime)
-            assert file.size in (None, len(_LETTER.body))
+            assert (file.name, file.mime) == (LETTER.name, LETTER.mime)
+            assert file.size in (None, len(LETTER.body))
             if not isinstance(platform, Fetches):
                 assert stored_id(file.handle), "a file that is not stored yet must be there to `fetch`"
                 return
-            assert await platform.fetch(file, at_most=len(_LETTER.body)) == _LETTER.body
+            assert await platform.fetch(file, at_most=len(LETTER.body)) == LETTER.body
             assert isinstance(await outcome_of(platform.fetch(file, at_most=10)), TooLong)
             elsewhere = type(file)(handle="no-such-file")
             assert isinstance(await outcome_of(platform.fetch(elsewhere, at_most=10)), Gone)

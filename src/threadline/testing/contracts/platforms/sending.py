@@ -21,6 +21,7 @@ from threadline.ports.platform import (
     Verdict,
 )
 from threadline.testing.contracts.platforms.staging import (
+    LETTER,
     Door,
     as_shown,
     eventually,
@@ -37,7 +38,6 @@ from threadline.testing.contracts.platforms.worlds import PlatformWorld
 _PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 )
-_LETTER = OutgoingFile(name="letter.txt", mime="text/plain", body=b"Dear \xff\x00 all,\r\n" * 50)
 _YES_OR_NO = (Button("Yes", "q1:yes"), Button("No", "q1:no"))
 
 
@@ -217,8 +217,8 @@ class ShowingContract:
         platform, home = world.connect(), world.places[0]
         pixel = OutgoingFile(name="pixel.png", mime="image/png", body=_PIXEL)
         messages = [
-            Outgoing(text="A letter", files=(_LETTER,)),
-            Outgoing(text="", files=(_LETTER,)),
+            Outgoing(text="A letter", files=(LETTER,)),
+            Outgoing(text="", files=(LETTER,)),
             Outgoing(text="A picture", files=(pixel,)),
         ]
         async with running(platform, Door().accept):

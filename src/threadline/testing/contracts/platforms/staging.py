@@ -22,10 +22,12 @@ from threadline.model.inbound import Arrival, Inbound
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.platforms.text import plain, split
-from threadline.ports.platform import Accept, ListensAlone, Outgoing, Platform, PlatformError, Verdict
+from threadline.ports.platform import Accept, ListensAlone, Outgoing, OutgoingFile, Platform, PlatformError, Verdict
 from threadline.store.gateway import GatewayStore
 from threadline.testing.contracts.platforms.worlds import OpenWorld, PlatformWorld
 
+# Bytes that no text may hold: a file must come through as it is.
+LETTER = OutgoingFile(name="letter.txt", mime="text/plain", body=b"Dear \xff\x00 all,\r\n" * 50)
 # What `close` may take, and a little for a slow machine.
 CLOSING = 7.0
 _LOOK_AGAIN = 0.01
