@@ -46,7 +46,7 @@ chromium nginx ngircd:
 	@PATH=$$PATH:/usr/sbin; command -v $@ >/dev/null || { apt-get update -qq && apt-get install -y -qq $(PACKAGE); } || \
 	  { echo "$@ is missing and can't be installed here; install Debian's package $(PACKAGE)."; exit 1; }
 
-test-peers: .venv/.peers wheel chromium nginx ngircd build/web/.ready build/telegram/.ready ## against real third parties, installed into build/ or by apt
+test-peers: .venv/.peers wheel chromium nginx ngircd build/web/.ready build/telegram/.ready build/acp/.ready ## against real third parties, installed into build/ or by apt
 	$(PYTEST) -m peers tests
 
 soak: setup ## the long runs: make soak N=500
@@ -69,12 +69,15 @@ docs: setup ## write docs/reference anew from the code
 # Node is needed here only: the built page is kept beside its sources and is part of the wheel.
 CLIENT := src/threadline/web/client
 TELEGRAM_PEER := tests/peers/telegram
+ACP_PEERS := tests/peers/acp
 build/web/.ready: $(CLIENT)/package.json $(CLIENT)/package-lock.json
 build/telegram/.ready: $(TELEGRAM_PEER)/package.json $(TELEGRAM_PEER)/package-lock.json
-build/web/.ready build/telegram/.ready:
+build/acp/.ready: $(ACP_PEERS)/package.json $(ACP_PEERS)/package-lock.json
+build/acp/.ready: AFTER = && node node_modules/opencode-ai/postinstall.mjs # puts the program for this machine in its place
+build/web/.ready build/telegram/.ready build/acp/.ready:
 	@mkdir -p $(@D)
 	cp $^ $(@D)/
-	cd $(@D) && npm ci --silent --ignore-scripts --no-audit --no-fund
+	cd $(@D) && npm ci --silent --ignore-scripts --no-audit --no-fund $(AFTER)
 	@touch $@
 
 web: build/web/.ready ## build the page anew from src/threadline/web/client

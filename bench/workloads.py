@@ -7,7 +7,21 @@ from typing import TypeAlias
 
 import msgspec
 
-from bench import appends, forks, gateways, opening, processes, reads, searches, sizes, streaming, telegrams, turns, web
+from bench import (
+    appends,
+    editors,
+    forks,
+    gateways,
+    opening,
+    processes,
+    reads,
+    searches,
+    sizes,
+    streaming,
+    telegrams,
+    turns,
+    web,
+)
 from bench.measure import Sample
 from bench.stage import Stage
 
@@ -39,6 +53,9 @@ WORKLOADS = (
     Workload("gateway_scale", gateways.gateway_scale),
     Workload("gateway_streaming", streaming.streaming),
     Workload("telegram", telegrams.telegram, ("sqlite",)),
+    Workload("acp_prompt", editors.acp_prompt, ("sqlite",)),
+    Workload("acp_list", editors.acp_list),
+    Workload("acp_replay", editors.acp_replay),
     Workload("web_readers", web.web_readers, ("sqlite",)),
     Workload("postgres_append_32", appends.postgres_append_32, ("postgres",)),
 )

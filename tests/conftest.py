@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import apsw
+import hypothesis
 import psycopg
 import pytest
 from psycopg import sql
@@ -28,6 +29,11 @@ __all__ = ["client", "clock", "open_store", "store"]
 
 # Neither tests nor the programs that they start read the configuration of whoever runs them.
 os.environ["THREADLINE_CONFIG"] = os.devnull
+
+
+# How long an example takes says how busy the machine is, and nothing about the program.
+hypothesis.settings.register_profile("threadline", deadline=None)
+hypothesis.settings.load_profile("threadline")
 
 
 # A killed test run closes nothing. But its end of this pipe closes, and then the server goes too.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import msgspec
 
 from threadline.config.load import load_config
-from threadline.config.paths import default_database, ensure_user_folder, web_token_file
+from threadline.config.paths import agents_folder, default_database, ensure_user_folder, web_token_file
 from threadline.config.settings import Config
 from threadline.errors import InvalidLocation, ThreadlineError
 from threadline.log import EventFormatter, get_logger
@@ -123,6 +124,16 @@ def probe_platform(kind: str, settings: PlatformSettings) -> Probed | None:
     from threadline.assembly import probed
 
     return asyncio.run(probed(kind, settings))
+
+
+def erase_agent_folders(person: str) -> int:
+    """Removes the folders in which agents have worked for a person, with all that is in them; how many there were."""
+    from threadline.agents.acp.processes import folder_name
+
+    folders = [folder for folder in agents_folder().glob(f"*/{folder_name(person)}") if folder.is_dir()]
+    for folder in folders:
+        shutil.rmtree(folder)
+    return len(folders)
 
 
 def served_by(db: str | None) -> str | None:
@@ -323,6 +334,33 @@ async def _chat(wanted: Serving, *, whole_input: bool) -> bool:
     return unanswered == 0
 
 
+def run_acp(wanted: Serving) -> None:
+    """Serves an editor over standard input and output until it closes its input, or SIGTERM or SIGINT.
+
+    What runs then is closed with what it has said. From the start on nothing but the protocol reaches standard output.
+    """
+    from threadline.rpc.stdio import claim_stdout
+
+    claim_stdout()
+    asyncio.run(_run_acp(wanted))
+
+
+async def _run_acp(wanted: Serving) -> None:
+    from threadline.editor import editing
+    from threadline.rpc.stdio import open_stdio
+
+    config = _configured(wanted.config, wanted.db, wanted.agent)
+    # An editor shows what it finds there as trouble: a turn that went well is none.
+    level = "warning" if config.log_level == "info" else config.log_level
+    _log_to(logging.StreamHandler(sys.stderr), level)
+    lines, sink = await open_stdio()
+    async with _opened(config, "acp") as store, editing(config, store, lines, sink) as (server, gateway):
+        loop = asyncio.get_running_loop()
+        for ends in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(ends, server.connection.close)
+        await gateway.wait_for_platforms()
+
+
 @asynccontextmanager
 async def _opened(config: Config, kind: str) -> AsyncIterator[GatewayStore]:
     """The configured store. A file has one `serve` at a time."""
@@ -342,7 +380,7 @@ async def _working(
     config: Config, kind: str, store: GatewayStore, platforms: Sequence[Platform], **changes: object
 ) -> AsyncIterator[tuple[Gateway, Agents]]:
     """A gateway that works, on an open store."""
-    from threadline.assembly import Agents, access_rules, gateway_settings
+    from threadline.assembly import Agents, access_rules, close_agents, gateway_settings
     from threadline.gateway.gateway import Gateway
 
     agents = Agents(config)
@@ -355,6 +393,7 @@ async def _working(
         yield gateway, agents
     finally:
         await gateway.stop()
+        await close_agents(agent for _, agent in agents.made.values())
 
 
 def _configured(path: Path | None, db: str | None, agent: str | None) -> Config:

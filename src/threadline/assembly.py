@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import get_args
 
 import msgspec
 
 from threadline.agents.registry import AgentSettings, agent_kinds, make_agent
 from threadline.config.policies import agent_for, find_chat, home_channels, reset_policies, session_scope, zone_of
 from threadline.config.resolve import resolve, resolve_secret
-from threadline.config.settings import MAIN_AGENT, Config
+from threadline.config.settings import MAIN_AGENT, AcpPreset, Config
 from threadline.config.settings import AgentSettings as ConfiguredAgent
+from threadline.errors import InvalidRequest
 from threadline.gateway.access import AccessRules
 from threadline.gateway.alarms import agent_alarm, listening_alarm, platform_alarm
 from threadline.gateway.gateway import Gateway
 from threadline.gateway.settings import ChatRules, GatewaySettings
 from threadline.ids import new_owner
+from threadline.log import get_logger
 from threadline.model import words_platforms as words
 from threadline.model.source import SessionSource
 from threadline.platforms.registry import PlatformSettings, make_platform
 from threadline.platforms.text import plain, split
-from threadline.ports.agent import Agent
+from threadline.ports.agent import Agent, Closes
 from threadline.ports.platform import Capabilities, Platform, Probed, Probes, Transient
 from threadline.store.gateway import GatewayStore
 from threadline.store.web_people import OWNER
+
+log = get_logger(__name__)
+
+# An agent has five, and a moment more to say so.
+_CLOSING_SECONDS = 6.0
+# What stands before the name of an agent of the kind acp, where one is named in a word.
+_ACP_AGENT = "acp:"
 
 
 class Agents:
@@ -48,6 +58,11 @@ class Agents:
         for name in self._config.agents:
             self.named(name)
 
+    def replaced(self) -> list[Agent]:
+        """Of the earlier agents those that did not stay."""
+        stayed = {id(agent) for _, agent in self.made.values()}
+        return [agent for _, agent in self._kept.values() if id(agent) not in stayed]
+
     def named(self, name: str) -> Agent:
         """The agent of that name."""
         if name not in self.made:
@@ -55,6 +70,19 @@ class Agents:
             kept = self._kept.get(name)
             self.made[name] = kept if kept is not None and kept[0] == settings else (settings, make_agent(settings))
         return self.made[name][1]
+
+
+async def close_agents(agents: Iterable[Agent]) -> None:
+    """Lets agents go that hold something beyond their turns, all at once; one that fails or takes too long keeps nobody."""
+    await asyncio.gather(*(_close(agent) for agent in agents if isinstance(agent, Closes)))
+
+
+async def _close(agent: Closes) -> None:
+    try:
+        async with asyncio.timeout(_CLOSING_SECONDS):
+            await agent.close()
+    except Exception as cause:  # noqa: BLE001 - somebody else's code: the others are to be closed all the same
+        log.warning("agent.not_closed", agent=type(agent).__name__, error=repr(cause))
 
 
 class Platforms:
@@ -105,19 +133,36 @@ async def probed(kind: str, settings: PlatformSettings, *, seconds: float = 20.0
 
 
 def with_agent(config: Config, wanted: str | None) -> Config:
-    """The configuration with one agent for everything: a configured name, a kind, or `package.module:callable`.
+    """The configuration with one agent for everything: a configured name, a kind, `acp:NAME`, or `package.module:callable`.
+
+    `acp:NAME` is the configured agent NAME of the kind acp, else the preset of that name.
 
     Bindings go: who names an agent on the command line wants to hear that one.
     """
     if wanted is None:
         return config
     agents, chosen = dict(config.agents), wanted
-    if wanted not in agents:
+    name = wanted.removeprefix(_ACP_AGENT)
+    if name != wanted and name in agents and agents[name].kind == "acp":
+        chosen = name
+    elif wanted not in agents:
         chosen = MAIN_AGENT
-        is_kind = wanted in agent_kinds()
-        agents[MAIN_AGENT] = ConfiguredAgent(kind=wanted) if is_kind else ConfiguredAgent(kind="function", call=wanted)
+        agents[MAIN_AGENT] = _agent_called(wanted)
     gateway = msgspec.structs.replace(config.gateway, default_agent=chosen)
     return msgspec.structs.replace(config, agents=agents, gateway=gateway, bindings=())
+
+
+def _agent_called(wanted: str) -> ConfiguredAgent:
+    if wanted in agent_kinds():
+        return ConfiguredAgent(kind=wanted)
+    name = wanted.removeprefix(_ACP_AGENT)
+    if name == wanted:
+        return ConfiguredAgent(kind="function", call=wanted)
+    for preset in get_args(AcpPreset):
+        if preset == name:
+            return ConfiguredAgent(kind="acp", preset=preset)
+    known = ", ".join(get_args(AcpPreset))
+    raise InvalidRequest(f"no agent of the kind acp is called {name!r}: configure one, or use one of {known}")
 
 
 def gateway_settings(config: Config, kind: str, agents: Agents, secret: bytes, **changes: object) -> GatewaySettings:
@@ -209,6 +254,7 @@ class Running:
         await self.gateway.reconfigure(settings, access_rules(config), connected)
         self.gateway.alarms.known = alarms_of(config)
         await self.gateway.alarms.forget(gone)
+        self.gateway.once_unused(agents.replaced(), close_agents)
 
 
 def _rules_for(config: Config, source: SessionSource) -> ChatRules:
@@ -236,5 +282,12 @@ def _settings_of(agent: ConfiguredAgent) -> AgentSettings:
         temperature=agent.temperature,
         max_tokens=agent.max_tokens,
         history_limit=agent.history_limit,
+        preset=agent.preset,
+        command=agent.command,
+        env=agent.env,
+        cwd=agent.cwd,
+        permissions=agent.permissions,
+        mode=agent.mode,
+        auth_method=agent.auth_method,
         options=_options(agent.options),
     )

@@ -38,7 +38,7 @@ def to_instant(moment: datetime) -> Instant:
 
 def from_instant(instant: int) -> datetime:
     """The aware UTC `datetime` of an instant."""
-    return _EPOCH + timedelta(microseconds=instant)
+    return _EPOCH + instant * _MICROSECOND
 
 
 def installation_zone() -> str:

@@ -26,7 +26,8 @@ TERMINAL = {"print", "input", "builtins.print", "builtins.input"}
 
 EMPTY_WORDS = {"manager", "helper", "util", "handler", "data", "info", "misc"}
 # The public `SessionManager`, and the command `threadline db info`.
-ALLOWED_NAMES = {"SessionManager", "info"}
+# Those of a protocol are not ours to choose.
+ALLOWED_NAMES = {"SessionManager", "info", "SessionInfo", "SessionInfoUpdate"}
 
 SEARCHED = {".py", ".md", ".toml", ".sql", ".txt", ".html", ".css", ".js", ".yml", ".yaml", ".json", ".lock", ""}
 FOREIGN_FOLDERS = {".git", ".venv", "build", "dist", "node_modules", "__pycache__"}
@@ -120,7 +121,9 @@ def used_names_in(tree: ast.Module) -> list[tuple[str, int]]:
     return [
         (resolved(dotted, origin), node.lineno)
         for node in ast.walk(tree)
-        if isinstance(node, ast.Name | ast.Attribute) and (dotted := dotted_name(node))
+        if isinstance(node, ast.Name | ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+        and (dotted := dotted_name(node))
     ]
 
 

@@ -23,6 +23,7 @@ GROWING = (
     "spans",
     "journal",
     "contexts",
+    "memories",
 )
 HOT = (
     # a message
@@ -71,6 +72,18 @@ HOT = (
         "list_of_owner",
         "forget_told",
         "forget_told_to",
+    ),
+    # an editor's session
+    (
+        "list_of_platform",
+        "list_of_cwd",
+        "history_lengths",
+        "editor_elsewhere",
+        "bodies_between",
+        "sessions_at",
+        "remember",
+        "remembered",
+        "drop_memories_of",
     ),
     # the end of a session
     ("forget_waiting", "end_idle_turns", "drop_journals_of_session", "forget_deliveries"),

@@ -22,7 +22,7 @@ from threadline.model.webchat import web_source
 from threadline.platforms.local import Terminal
 from threadline.platforms.local.lines import Lines
 from threadline.platforms.web import WebPlatform
-from threadline.ports.live import Growth, Said, Speaker
+from threadline.ports.live import Ending, Growth, Said, Speaker
 from threadline.ports.platform import BadMarkup, Gone, Outgoing, OutgoingFile, Platform
 from threadline.testing.contracts.platforms import PlatformWorld, Service, Shown
 from threadline.testing.scripted import ALL_CAPABILITIES, ScriptedChat, ScriptedPlatform
@@ -262,7 +262,7 @@ class Rows:
 
     def turn_grew(self, to: Target, growth: Growth) -> None: ...
 
-    def turn_ended(self, to: Target, turn_id: str) -> None: ...
+    def turn_ended(self, to: Target, turn_id: str, ending: Ending) -> None: ...
 
 
 class _Storing(WebPlatform):

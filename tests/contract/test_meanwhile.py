@@ -15,7 +15,7 @@ from threadline.clock import to_instant
 from threadline.model.inbound import Inbound
 from threadline.model.message import encode_message
 from threadline.model.session import SessionEntry
-from threadline.store import inbox, sessions, turns
+from threadline.store import claiming, inbox, sessions, turns
 from threadline.store.database import Row, Tx, drive, write
 from threadline.store.gateway import GatewayStore
 from threadline.testing import FakeClock, assistant, dm
@@ -60,7 +60,7 @@ def running(store: GatewayStore) -> turns.Claimed:
     )
     drive(store._database, write(inbox.accept, admission))
     claim = turns.Claim(owner="serve:1", turn_ids=("t1",), at=wanted.at, lease=DAY, platforms=("telegram",))
-    (claimed,) = drive(store._database, write(turns.claim, claim))
+    (claimed,) = drive(store._database, write(claiming.claim, claim))
     return claimed
 
 

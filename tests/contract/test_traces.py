@@ -50,6 +50,7 @@ TOLD = (
     "zebra picture",
     "Zebra crossing",
     "zebra surroundings",
+    "zebra remembered",
     "Zebraline",
     "the door was shut",
 )
@@ -138,6 +139,7 @@ async def live(store: GatewayStore) -> tuple[Claimed, Claimed]:
     await hear(store, WHO, "zebra answered", "m1")
     first = await claim(store, "t1")
     await store.keep_context(first.session_pk, "zebra surroundings")
+    await store.remember(first.held, first.session_pk, "main", "zebra remembered")
     await answer(store, first, "zebra reply")
     await store.set_title(first.session.session_id, "Zebra crossing")
     await fork_and_delete(store)

@@ -39,6 +39,10 @@ def _as_owner(event: Inbound) -> Arrival:
     return msgspec.structs.replace(event, source=msgspec.structs.replace(event.source, platform="local"))
 
 
+def _as_an_editor(event: Inbound) -> Arrival:
+    return msgspec.structs.replace(event, source=msgspec.structs.replace(event.source, platform="acp"))
+
+
 def _on_another_account(event: Inbound) -> Arrival:
     return msgspec.structs.replace(event, source=msgspec.structs.replace(event.source, account="work"))
 
@@ -51,7 +55,7 @@ def _as_rubbish(event: Inbound) -> Arrival:
     return Unreadable(platform="telegram", account="main", raw="x", reason="y")
 
 
-@pytest.mark.parametrize("lie", [_as_owner, _on_another_account, _as_a_move, _as_rubbish])
+@pytest.mark.parametrize("lie", [_as_owner, _as_an_editor, _on_another_account, _as_a_move, _as_rubbish])
 @awaited
 async def test_nothing_is_taken_that_a_platform_gives_as_anothers(location: str, lie: Lie) -> None:
     agent = ScriptedAgent(echo)

@@ -18,7 +18,7 @@ from threadline.model.delivery import Target
 from threadline.model.webchat import web_source, web_target
 from threadline.platforms.web import WebPlatform
 from threadline.ports.agent import AskPermission, Event, Text, Thought, ToolCall, ToolResult
-from threadline.ports.live import Growth, Said, Speaker
+from threadline.ports.live import Ending, Growth, Said, Speaker
 from threadline.store.gateway import GatewayStore
 
 SOURCE = web_source("owner", CONVERSATION)
@@ -42,7 +42,7 @@ class Onlooking:
         self.grown.append(growth)
         self.stirred.set()
 
-    def turn_ended(self, to: Target, turn_id: str) -> None:
+    def turn_ended(self, to: Target, turn_id: str, ending: Ending) -> None:
         self.ended.append(turn_id)
         self.stirred.set()
 

@@ -5,9 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.unit.conftest import Cli, Outcome
 
 from threadline import SessionStore
+from threadline.agents.acp.processes import folder_name
+from threadline.config.paths import agents_folder
 from threadline.model.message import REMOVED
 from threadline.store.gateway import GatewayStore
 from threadline.testing import assistant, dm, thread, user
@@ -132,3 +135,17 @@ def test_erasing_somebody_unknown_says_so(store: SessionStore, cli: Cli) -> None
     unknown = cli("people", "erase", "telegram:nobody")
     assert unknown.code == 0
     assert "Nothing is known of telegram:nobody" in unknown.err
+
+
+def test_erasing_takes_the_folders_along_in_which_agents_worked_for_them(
+    store: SessionStore, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _known(store)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    theirs, others = (agents_folder() / "0123" / folder_name(person) for person in ("telegram:7", "telegram:8"))
+    for folder in (theirs, others):
+        folder.mkdir(parents=True)
+        (folder / "notes.txt").write_text("words")
+    cli("people", "erase", "telegram:7", "--yes")
+    assert not theirs.exists()
+    assert (others / "notes.txt").read_text() == "words"

@@ -26,3 +26,14 @@ def test_the_first_real_match_is_marked_not_letters_within_a_word(query: str, te
 def test_a_text_that_folding_lengthens_is_marked_in_the_original() -> None:
     assert make_snippet("Straße und cat", parse_query("cat")) == "Straße und [[cat]]"
     assert make_snippet("die Straße", parse_query("strasse")) == "die [[Straße]]"
+
+
+@pytest.mark.parametrize("space", ["  ", "\n", "\t", "\r\n", "\u3000", "\x85", "\xa0", "\x1c", " \u2028 "])
+def test_a_snippet_stands_on_one_line_with_single_spaces(space: str) -> None:
+    text = f"{space}the{space}cat comes{space}late{space}"
+    assert make_snippet(text, parse_query("cat")) == "the [[cat]] comes late"
+
+
+def test_a_word_is_marked_wherever_it_follows_what_is_no_letter() -> None:
+    assert make_snippet("(cat)_cat-cat", parse_query("cat")) == "([[cat]])_[[cat]]-[[cat]]"
+    assert make_snippet("catcat c.a.t", parse_query("cat")) == "catcat c.a.t"

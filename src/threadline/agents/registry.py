@@ -21,6 +21,7 @@ GROUP = AGENT_GROUP
 
 # Named, not imported: a kind's code is loaded when it is made.
 BUILT_IN = (
+    EntryPoint("acp", "threadline.agents.acp:make", GROUP),
     EntryPoint("echo", "threadline.agents.echo:make", GROUP),
     EntryPoint("function", "threadline.agents.function:make", GROUP),
     EntryPoint("model", "threadline.agents.model:make", GROUP),
@@ -48,6 +49,14 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     # How many earlier messages the model sees at most; all, where there is none.
     history_limit: int | None = None
+    # The program that answers, for an agent that speaks ACP: a known one, or its command; the variables that it is given.
+    preset: str | None = None
+    command: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    cwd: str | None = None
+    permissions: str | None = None
+    mode: str | None = None
+    auth_method: str | None = None
     options: Mapping[str, object] = {}
 
     def __repr__(self) -> str:

@@ -70,10 +70,11 @@ def export(
 def erase(who: Who, yes: Yes = False, db: Db = None, as_json: AsJson = False) -> None:
     """Erase all that a person wrote, for good.
 
-    What they wrote anywhere goes, the answers in conversations that were theirs alone, and their traces. Afterwards the
-    database's files no longer hold their words; copies and backups made before do. Export first what they should have.
+    What they wrote anywhere goes, the answers in conversations that were theirs alone, and their traces; so do the folders on
+    this machine in which agents have worked for them. Afterwards the database's files no longer hold their words; copies and
+    backups made before do. Export first what they should have.
     """
-    from threadline.app import open_existing
+    from threadline.app import erase_agent_folders, open_existing
 
     with open_existing(db) as store:
         if not _is_known(store, who):
@@ -81,7 +82,7 @@ def erase(who: Who, yes: Yes = False, db: Db = None, as_json: AsJson = False) ->
         elif not yes and not render.confirm(f"Erase all that {who} ever wrote, for good?"):
             render.note("Nothing was erased.")
             raise typer.Exit(1)
-        count = store.erase_person(who)
+        count = store.erase_person(who) + erase_agent_folders(who)
     if as_json:
         render.show_json({"erased": count, "person": who})
     else:

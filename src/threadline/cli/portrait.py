@@ -17,6 +17,7 @@ def show_session(entry: SessionEntry) -> None:
         ("Title", entry.title or ""),
         ("Conversation", entry.session_key),
         ("Where", f"{entry.platform}, {entry.origin.description}"),
+        ("Folder", entry.cwd or ""),
         ("Started", render.when(entry.created_at)),
         ("Updated", render.when(entry.updated_at)),
         ("Ended", f"{render.when(entry.ended_at)}, {entry.end_reason}" if entry.ended_at else ""),

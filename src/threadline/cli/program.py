@@ -10,7 +10,21 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from threadline.cli import config, db, messages, outbox, pair, people, platforms, render, serve, sessions, status, web
+from threadline.cli import (
+    acp,
+    config,
+    db,
+    messages,
+    outbox,
+    pair,
+    people,
+    platforms,
+    render,
+    serve,
+    sessions,
+    status,
+    web,
+)
 from threadline.cli.options import examples
 from threadline.errors import ConfigError, ThreadlineError
 
@@ -40,6 +54,7 @@ app.command("serve", epilog=serve.SERVE_EXAMPLES)(serve.serve)
 app.command("status", epilog=status.STATUS_EXAMPLES)(status.status)
 app.command("doctor", epilog=status.DOCTOR_EXAMPLES)(status.doctor)
 app.command("chat", epilog=serve.CHAT_EXAMPLES)(serve.chat)
+app.command("acp", epilog=acp.ACP_EXAMPLES)(acp.acp)
 
 
 def _show_version(asked: bool) -> None:

@@ -303,7 +303,7 @@ def _row(entry: SessionEntry, *, with_state: bool) -> list[str]:
 
 
 def _place(entry: SessionEntry) -> str:
-    return f"{entry.platform}, {entry.title or entry.origin.description}"
+    return f"{entry.platform}, {entry.label}"
 
 
 def _show_hit(hit: Hit) -> None:

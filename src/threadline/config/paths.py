@@ -33,6 +33,11 @@ def ensure_user_folder() -> Path:
     return folder
 
 
+def agents_folder() -> Path:
+    """Where agents that are programs of their own have a folder for each person; it may not exist yet."""
+    return user_folder() / "agents"
+
+
 def web_token_file() -> Path:
     """The file with the token of the web page; it may not exist yet."""
     return user_folder() / WEB_TOKEN_NAME

@@ -8,6 +8,15 @@ from collections.abc import Iterator
 from threadline.config.reading import Problem
 from threadline.config.settings import OWN_KINDS, AccessSettings, AgentSettings, Settings
 from threadline.model.context import LOCAL
+from threadline.model.editors import ACP, AT_THE_MACHINE
+
+# What a kind can't do without, and which kinds a setting is for.
+_NEEDED = {"function": ("call",), "model": ("model",), "acp": ("preset", "command")}
+_KINDS_OF = {
+    "call": ("function",),
+    "model": ("model", "acp"),
+    **dict.fromkeys(("preset", "command", "env", "cwd", "permissions", "mode", "auth_method"), ("acp",)),
+}
 
 
 def broken_rules(settings: Settings) -> Iterator[Problem]:
@@ -27,12 +36,12 @@ def _agent(name: str, agent: AgentSettings) -> Iterator[Problem]:
         return
     for option in agent.options:
         yield Problem(("agents", name, option), f"there is no such setting{_hint(name, option, agent.kind)}")
-    for setting, kind, value in (("call", "function", agent.call), ("model", "model", agent.model)):
-        if agent.kind == kind and value is None:
-            yield Problem(("agents", name), f'{setting} is missing; kind = "{kind}" needs it')
-        if agent.kind != kind and value is not None:
+    if (needed := _NEEDED.get(agent.kind)) is not None and not any(getattr(agent, setting) for setting in needed):
+        yield Problem(("agents", name), f'{" or ".join(needed)} is missing; kind = "{agent.kind}" needs it')
+    for setting, kinds in _KINDS_OF.items():
+        if agent.kind not in kinds and getattr(agent, setting):
             yield Problem(
-                ("agents", name, setting), f'this is never used with kind = "{agent.kind}"; set kind = "{kind}"'
+                ("agents", name, setting), f'this is never used with kind = "{agent.kind}"; set kind = "{kinds[0]}"'
             )
 
 
@@ -62,11 +71,17 @@ def _platforms(settings: Settings) -> Iterator[Problem]:
                 ("platforms", name),
                 "the terminal is no platform of a gateway; leave this out and use `threadline chat`",
             )
-        elif name == LOCAL:
-            # The name of a section is the platform of all that comes from there.
+        elif platform.kind == ACP:
             yield Problem(
                 ("platforms", name),
-                f"whoever writes under this name is taken for the owner at the terminal; name it [platforms.{platform.kind}]",
+                "editors are no platform of a gateway; leave this out and let the editor run `threadline acp`",
+            )
+        elif name in AT_THE_MACHINE:
+            # The name of a section is the platform of all that comes from there.
+            where = "at the terminal" if name == LOCAL else "in an editor"
+            yield Problem(
+                ("platforms", name),
+                f"whoever writes under this name is taken for the owner {where}; name it [platforms.{platform.kind}]",
             )
 
 

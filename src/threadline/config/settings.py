@@ -16,10 +16,13 @@ from threadline.model.source import MAIN_ACCOUNT, ChatType
 WhenBusy: TypeAlias = Literal["collect", "queue", "interrupt", "steer"]
 Role: TypeAlias = Literal["owner", "trusted", "guest", "group"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+# The agents whose command, variables and way of signing in are known.
+AcpPreset: TypeAlias = Literal["claude", "codex", "copilot", "cursor", "gemini", "goose", "kimi", "opencode", "qwen"]
+AcpPermissions: TypeAlias = Literal["ask", "allow", "deny"]
 
 MAIN_AGENT = "main"
 # The kinds of agents that come with Threadline. Packages bring more; what these are told is known here, to the letter.
-OWN_KINDS = ("echo", "function", "model")
+OWN_KINDS = ("acp", "echo", "function", "model")
 # The entry points by which packages bring theirs.
 AGENT_GROUP = "threadline.agents"
 
@@ -85,6 +88,16 @@ Callable: TypeAlias = Annotated[
     msgspec.Meta(
         pattern=r"\A[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z",
         extra={"allowed": 'a function by its module and name, such as "package.module:answer"'},
+    ),
+]
+VariableName: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", extra={"allowed": 'the name of a variable, such as "MY_KEY"'}),
+]
+WholePath: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"\A(/|~(/|\Z))", extra={"allowed": 'a whole path, such as "/srv/agent", or one that begins with ~/'}
     ),
 ]
 WebAddress: TypeAlias = Annotated[
@@ -198,10 +211,16 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """An agent that answers; further settings are those of a kind that a package brings."""
 
     kind: Annotated[
-        Slug, _says("What it is: echo repeats what it hears, function is a Python function, model asks a model")
+        Slug,
+        _says(
+            "What it is: echo repeats what it hears, function is a Python function, model asks a model, acp is a program of its own"
+        ),
     ] = "echo"
     call: Annotated[Callable | None, _says("For a function: where it is", example="my_agents.main:answer")] = None
-    model: Annotated[str | None, _says("For a model: its provider and name", example="openai:gpt-5")] = None
+    model: Annotated[
+        str | None,
+        _says("For a model: its provider and name; for acp: the agent's own name of one", example="openai:gpt-5"),
+    ] = None
     system_prompt: Annotated[
         str | None, _says("What a model is told before anything else", example="You are a helpful assistant.")
     ] = None
@@ -224,6 +243,29 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     history_limit: Annotated[
         Annotated[int, msgspec.Meta(ge=1)] | None,
         _says("How many messages of the conversation it is shown", unset="all of them", example=200),
+    ] = None
+    preset: Annotated[AcpPreset | None, _says("For acp: an agent whose command is known", example="claude")] = None
+    command: Annotated[
+        tuple[str, ...], _says("For acp: the program that answers and its arguments, where they are not the preset's")
+    ] = ()
+    env: Annotated[
+        tuple[VariableName, ...],
+        _says("For acp: the variables that it is given besides those that every program needs"),
+    ] = ()
+    cwd: Annotated[
+        WholePath | None,
+        _says(
+            "For acp: the folder that it works in", unset="a folder of its own for each person", example="/srv/agent"
+        ),
+    ] = None
+    permissions: Annotated[
+        AcpPermissions | None,
+        _says("For acp: what becomes of its questions whether it may do something", unset="ask", example="ask"),
+    ] = None
+    mode: Annotated[str | None, _says("For acp: the mode that it works in", unset="its own", example="plan")] = None
+    auth_method: Annotated[
+        str | None,
+        _says("For acp: how it is signed in", unset="as the preset says, where it asks", example="gemini-api-key"),
     ] = None
     options: Annotated[dict[str, object], _says("The own settings of a kind that a package brings", rest=True)] = {}
 

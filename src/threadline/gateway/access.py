@@ -9,6 +9,7 @@ import msgspec
 
 from threadline.model.access import Role, bare_command, highest, name_of_person
 from threadline.model.address import scoped_id
+from threadline.model.editors import AT_THE_MACHINE
 from threadline.model.inbound import Inbound
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
@@ -20,7 +21,7 @@ EVERY_GROUP = "*"
 
 
 class AccessRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration says of access. By default nobody is answered but the machine's own terminal.
+    """What the configuration says of access. By default nobody is answered but whoever sits at the machine.
 
     People are named like `telegram:7`, groups like `telegram:-100123`, or `*` for all of them.
     """
@@ -72,7 +73,7 @@ class Access:
     async def decide(self, event: Inbound) -> Decision:
         """Whether an event may come in. A stranger's first message in a DM makes a pairing request; all else changes nothing."""
         source = event.source
-        if source.platform == "local":
+        if source.platform in AT_THE_MACHINE:
             return Allowed("owner", person_of(source))
         person = _told_person(source)
         if source.chat_type != "dm" and not _is_for_us(event):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -25,6 +25,7 @@ from threadline.store.gateway import GatewayStore
 from threadline.store.snippet import CLOSE, OPEN
 
 _SHOWN = 10
+_SHOWN_ELSEWHERE = 5
 _LINE = 80
 _SNIPPET = 400
 
@@ -55,10 +56,13 @@ class Means:
         stop_turn: Callable[[str, Stop], None],
         composer: Composer,
         is_owner: Callable[[str], Awaitable[bool]],
+        owners: Callable[[], Collection[str]],
     ) -> None:
+        """`owners` are those whom the configuration calls so; `is_owner` knows all of them."""
         self.store = store
         self.stop_turn = stop_turn
         self.is_owner = is_owner
+        self.owners = owners
         self._composer = composer
 
     @property
@@ -206,7 +210,30 @@ async def _sessions(means: Means, call: Call) -> Answer:
         for entry in page
     ]
     head = words.SESSIONS if call.source.chat_type == "dm" else words.SESSIONS_HERE
-    return Answer(text="\n".join([head, *rows]) if rows else words.NO_SESSIONS)
+    lines = [head, *rows] if rows else [words.NO_SESSIONS]
+    return Answer(text="\n".join([*lines, *await _elsewhere(means, call)]))
+
+
+async def _elsewhere(means: Means, call: Call) -> list[str]:
+    """What an owner could go on with from other platforms, in a few lines."""
+    if not _asks_as_owner(call):
+        return []
+    found = await means.store.owners_sessions(call.source.platform, means.owners(), limit=_SHOWN_ELSEWHERE)
+    rows = [
+        words.SESSION_ELSEWHERE.format(
+            session=entry.session_id,
+            title=_title_of(entry),
+            messages=entry.message_count,
+            platform=entry.platform,
+        )
+        for entry in found
+    ]
+    return ["", words.SESSIONS_ELSEWHERE, *rows] if rows else []
+
+
+def _asks_as_owner(call: Call) -> bool:
+    """Whether an owner asks where nobody else reads along."""
+    return call.role == "owner" and call.source.chat_type == "dm" and not call.session.is_shared
 
 
 async def _search(means: Means, call: Call) -> Answer:
@@ -283,17 +310,36 @@ async def _resume(means: Means, call: Call) -> Answer:
     if wanted is None:
         return Answer(text=words.NOTHING_TO_RESUME)
     found = await means.store.find_by_title(wanted, viewer=call.source)
-    session_id = wanted if found is None else found.session_id
+    theirs = None if found is not None else await _owners_session(means, call, wanted)
+    meant = found or theirs
+    session_id = wanted if meant is None else meant.session_id
+    owners = None if theirs is None else theirs.owner
     try:
-        entry = await means.store.resume_session(call.session.session_id, session_id)
+        entry = await means.store.resume_session(call.session.session_id, session_id, owners=owners)
     except (UnknownSession, NotYours):
         # The same words for both: nobody learns what others have.
         return Answer(text=words.NO_SUCH_SESSION.format(name=_short(wanted)))
+    if theirs is not None:
+        said = words.RESUMED_COPY.format(title=_title_of(theirs), platform=theirs.platform)
+        return Answer(text=said, move_to=entry.session_id)
     return Answer(text=words.RESUMED.format(title=_short(entry.title or entry.session_id)), move_to=entry.session_id)
 
 
+async def _owners_session(means: Means, call: Call, wanted: str) -> SessionEntry | None:
+    """The session of another owner, or of theirs elsewhere, that an owner means by its id or its name."""
+    if not _asks_as_owner(call):
+        return None
+    try:
+        entry: SessionEntry | None = await means.store.get_session(wanted)
+    except UnknownSession:
+        entry = await means.store.find_owners_title(wanted, means.owners())
+    if entry is None or entry.owner is None or entry.owner == call.person:
+        return None
+    return entry if await means.is_owner(entry.owner) else None
+
+
 def _title_of(entry: SessionEntry) -> str:
-    return _short(entry.title or entry.origin.description)
+    return _short(entry.label)
 
 
 def _short(text: str | None) -> str:

@@ -13,7 +13,8 @@ from threadline.gateway.command_table import Call
 from threadline.model import words_commands as words
 from threadline.model.access import name_of_person
 from threadline.model.address import account_name
-from threadline.model.context import LOCAL, HomeChannel
+from threadline.model.context import HomeChannel
+from threadline.model.editors import is_at_machine
 from threadline.model.handoff import HandoffTarget, Spot, read_target
 from threadline.model.homes import homes_in_force
 from threadline.model.inert import inert_line
@@ -36,9 +37,12 @@ class _There(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_listed_owner(rules: AccessRules, person: str) -> bool:
     """Whether the configuration says that somebody is an owner; whoever sits at the machine is one anyway."""
-    if person.startswith(f"{LOCAL}:"):
-        return True
-    return person in {name_of_person(name) for name in rules.owners}
+    return is_at_machine(person) or person in listed_owners(rules)
+
+
+def listed_owners(rules: AccessRules) -> frozenset[str]:
+    """Those whom the configuration calls owners."""
+    return frozenset(name_of_person(name) for name in rules.owners)
 
 
 async def _handoff(means: Means, call: Call) -> Answer:

@@ -12,8 +12,9 @@ from threadline.gateway.outbox import Outbox
 from threadline.log import get_logger
 from threadline.model import words_alarms as words
 from threadline.model.access import name_of_person
-from threadline.model.context import LOCAL, HomeChannel
+from threadline.model.context import HomeChannel
 from threadline.model.delivery import Target
+from threadline.model.editors import AT_THE_MACHINE
 from threadline.model.homes import homes_in_force
 from threadline.model.inert import inert_line
 from threadline.model.source import MAIN_ACCOUNT
@@ -92,7 +93,7 @@ class Alarms:
 
         At the terminal of this machine nothing follows from that: the owner sits there, perhaps trying another agent out.
         """
-        if where.platform == LOCAL:
+        if where.platform in AT_THE_MACHINE:
             return
         if error is not None and error.is_owners:
             text = words.AGENT.format(name=agent, reason=str(error)[:_LONGEST_REASON])
@@ -197,7 +198,7 @@ class Alarms:
 
     async def _targets(self, but: str | None = None) -> list[Target]:
         """Where the owner is told: in no chat that has an open alarm of its own, and not in the one whose alarm is `but`."""
-        accounts = [place for place in self._outbox.accounts if place[0] != LOCAL]
+        accounts = [place for place in self._outbox.accounts if place[0] not in AT_THE_MACHINE]
         gone = {name.removeprefix(_CHAT) for name in {*self._open, but or ""} if is_about_chat(name)}
         homes = [home for home in await self._homes() if (home.platform, home.account) in accounts]
         reachable = [home for home in homes if home.lane not in gone]

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
+import msgspec
+
 from threadline.errors import LeaseLost, UnknownSession
 from threadline.gateway.asking import checked_ask
 from threadline.gateway.composing import Composer, Retried, read_event, unused
@@ -17,6 +19,7 @@ from threadline.gateway.telling import told
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
 from threadline.model.files import stored_id
+from threadline.model.inert import inert, inert_line
 from threadline.model.turn import Outcome, Stop
 from threadline.ports.agent import (
     Agent,
@@ -25,18 +28,26 @@ from threadline.ports.agent import (
     Done,
     Event,
     File,
+    Notice,
+    Remember,
+    Remembers,
     Spoken,
     Text,
     Thought,
+    Titled,
     Turn,
     Uses,
 )
+from threadline.ports.live import Ending
 from threadline.store.rows import json_text
 from threadline.store.turns import Claimed
 
 log = get_logger(__name__)
 
 _GRACE_SECONDS = 5.0
+_TITLE_AT_MOST = 100
+_NOTICE_AT_MOST = 2_000
+_NOTICES_AT_MOST = 10
 
 
 class Answering:
@@ -56,11 +67,15 @@ class Answering:
         self._fault: str | None = None
         # Who answers, and what it said where it could not.
         self.agent = ""
+        self._agent: Agent | None = None
         self.error: AgentError | None = None
         self._journal = composer.journal(claimed, self._end)
         self._ask: AskPermission | None = None
         self._uses = Uses()
         self._taking = asyncio.Lock()
+        self._notices = 0
+        # Whether its people wait while it runs: then it is never run again, and nothing of it is sent besides.
+        self._is_attended = composer.is_attended(claimed)
         self._task: asyncio.Task[None] | None = None
         self._streamer: Streamer | None = None
 
@@ -68,6 +83,10 @@ class Answering:
     def is_well(self) -> bool:
         """Whether the agent has answered, and nothing kept it from its end."""
         return self._fault is None and not self._cancelled.is_set()
+
+    def has(self, agent: Agent) -> bool:
+        """Whether that agent runs it."""
+        return self._agent is agent
 
     def stop(self, stop: Stop) -> None:
         """Its people do not want it any more: it ends with what it has said."""
@@ -91,20 +110,27 @@ class Answering:
         """Runs the agent to its end, whichever end that is."""
         composer, claimed = self._composer, self.claimed
         self.agent, agent = composer.settings.agent_for(claimed.origin)
+        self._agent = agent
         if agent.replay != claimed.replay:
             await composer.store.declare_replay(claimed.held, agent.replay)
         turn = await composer.prepare(claimed, self._cancelled, self._retried, self._take_more)
+        # By its name first: to look for a whole protocol takes as long as many a statement of SQL.
+        if hasattr(agent, "remembers") and isinstance(agent, Remembers):
+            remembered = await composer.store.remembered(claimed.session_pk, self.agent)
+            turn = msgspec.structs.replace(turn, remembered=remembered)
         self._uses = turn.uses
-        self._journal.keeps_words = agent.replay != "safe"
-        with told(composer.outbox.platform_of(claimed.origin.platform, claimed.origin.account), claimed, self._journal):
+        self._journal.keeps_words = agent.replay != "safe" or self._is_attended
+        platform = composer.outbox.platform_of(claimed.origin.platform, claimed.origin.account)
+        with told(platform, claimed, self._journal) as telling:
             outcome, notice = await self._answer(agent, turn)
-            await self._conclude(agent, outcome, notice)
+            telling.ending = await self._conclude(agent, outcome, notice)
 
     async def _answer(self, agent: Agent, turn: Turn) -> tuple[Outcome, str | None]:
         """How the agent came to its end, and what its people are told besides what it said."""
         composer, claimed = self._composer, self.claimed
         self._streamer = streamer = composer.streamer(claimed, self._journal)
-        showing = None if streamer is None else self._supervisor.start("stream", streamer.run())
+        if streamer is not None:
+            streamer.begin(self._supervisor)
         keeping = self._start_keeping()
         presence = composer.presence(claimed, self._supervisor)
         presence.begin()
@@ -117,9 +143,8 @@ class Answering:
             presence.end()
             if keeping is not None:
                 keeping.cancel()
-            if streamer is not None and showing is not None:
-                streamer.close()
-                await asyncio.wait([showing])
+            if streamer is not None:
+                await streamer.end()
 
     def _start_keeping(self) -> asyncio.Task[None] | None:
         journal = self._journal
@@ -127,20 +152,21 @@ class Answering:
             return self._supervisor.start("journal", journal.keep_words())
         return self._supervisor.start("tell", journal.tell_words()) if journal.is_told else None
 
-    async def _conclude(self, agent: Agent, outcome: Outcome, notice: str | None) -> None:
+    async def _conclude(self, agent: Agent, outcome: Outcome, notice: str | None) -> Ending:
         if self._is_lost:
             raise LeaseLost
         if self._journal.failure is not None:
             raise self._journal.failure
         may_rerun = agent.replay == "safe" or (agent.replay == "until_tool" and not self._journal.called_tool)
-        if self._shutting_down and may_rerun and self._stop is None:
+        if self._shutting_down and may_rerun and self._stop is None and not self._is_attended:
             store = self._composer.store
             await store.forget_journal(self.claimed.held)
             left = unused(self.claimed, self._uses)
             await store.release_turn(self.claimed.held, self.claimed.session_pk, is_counted=False, unused=left)
-            return
-        if self._ask is None or outcome != "answered" or not await self._asked(self._ask):
-            await self._composer.finish(self.claimed, self._journal.events, outcome, notice)
+            return Ending(outcome="again")
+        if self._ask is not None and outcome == "answered" and await self._asked(self._ask):
+            return Ending(outcome="asks")
+        return await self._composer.finish(self.claimed, self._journal.events, outcome, notice)
 
     async def _asked(self, ask: AskPermission) -> bool:
         """Whether the turn waits now for somebody's word; not in a session that was deleted meanwhile."""
@@ -205,6 +231,11 @@ class Answering:
                     self._ask = checked_ask(event)
                     journal.add(self._ask)
                     return
+                if isinstance(event, (Remember, Titled, Notice)):
+                    silence.pause()
+                    await self._set_aside(event)
+                    silence.heard()
+                    continue
                 must_be_kept = journal.add(event)
                 if streamer is not None and isinstance(event, Text):
                     streamer.update()
@@ -212,6 +243,20 @@ class Answering:
                     silence.pause()
                     await journal.keep()
                 silence.heard()
+
+    async def _set_aside(self, event: Remember | Titled | Notice) -> None:
+        """Stores what is no part of the answer."""
+        composer, claimed, held = self._composer, self.claimed, self.claimed.held
+        is_late = composer.outbox.is_late
+        if isinstance(event, Remember):
+            await patiently(lambda: composer.store.remember(held, claimed.session_pk, self.agent, event.text), is_late)
+        elif isinstance(event, Titled):
+            title = inert_line(event.title, _TITLE_AT_MOST).strip()
+            if title:
+                await patiently(lambda: composer.store.suggest_title(held, claimed.session.session_id, title), is_late)
+        elif self._notices < _NOTICES_AT_MOST and event.text.strip():
+            self._notices += 1
+            await composer.tell(claimed, inert(event.text)[:_NOTICE_AT_MOST])
 
     def _end(self) -> None:
         self._cancelled.set()

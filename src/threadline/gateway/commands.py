@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from threadline.clock import to_instant
 from threadline.errors import InvalidRequest, UnknownSession
@@ -62,9 +62,10 @@ class Commands:
         stop_turn: Callable[[str, Stop], None],
         wake_turns: Callable[[], None],
         is_owner: Callable[[str], Awaitable[bool]],
+        owners: Callable[[], Collection[str]],
     ) -> None:
         self._store = store
-        self._means = Means(store, stop_turn, composer, is_owner)
+        self._means = Means(store, stop_turn, composer, is_owner, owners)
         self._wake_turns = wake_turns
         self._composer = composer
         self._outbox = outbox

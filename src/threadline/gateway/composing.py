@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
@@ -44,6 +45,7 @@ from threadline.ports.agent import (
     Turn,
     Uses,
 )
+from threadline.ports.live import Ending
 from threadline.ports.platform import Capabilities
 from threadline.store.asks import Answered, Asking
 from threadline.store.gateway import GatewayStore
@@ -86,7 +88,11 @@ class Composer:
     ) -> Turn:
         """The turn as the agent sees it. `take` takes in what is said while it runs."""
         if retried is None:
-            history: Sequence[Message] = await self.store.load_transcript(claimed.session.session_id)
+            history: Sequence[Message] = (
+                await self.store.load_transcript(claimed.session.session_id)
+                if claimed.history is None
+                else claimed.history
+            )
             spoken = tuple(self._spoken(claimed, waiting) for waiting in claimed.taken)
         else:
             history = retried.history
@@ -104,6 +110,7 @@ class Composer:
             role=rules.role or (claimed.role if retried is None or retried.role is None else retried.role),
             attempt=claimed.attempts,
             system_prompt=rules.system_prompt,
+            workplace=self.settings.workplace_for(claimed.origin),
             permissions=tuple(_permission(one) for one in claimed.answers),
             so_far=self.so_far(claimed),
             take=take,
@@ -134,7 +141,8 @@ class Composer:
     ) -> None:
         """Puts the turn's question to its people; it goes on when somebody has answered. `fresh` is not journalled yet."""
         code, now = new_ask_code(), self.store.clock.now()
-        recent = since_asked(events[:-1])
+        # Whoever attends has seen what was said.
+        recent = () if self.is_attended(claimed) else since_asked(events[:-1])
         text = showable(self._shown(claimed, recent))
         said = self._cut(claimed, text) if text.strip() else []
         asked = self._cut(claimed, showable(question(wanted, code)))
@@ -167,14 +175,28 @@ class Composer:
         )
         log.info("turn.asks", turn=claimed.held.turn_id, tool=wanted.tool, least=wanted.least)
 
-    async def finish(self, claimed: Claimed, events: Sequence[Event], outcome: Outcome, notice: str | None) -> None:
-        """Ends a turn with all that it said; `notice` is added for the chat alone."""
+    async def finish(self, claimed: Claimed, events: Sequence[Event], outcome: Outcome, notice: str | None) -> Ending:
+        """Ends a turn with all that it said; `notice` is added for the chat alone. How it ended, for those who attend."""
         try:
             await self._finish(claimed, events, outcome, notice)
         except InvalidRequest as cause:
             # Tried again it would be no different, and its people would never hear of it.
             log.warning("turn.not_kept", turn=claimed.held.turn_id, error=repr(cause))
-            await self._finish(claimed, (), "failed", words.AGENT_FAULT)
+            outcome, notice = "failed", words.AGENT_FAULT
+            await self._finish(claimed, (), outcome, notice)
+        return Ending(outcome=outcome, notice=notice)
+
+    async def tell(self, claimed: Claimed, text: str) -> None:
+        """Tells the chat something while a turn runs; the same again is told once."""
+        name = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+        notice = msgspec.structs.replace(self._delivery(claimed, f"note.{name}", showable(text)), kind="notice")
+        if await patiently(lambda: self.store.tell_progress(claimed.held, notice), self.outbox.is_late):
+            self.outbox.wake()
+
+    def is_attended(self, claimed: Claimed) -> bool:
+        """Whether the people of a turn wait while it runs, and see it as it happens."""
+        can = self._can(claimed)
+        return can is not None and can.attended
 
     async def _finish(self, claimed: Claimed, events: Sequence[Event], outcome: Outcome, notice: str | None) -> None:
         is_talk = claimed.lane == "talk"
@@ -273,7 +295,9 @@ class Composer:
         )
 
     def _parts(self, claimed: Claimed, events: Sequence[Event], notice: str | None) -> list[str]:
-        """What the chat is told at the end; nothing where all was said before a question."""
+        """What the chat is told at the end; nothing where all was said before a question, or seen as it was said."""
+        if self.is_attended(claimed):
+            return []
         text = showable("\n\n".join(part for part in (self._shown(claimed, since_asked(events)), notice) if part))
         if text.strip():
             return self._cut(claimed, text)
@@ -288,7 +312,7 @@ class Composer:
     def _enclosed(self, claimed: Claimed, said: int, events: Sequence[Event]) -> tuple[NewDelivery, ...]:
         """The messages that bring the files of these events, behind the `said` parts of the text."""
         can = self._can(claimed)
-        if not self._takes_files(claimed):
+        if not self._takes_files(claimed) or self.is_attended(claimed):
             return ()
         before = f"{claimed.asked}." if claimed.asked else ""
         groups = messages_of(sent_files(events), 1 if can is None else can.album)

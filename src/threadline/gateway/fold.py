@@ -10,7 +10,7 @@ from threadline.model.files import with_files
 from threadline.model.inbound import Attachment
 from threadline.model.message import Message
 from threadline.model.usage import Usage
-from threadline.ports.agent import AskPermission, Event, File, Text, Thought, ToolCall, ToolResult, UsageOf
+from threadline.ports.agent import AskPermission, Event, File, Plan, Text, Thought, ToolCall, ToolResult, UsageOf
 
 _BETWEEN_STEPS = "\n\n"
 
@@ -45,10 +45,7 @@ class _Step:
         if thought:
             message["reasoning"] = thought
         if self.calls:
-            message["tool_calls"] = [
-                {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                for call in self.calls
-            ]
+            message["tool_calls"] = [_call(call) for call in self.calls]
         return message
 
 
@@ -65,6 +62,7 @@ def fold(events: Iterable[Event], *, unfinished: str) -> Folded:
         if message is not None:
             messages.append(message)
         messages += [_result(call, results.get(call.call_id), unfinished) for call in step.calls]
+    _keep_plan(messages, seen)
     return Folded(
         text=shown_text(seen),
         messages=tuple(messages),
@@ -109,9 +107,36 @@ def _add(step: _Step, event: Text | Thought | ToolCall | File) -> None:
         step.calls.append(event)
 
 
+def _call(call: ToolCall) -> dict[str, object]:
+    """The call as models know it, and what people are shown of it besides."""
+    kept: dict[str, object] = {
+        "id": call.call_id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
+    shown = {"title": call.title, "places": msgspec.to_builtins(call.places)}
+    kept.update({name: value for name, value in shown.items() if value})
+    if call.kind != "other":
+        kept["kind"] = call.kind
+    return kept
+
+
 def _result(call: ToolCall, result: ToolResult | None, unfinished: str) -> Message:
     content = unfinished if result is None else result.content
-    return {"role": "tool", "tool_call_id": call.call_id, "tool_name": call.name, "content": content}
+    message: Message = {"role": "tool", "tool_call_id": call.call_id, "tool_name": call.name, "content": content}
+    if result is not None and result.diffs:
+        message["diffs"] = msgspec.to_builtins(result.diffs)
+    if result is None or result.is_error:
+        message["is_error"] = True
+    return message
+
+
+def _keep_plan(messages: list[Message], events: Iterable[Event]) -> None:
+    """The last plan of a turn stays with the last that the agent said."""
+    plans = [event for event in events if isinstance(event, Plan)]
+    said = [message for message in messages if message["role"] == "assistant"]
+    if plans and said:
+        said[-1]["plan"] = msgspec.to_builtins(plans[-1].steps)
 
 
 def _usage(events: Iterable[Event]) -> Usage | None:

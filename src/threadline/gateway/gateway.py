@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
 from threadline.errors import StoreError
 from threadline.gateway.access import Access, AccessRules
-from threadline.gateway.actions_handoff import is_listed_owner
+from threadline.gateway.actions_handoff import is_listed_owner, listed_owners
 from threadline.gateway.alarms import Alarms, Audience
 from threadline.gateway.commands import Commands
 from threadline.gateway.composing import Composer
@@ -54,7 +54,14 @@ class Gateway:
         self.outbox.chats = self.alarms
         self._composer = Composer(store, settings, self.outbox)
         self._commands = Commands(
-            store, self._composer, self.outbox, self._supervisor, self._stop_turn, self._wake_turns, self._is_owner
+            store,
+            self._composer,
+            self.outbox,
+            self._supervisor,
+            self._stop_turn,
+            self._wake_turns,
+            self._is_owner,
+            lambda: listed_owners(self._rules),
         )
         self.turns = Turns(
             store,
@@ -162,6 +169,31 @@ class Gateway:
         """Returns when nothing of that platform waits, runs or is to be sent, here or elsewhere."""
         while await self._store.is_pending_on(platform) or not self.outbox.is_idle:  # noqa: ASYNC110 - others work too
             await asyncio.sleep(0.03)
+
+    def once_unused(self, agents: Sequence[Agent], work: Callable[[Sequence[Agent]], Awaitable[None]]) -> None:
+        """Does something with agents as soon as none of them answers a turn here any more."""
+        if agents:
+            self._supervisor.start("agents.unused", self._once_unused(agents, work))
+
+    async def _once_unused(self, agents: Sequence[Agent], work: Callable[[Sequence[Agent]], Awaitable[None]]) -> None:
+        while any(self.turns.is_answering(agent) for agent in agents):  # noqa: ASYNC110 - turns tell nobody of their end
+            await asyncio.sleep(_QUIET_SECONDS / 5)
+        await work(agents)
+
+    async def settled_in(self, source: SessionSource) -> None:
+        """Returns when nothing of that conversation waits, runs or is to be sent, here or elsewhere."""
+        agent, _ = self.agent_at(source)
+        while await self._store.is_pending_at(source, agent=agent):  # noqa: ASYNC110 - others work too
+            await asyncio.sleep(0.02)
+
+    async def stop_in(self, source: SessionSource) -> bool:
+        """Ends the turn that runs in that conversation, as `/stop` does but without a word; whether there was one."""
+        agent, _ = self.agent_at(source)
+        found = await self._store.find_place([self._store.resolve_of(source, agent=agent).address])
+        if found is None or not await self._store.ask_to_stop(found.session.session_id, "stop"):
+            return False
+        self._stop_turn(found.session.session_id, "stop")
+        return True
 
     async def stop(self) -> None:
         """No new turns; those that run get their time; what can be delivered at once is; then everything ends."""

@@ -133,7 +133,7 @@ class Reception:
             when_full=self._notice(event, "full", words.QUEUE_FULL.format(count=self._settings.queue_per_session)),
             stop=stop,
         )
-        received = await self._store.receive(wanted, self._greeting(event, typed))
+        received, has_begun = await self._turns.received(wanted, self._greeting(event, typed))
         admitted = received.admitted
         if received.greeted or admitted.refused:
             self._outbox.wake()
@@ -141,7 +141,8 @@ class Reception:
             return "duplicate"
         if admitted.refused:
             return "refused"
-        await self._go_on(event, allowed, admitted, typed, stop)
+        if not has_begun:
+            await self._go_on(event, allowed, admitted, typed, stop)
         return "accepted"
 
     async def _go_on(

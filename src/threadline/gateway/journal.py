@@ -128,6 +128,11 @@ class Journal:
         self._grown = grown
         self._tell(self._kept)
 
+    def tell_rest(self) -> None:
+        """Tells all that was not told yet: the turn's end has stored it."""
+        self._join()
+        self._tell(len(self._events))
+
     async def shown(self) -> str:
         """What the chat may show now. Where words are to be kept, these are on disk."""
         text = shown_text(since_asked(self.events))

@@ -18,7 +18,7 @@ from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Supervisor, woken
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
-from threadline.model.delivery import Park, RetryAt, Target, after_failure
+from threadline.model.delivery import Park, RetryAt, Target, after_failure, target_of
 from threadline.ports.platform import (
     Ambiguous,
     BadMarkup,
@@ -146,11 +146,16 @@ class Outbox:
         """
         async with self._claiming:
             room = self._settings.sends_at_once - len(self._flying)
-            if not self._platforms or room <= 0:
+            bound = None if self._settings.bound is None else self._settings.bound()
+            if not self._platforms or room <= 0 or (bound is not None and not bound):
                 return
             since = steady()
             taken = await self._store.claim_deliveries(
-                list(self._platforms), owner=self._settings.owner, lease=self._settings.lease, limit=room
+                list(self._platforms),
+                owner=self._settings.owner,
+                lease=self._settings.lease,
+                limit=room,
+                lanes=None if bound is None else [target_of(source).lane for source in bound],
             )
             for delivery in taken:
                 self._flying = (*self._flying, delivery)

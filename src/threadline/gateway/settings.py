@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -11,7 +11,7 @@ from threadline.model.access import Role
 from threadline.model.context import HomeChannel
 from threadline.model.source import SessionSource
 from threadline.model.turn import WhenBusy
-from threadline.ports.agent import Agent
+from threadline.ports.agent import Agent, Workplace
 from threadline.ports.platform import Capabilities
 
 # Cuts a text into parts that the platform takes.
@@ -29,6 +29,10 @@ class ChatRules(msgspec.Struct, frozen=True):
 
 def _no_rules(_source: SessionSource) -> ChatRules:
     return ChatRules()
+
+
+def _no_workplace(_source: SessionSource) -> None:
+    return None
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +66,11 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes = b""
     rules_for: Callable[[SessionSource], ChatRules] = _no_rules
     home_channels: tuple[HomeChannel, ...] = ()
+    # Where the agent works for a conversation that an editor has opened here.
+    workplace_for: Callable[[SessionSource], Workplace | None] = _no_workplace
+    # The conversations in which alone this process answers, such as those that are open in an editor; `None`: in all on its
+    # platforms.
+    bound: Callable[[], Sequence[SessionSource]] | None = None
 
     @property
     def lease(self) -> int:

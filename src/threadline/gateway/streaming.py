@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from threadline.gateway.patience import patiently
 from threadline.gateway.settings import Split
-from threadline.gateway.supervisor import woken
+from threadline.gateway.supervisor import Supervisor, woken
 from threadline.log import get_logger
 from threadline.ports.platform import Ambiguous, NotModified, Outgoing, Platform, PlatformError, RateLimited
 from threadline.store.gateway import GatewayStore
@@ -43,6 +43,20 @@ class Streamer:
         self._text = text
         self._changed = asyncio.Event()
         self._closing = asyncio.Event()
+        self._begins: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, supervisor: Supervisor) -> None:
+        """The answer is being written. One that is whole before anything would be shown costs nothing here."""
+        self._begins = asyncio.get_running_loop().call_later(self._after, self._start, supervisor)
+
+    async def end(self) -> None:
+        """Returns once nothing more is shown, and the call that is on its way is over."""
+        self.close()
+        if self._begins is not None:
+            self._begins.cancel()
+        if self._task is not None:
+            await asyncio.wait([self._task])
 
     def update(self) -> None:
         """The answer has grown."""
@@ -55,13 +69,6 @@ class Streamer:
 
     async def run(self) -> None:
         """Shows the text as it grows, no faster than the platform likes it."""
-        try:
-            async with asyncio.timeout(self._after):
-                await self._closing.wait()
-        except TimeoutError:
-            await self._show()
-
-    async def _show(self) -> None:
         if not await self._next(""):
             return
         stream = await self._opened()
@@ -72,6 +79,9 @@ class Streamer:
         else:
             # An earlier attempt got so far; what the message says now is not known here.
             await self._grow(stream.external_id, "")
+
+    def _start(self, supervisor: Supervisor) -> None:
+        self._task = supervisor.start("stream", self.run())
 
     async def _opened(self) -> Stream | None:
         """The stream, once nothing older is to be sent in the chat; `None` when nothing more is wanted."""

@@ -35,9 +35,13 @@ class Supervisor:
         """Runs `work` once."""
         task = asyncio.get_running_loop().create_task(self._watched(name, work), name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        # One that was cancelled before its first step would never be awaited.
-        task.add_done_callback(lambda _: work.close())
+
+        def over(ended: asyncio.Task[None]) -> None:
+            self._tasks.discard(ended)
+            # One that was cancelled before its first step would never be awaited.
+            work.close()
+
+        task.add_done_callback(over)
         return task
 
     def keep(self, name: str, work: Work, *, fatal: tuple[type[Exception], ...] = ()) -> asyncio.Task[None]:

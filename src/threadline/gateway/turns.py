@@ -20,8 +20,12 @@ from threadline.ids import new_turn_ids
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
 from threadline.model.delivery import target_of
+from threadline.model.source import SessionSource
 from threadline.model.turn import Close, GiveUp, Rerun, Stop, after_crash
+from threadline.ports.agent import Agent
 from threadline.store.gateway import GatewayStore
+from threadline.store.inbox import Admission
+from threadline.store.reception import Greeting, Received
 from threadline.store.turns import Claim, Claimed, Held, StillHeld
 
 log = get_logger(__name__)
@@ -104,6 +108,10 @@ class Turns:
                 answering.shut_down()
             await self._idle_within(_LAST_SECONDS)
 
+    def is_answering(self, agent: Agent) -> bool:
+        """Whether a turn of that agent runs here."""
+        return any(answering.has(agent) for answering in self._running.values())
+
     def stop(self, session_id: str, stop: Stop) -> None:
         """Ends the turn that runs in a session here, if one does."""
         for answering in self._running.values():
@@ -157,6 +165,9 @@ class Turns:
     async def _settle_crashed(self, claimed: Claimed, decision: Rerun | Close | GiveUp) -> None:
         if claimed.stop is not None:
             await self._close_stopped(claimed, claimed.stop)
+        elif self._composer.is_attended(claimed):
+            # Whoever waited for it has seen it break off.
+            await self._composer.close(claimed, "interrupted", words.BROKEN_OFF)
         elif isinstance(decision, Rerun):
             await self._store.forget_journal(claimed.held)
             await self._store.release_turn(claimed.held, claimed.session_pk)
@@ -174,20 +185,44 @@ class Turns:
         async with self._claiming:
             room = self._settings.turns_at_once - self.busy
             # Who is late would lose at once what it takes now: it goes on as soon as a lease can be renewed again.
-            if self._draining or room <= 0 or self._outbox.is_late():
+            bound = self._bound()
+            if self._draining or room <= 0 or self._outbox.is_late() or bound == ():
                 return False
             since = steady()
-            claimed = await self._store.claim_turns(self._claim(min(room, _CLAIMED_AT_ONCE)))
-            if claimed and not is_reliable(since, self._settings):
-                # Asleep meanwhile: they may be another's by now. If not, whoever finds their leases ended takes them over.
-                log.warning("turns.claimed_too_slowly", turns=len(claimed))
-                return False
-            for one in claimed:
-                self._held = (*self._held, one.held)
-                self._supervisor.start(f"turn.{one.held.turn_id}", self._carry_out(one))
-            return bool(claimed)
+            claim = self._claim(min(room, _CLAIMED_AT_ONCE), bound)
+            return self._start(await self._store.claim_turns(claim), since)
 
-    def _claim(self, count: int) -> Claim:
+    async def received(self, admission: Admission, greeting: Greeting) -> tuple[Received, bool]:
+        """Takes a message in; whether its turn has begun with that.
+
+        One commit does both in a conversation that is open here: its people wait, and nobody else would run the turn.
+        """
+        digest = admission.resolve.address.digest
+        if admission.lane != "talk" or digest not in (self._bound() or ()):
+            return await self._store.receive(admission, greeting), False
+        async with self._claiming:
+            if self._draining or self.busy >= self._settings.turns_at_once or self._outbox.is_late():
+                return await self._store.receive(admission, greeting), False
+            since = steady()
+            received, claimed = await self._store.receive_and_claim(admission, greeting, self._claim(1, (digest,)))
+            return received, self._start(claimed, since)
+
+    def _start(self, claimed: Sequence[Claimed], since: float) -> bool:
+        """Runs turns that were claimed since then; False where they may be another's by now."""
+        if claimed and not is_reliable(since, self._settings):
+            # Asleep meanwhile: if they are not another's, whoever finds their leases ended takes them over.
+            log.warning("turns.claimed_too_slowly", turns=len(claimed))
+            return False
+        for one in claimed:
+            self._held = (*self._held, one.held)
+            self._supervisor.start(f"turn.{one.held.turn_id}", self._carry_out(one))
+        return bool(claimed)
+
+    def _bound(self) -> tuple[bytes, ...] | None:
+        bound = self._settings.bound
+        return None if bound is None else tuple(self._digest(source) for source in bound())
+
+    def _claim(self, count: int, addresses: tuple[bytes, ...] | None) -> Claim:
         settings = self._settings
         now = self._store.clock.now()
         return Claim(
@@ -200,7 +235,11 @@ class Turns:
             per_person=settings.turns_per_person,
             per_platform=settings.turns_per_platform,
             platforms=self._platforms,
+            addresses=addresses,
         )
+
+    def _digest(self, source: SessionSource) -> bytes:
+        return self._store.resolve_of(source, agent=self._settings.agent_for(source)[0]).address.digest
 
     async def _carry_out(self, claimed: Claimed) -> None:
         try:
@@ -226,6 +265,8 @@ class Turns:
         began = asyncio.get_running_loop().time()
         try:
             await answering.run()
+            # Whoever waits for it is answered before it is counted.
+            await asyncio.sleep(0)
         finally:
             self._running.pop(claimed.held, None)
         self._outbox.metrics.turn_took(asyncio.get_running_loop().time() - began)

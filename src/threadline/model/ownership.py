@@ -77,3 +77,11 @@ def may_resume(here: Ownership, *, is_dm: bool, wanted: Ownership) -> bool:
     if is_dm:
         return here.owner is not None and here.owner == wanted.owner
     return here.chat is not None and here.chat == wanted.chat and here.owner == wanted.owner
+
+
+def may_take(*, is_dm: bool, wanted: Ownership, owners: str | None) -> bool:
+    """Whether a conversation may go on with a copy of a session that somebody else holds: between owners, in a direct chat.
+
+    `owners`: an owner asks, and this is the owner whose session they mean. What nobody owns alone is never copied so.
+    """
+    return is_dm and owners is not None and wanted.owner == owners

@@ -81,6 +81,11 @@ class SessionEntry(msgspec.Struct, frozen=True, kw_only=True):
         return chosen if isinstance(chosen, str) and chosen else None
 
     @property
+    def label(self) -> str:
+        """What to call it in a list: its title, else the folder that it works in, else the place where it is held."""
+        return self.title or self.cwd or self.origin.description
+
+    @property
     def total_tokens(self) -> int:
         """Input, both kinds of cache traffic, and output."""
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.output_tokens

@@ -107,6 +107,14 @@ def shows(view: View, number: int) -> bool:
     return any(span.lo <= number <= span.hi for span in (*view.shown, *view.folded))
 
 
+def everything(view: View, *, log: int, last_seq: int) -> tuple[Span, ...]:
+    """All that the view shows now, and all that was folded away, in the order in which it was said.
+
+    Every log is older than the forks that show it, so the order of numbers is that of time.
+    """
+    return joined([*_closed(view.shown, log, last_seq), *view.folded])
+
+
 def neighbours(view: View, number: int, *, log: int, last_seq: int) -> tuple[int | None, int | None]:
     """The messages that stand before and after `number` where it is read, and only those: never more of a log than is shown."""
     for spans in (_closed(view.shown, log, last_seq), view.folded):

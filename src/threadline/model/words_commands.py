@@ -14,7 +14,7 @@ HELP: Final[dict[str, str]] = {
     "status": "tells which conversation this is, how long it is, and whether I am at work in it.",
     "whoami": "tells who you are to me, and what you may do.",
     "usage": "tells what this conversation has cost.",
-    "sessions": "lists your conversations; in a group, those of the group.",
+    "sessions": "lists your conversations, for an owner also those elsewhere; in a group, those of the group.",
     "search": "finds what was said in your conversations; in a group, in those of the group.",
     "timezone": "tells in which time zone your days are counted, or sets it; `/timezone default` goes back.",
     "sethome": "makes this chat the one for messages that answer nobody; `/sethome off` takes it back.",
@@ -106,6 +106,8 @@ SESSIONS_HERE: Final = "Conversations in this chat, newest first:"
 SESSION_ROW: Final = "`{session}` {title}, {messages} messages{here}"
 SESSION_CURRENT: Final = " (this one)"
 NO_SESSIONS: Final = "There are no conversations yet."
+SESSIONS_ELSEWHERE: Final = "Elsewhere, newest first; /resume goes on here with a copy:"
+SESSION_ELSEWHERE: Final = "`{session}` {title}, {messages} messages, on {platform}"
 FOUND: Final = "`{session}` {title}: {snippet}"
 NOTHING_FOUND: Final = "I found nothing."
 
@@ -155,6 +157,7 @@ FRESH: Final = "A fresh start. /resume brings the last conversation back."
 NOTHING_TO_RESUME: Final = "There is no earlier conversation here; /sessions lists yours."
 NO_SUCH_SESSION: Final = "You have no conversation called {name} here; /sessions lists those there are."
 RESUMED: Final = "We are back in: {title}"
+RESUMED_COPY: Final = "We go on with a copy of: {title} (on {platform}). There it stays as it is."
 
 REFERENCE: Final = """\
 Write them in any chat, as a new message of your own: in what you forward, edit or quote they are just words. Where a bot

@@ -19,6 +19,7 @@ import msgspec
 
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.model.context import LOCAL
+from threadline.model.editors import ACP
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.model.webchat import WEB
 from threadline.ports.platform import Platform
@@ -82,11 +83,15 @@ def make_platform(kind: str, settings: PlatformSettings) -> Platform:
 
     `UnknownPlatform` for a kind that nobody offers, `BrokenPlatform` for one that can't be loaded, `InvalidRequest` for
     settings that it can't be made from. Only the kind that is asked for is imported. The name `local` is the terminal's alone:
-    whoever writes there is the owner; `web` is the page's, where somebody is.
+    whoever writes there is the owner, and so it is with `acp` and editors; `web` is the page's, where somebody is.
     """
     if settings.name == LOCAL != kind:
         raise InvalidRequest(
             f"only the terminal is called {LOCAL!r}; give the platform of the kind {kind!r} another name"
+        )
+    if settings.name == ACP:
+        raise InvalidRequest(
+            f"only editors that run `threadline acp` are called {ACP!r}; give the platform of the kind {kind!r} another name"
         )
     if settings.name == WEB:
         raise InvalidRequest(

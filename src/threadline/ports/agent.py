@@ -21,6 +21,11 @@ from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.turn import Replay
 
+# What a tool does, for those who show or permit it.
+ToolKind: TypeAlias = Literal[
+    "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
+]
+
 
 class Text(msgspec.Struct, frozen=True, tag="text"):
     """A piece of the answer, in order. Pieces are joined as they are."""
@@ -34,20 +39,81 @@ class Thought(msgspec.Struct, frozen=True, tag="thought"):
     text: str
 
 
-class ToolCall(msgspec.Struct, frozen=True, tag="tool_call"):
-    """A tool is about to run. `arguments` is JSON text."""
+class Place(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where in which file a tool is at work."""
+
+    path: str
+    line: int | None = None
+
+
+class Diff(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a tool changed a file; without `old` it was not there before."""
+
+    path: str
+    new: str
+    old: str | None = None
+
+
+class ToolCall(msgspec.Struct, frozen=True, tag="tool_call", omit_defaults=True):
+    """A tool is about to run. `arguments` is JSON text; `title` says for people what it does, where the name does not."""
 
     call_id: str
     name: str
     arguments: str = "{}"
+    title: str = ""
+    kind: ToolKind = "other"
+    places: tuple[Place, ...] = ()
 
 
-class ToolResult(msgspec.Struct, frozen=True, tag="tool_result"):
-    """What a tool gave back."""
+class ToolResult(msgspec.Struct, frozen=True, tag="tool_result", omit_defaults=True):
+    """What a tool gave back, and which files it changed."""
 
     call_id: str
     content: str
     is_error: bool = False
+    diffs: tuple[Diff, ...] = ()
+
+
+class PlanStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that the agent means to do."""
+
+    text: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+    priority: Literal["high", "medium", "low"] = "medium"
+
+
+class Plan(msgspec.Struct, frozen=True, tag="plan"):
+    """What the agent means to do, all of it: it replaces the plan before."""
+
+    steps: tuple[PlanStep, ...]
+
+
+class Titled(msgspec.Struct, frozen=True, tag="titled"):
+    """A name for the conversation, taken where no person has given it one."""
+
+    title: str
+
+
+class Notice(msgspec.Struct, frozen=True, tag="notice"):
+    """Something that people should know and that is no part of the answer. It stands in the chat, and never in a transcript."""
+
+    text: str
+
+
+class ContextWindow(msgspec.Struct, frozen=True, tag="window"):
+    """How much of what the model can see at once is taken, in tokens."""
+
+    used: int
+    size: int
+
+
+class Remember(msgspec.Struct, frozen=True, tag="remember"):
+    """What the agent wants to be given with the session's next turn, as `Turn.remembered`, at most 8,000 characters.
+
+    It is on disk before the agent goes on, replaces what the agent gave before, and is shown to nobody.
+    """
+
+    text: str
 
 
 class File(msgspec.Struct, frozen=True, tag="file"):
@@ -89,7 +155,21 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
     """The answer is complete. An agent that simply ends says the same."""
 
 
-Event: TypeAlias = Text | Thought | ToolCall | ToolResult | File | UsageOf | AskPermission | Done
+Event: TypeAlias = (
+    Text
+    | Thought
+    | ToolCall
+    | ToolResult
+    | Plan
+    | File
+    | Titled
+    | Notice
+    | ContextWindow
+    | UsageOf
+    | Remember
+    | AskPermission
+    | Done
+)
 
 
 class NewFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +248,31 @@ def permitted(permissions: Sequence[Permission], ask: AskPermission, uses: Uses)
     return found.granted
 
 
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server of tools that an editor names. `pairs` are its environment or headers: they hold secrets, and are never shown."""
+
+    name: str
+    kind: Literal["stdio", "http", "sse"] = "stdio"
+    command: str = ""
+    args: tuple[str, ...] = ()
+    url: str = ""
+    pairs: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"McpServer(name={self.name!r}, kind={self.kind!r}, …)"
+
+    def __rich_repr__(self) -> list[tuple[str, str]]:
+        return [("name", self.name), ("kind", self.kind)]
+
+
+class Workplace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an editor lets the agent work, as it said when it opened the session. Nothing of it is stored but `cwd`."""
+
+    cwd: str
+    directories: tuple[str, ...] = ()
+    mcp_servers: tuple[McpServer, ...] = ()
+
+
 async def _nothing_more() -> tuple[Spoken, ...]:
     return ()
 
@@ -209,6 +314,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     keep: Callable[[NewFile], Awaitable[Attachment]] = _keeps_nothing
     # What the chat's own settings add to the agent's instructions.
     system_prompt: str | None = None
+    # What the agent last gave with `Remember` in this session.
+    remembered: str | None = None
+    # Only in a session that an editor has opened.
+    workplace: Workplace | None = None
 
     def answered(self, ask: AskPermission) -> bool | None:
         """What was answered to exactly this call in this turn; `None`: ask. It uses nothing up."""
@@ -272,6 +381,14 @@ class Flushes(Protocol):
 
 
 @runtime_checkable
+class Remembers(Protocol):
+    """An agent that yields `Remember`, and is given what it remembers."""
+
+    @property
+    def remembers(self) -> Literal[True]: ...
+
+
+@runtime_checkable
 class ChoosesModel(Protocol):
     """An agent that answers a session with the model that was chosen for it: `turn.session.chosen_model`."""
 
@@ -280,4 +397,13 @@ class ChoosesModel(Protocol):
 
         Nothing is sent to find that out.
         """
+        ...
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """An agent that holds something beyond its turns: processes, connections."""
+
+    async def close(self) -> None:
+        """Lets go of all of it, within five seconds. No turn of it runs any more, and none will."""
         ...

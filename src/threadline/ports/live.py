@@ -5,12 +5,13 @@ What stands here is a preview, held in memory alone. What counts is stored: whoe
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from threadline.model.delivery import Target
 from threadline.model.inbound import Attachment
+from threadline.model.turn import Outcome
 from threadline.ports.agent import Event
 from threadline.ports.platform import Verdict
 
@@ -29,6 +30,16 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
 
 
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run of a turn ended: with its outcome, or it waits for somebody's word, runs again, or is another worker's.
+
+    `notice` is what its people are told besides what it said.
+    """
+
+    outcome: Outcome | Literal["asks", "again", "lost"]
+    notice: str | None = None
+
+
 @runtime_checkable
 class ShowsTurns(Protocol):
     """A platform that shows turns as they happen: thoughts, tool calls and their results, not the text alone.
@@ -40,8 +51,8 @@ class ShowsTurns(Protocol):
 
     def turn_grew(self, to: Target, growth: Growth) -> None: ...
 
-    def turn_ended(self, to: Target, turn_id: str) -> None:
-        """It is finished, waits for somebody's word, or is another worker's: the store tells which."""
+    def turn_ended(self, to: Target, turn_id: str, ending: Ending) -> None:
+        """This run of it is over. An attended platform has been told all that the turn said by then."""
         ...
 
 

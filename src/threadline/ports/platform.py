@@ -46,6 +46,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     edit_interval_in_groups: float | None = None
     # People send one thought in several messages there: a turn waits a moment for more.
     bursts: bool = True
+    # People wait there while they are answered, and see a turn as it happens (`ShowsTurns`): what it says is kept before it is
+    # shown and not sent besides, and one that breaks off is closed, never run again.
+    attended: bool = False
 
     def edit_pause(self, chat_type: ChatType) -> float:
         """Seconds between two edits of a streamed message in a chat of that type."""

@@ -16,7 +16,7 @@ from threadline.model.session import SessionEntry
 from threadline.model.transcript import TranscriptMessage
 from threadline.model.usage import CostStatus
 from threadline.model.view import MAX_SEQ, log_of, message_number
-from threadline.store import aliases, correspondence, files, homes, outbox, preferences, speakers, web_people
+from threadline.store import aliases, correspondence, files, homes, memories, outbox, preferences, speakers, web_people
 from threadline.store.database import Row, Tx
 from threadline.store.indexing import filter_token
 from threadline.store.listing import END, Page, check_limit
@@ -83,7 +83,8 @@ class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that a store knows of a person. `kind` says which of the fields is set.
 
     `platform_ids` go with a message: the platform's own ids of it, several where it was sent in parts. `context` goes with a
-    session: what the agent is told of its surroundings. What is in a file tells `read_file`.
+    session: what the agent is told of its surroundings; so does `remembered`, what agents keep with it, by their names. What is in
+    a file tells `read_file`.
     """
 
     kind: Literal["person", "session", "message", "usage", "event", "delivery", "file"]
@@ -93,6 +94,7 @@ class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
     platform_ids: tuple[str, ...] = ()
     usage: TurnUsage | None = None
     context: str | None = None
+    remembered: dict[str, str] = {}
     event: correspondence.EventRecord | None = None
     delivery: outbox.DeliveryLine | None = None
     file: files.FileRecord | None = None
@@ -104,7 +106,8 @@ class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
     def _fields(self) -> dict[str, Any]:
         if self.session is not None:
             told = {} if self.context is None else {"context": self.context}
-            return self.session.to_dict() | told
+            kept = {"remembered": self.remembered} if self.remembered else {}
+            return self.session.to_dict() | told | kept
         if self.delivery is not None:
             return {"delivery": msgspec.to_builtins(self.delivery)}
         if self.message is None:
@@ -201,7 +204,8 @@ def _own_sessions(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]
 
 def _session(tx: Tx, pk: int, entry: SessionEntry) -> PersonRecord:
     block = tx.find("find_context", session_pk=pk)
-    return PersonRecord(kind="session", session=entry, context=None if block is None else block[0])
+    told = None if block is None else block[0]
+    return PersonRecord(kind="session", session=entry, context=told, remembered=memories.of_session(tx, pk))
 
 
 def _left_of_deleted(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:

@@ -46,6 +46,8 @@ def redact_numbers(tx: Tx, numbers: Sequence[int], *, at: Instant) -> int:
         done += tx.run("redact_message", body=tombstone(row[5]).body, at=at, number=number)
         tx.run("forget_digests", number=number)
         files.disuse(tx, number, number)
+        # What an agent kept may lead it back to what it was told.
+        tx.run("drop_memories_of", number=number)
     tx.unindex(numbers)
     _forget_quotes(tx, numbers)
     return done
@@ -80,6 +82,7 @@ def delete_session(tx: Tx, session_id: str) -> None:
         "drop_asks_of_session",
         "forget_deliveries",
         "drop_context",
+        "drop_memories",
         "drop_again",
         "drop_flush",
         "drop_speakers",

@@ -14,7 +14,7 @@ from threadline.model.delivery import target_of
 from threadline.model.handoff import may_hand_over
 from threadline.model.ownership import Ownership
 from threadline.model.session import SessionEntry
-from threadline.store import outbox, sessions
+from threadline.store import outbox, sessions, switching
 from threadline.store.database import Tx
 from threadline.store.rows import StoredSession, session_of
 
@@ -76,7 +76,7 @@ def hand_over(tx: Tx, wanted: Handoff) -> SessionEntry | NotHandedOver:
     before = _held(tx, address.session_pk)
     sessions.end(tx, before, reason="session_switch", at=wanted.at)
     there = before.entry
-    how = sessions.Beginning(wanted.new_id, there.origin, wanted.at, display_name=there.display_name)
+    how = switching.beginning_at(there, session.entry, new_id=wanted.new_id, at=wanted.at)
     following = sessions.fork_at(tx, address, session, how)
     told = outbox.NewDelivery(
         delivery_id=f"handoff.{wanted.new_id}",

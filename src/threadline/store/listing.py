@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -14,7 +14,7 @@ from threadline.errors import InvalidCursor, InvalidRequest
 from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
 from threadline.store.database import Row, Tx
-from threadline.store.rows import entry_of, session_of
+from threadline.store.rows import StoredSession, entry_of, session_of
 
 T = TypeVar("T")
 
@@ -39,18 +39,28 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions a page shows."""
+    """Which sessions a page shows. `cwd` is for whoever sees all: those alone that work in this very folder."""
 
     include_ended: bool = False
     active_since: Instant = Instant(-END)
     viewer: Viewer | None = None
     platform: str | None = None
+    cwd: str | None = None
     limit: int = 50
     cursor: str | None = None
 
 
 def list_sessions(tx: Tx, wanted: Listing) -> Page[SessionEntry]:
     """A page of sessions, the most recently updated first."""
+    return _page(tx, wanted, entry_of)
+
+
+def list_stored(tx: Tx, wanted: Listing) -> Page[StoredSession]:
+    """The same page, with the numbers behind each session."""
+    return _page(tx, wanted, session_of)
+
+
+def _page(tx: Tx, wanted: Listing, made: Callable[[Row], T]) -> Page[T]:
     check_limit(wanted.limit)
     before_at, before_pk = decode_cursor("s", wanted.cursor, 2) if wanted.cursor else (END, END)
     common: dict[str, Any] = {
@@ -60,7 +70,7 @@ def list_sessions(tx: Tx, wanted: Listing) -> Page[SessionEntry]:
         "limit": wanted.limit + 1,
     }
     rows = _rows(tx, wanted, common)[: wanted.limit + 1]
-    entries = [entry_of(row) for row in rows[: wanted.limit]]
+    entries = [made(row) for row in rows[: wanted.limit]]
     if len(rows) <= wanted.limit:
         return Page(entries)
     last = session_of(rows[wanted.limit - 1])
@@ -83,7 +93,10 @@ def _of_platforms(tx: Tx, wanted: Listing, common: dict[str, Any]) -> list[Row]:
     rows: list[Row] = []
     for platform in platforms(tx, wanted.platform):
         for ended in (0, 1) if wanted.include_ended else (0,):
-            rows += tx.rows("list_of_platform", platform=platform, ended=ended, **common)
+            if wanted.cwd is None:
+                rows += tx.rows("list_of_platform", platform=platform, ended=ended, **common)
+            else:
+                rows += tx.rows("list_of_cwd", platform=platform, cwd=wanted.cwd, ended=ended, **common)
     # Each stretch is in order; the page is their merge.
     rows.sort(key=lambda row: (row[3], row[30]), reverse=True)
     return rows

@@ -108,16 +108,26 @@ def showable(text: str) -> str:
 
 
 def claim(
-    tx: Tx, accounts: Sequence[tuple[str, str]], *, owner: str, lease: int, at: Instant, limit: int
+    tx: Tx,
+    accounts: Sequence[tuple[str, str]],
+    *,
+    owner: str,
+    lease: int,
+    at: Instant,
+    limit: int,
+    lanes: Sequence[str] | None = None,
 ) -> list[Delivery]:
-    """Takes what is due on these accounts, the first of each chat; whoever holds it sends it."""
+    """Takes what is due on these accounts, the first of each chat; whoever holds it sends it. `lanes`: in these chats alone."""
+    if lanes is not None:
+        due = [row for lane in lanes for row in tx.rows("due_in_lane", lane=lane, at=at)]
+        return _taken(tx, due[:limit], owner=owner, lease=lease, at=at)
     taken: list[Delivery] = []
     for platform, account in accounts:
         room = limit - len(taken)
         if room <= 0:
             break
         rows = tx.rows("due_deliveries", platform=platform, account=account, at=at, limit=room)
-        taken += [_delivery(row) for row in rows if tx.run("mark_sending", pk=row[0], owner=owner, lease=lease, at=at)]
+        taken += _taken(tx, rows, owner=owner, lease=lease, at=at)
     return taken
 
 
@@ -212,6 +222,11 @@ def next_due(tx: Tx, accounts: Sequence[tuple[str, str]]) -> Instant | None:
     return Instant(min(due)) if due else None
 
 
+def is_pending_at(tx: Tx, digest: bytes, lane: str) -> bool:
+    """Whether anything at an address waits to be answered, is being answered, or is to be sent."""
+    return tx.find("pending_at", digest=digest, lane=lane) is not None
+
+
 def is_pending_on(tx: Tx, platform: str) -> bool:
     """Whether anything on a platform waits for an answer, is being answered, or is to be sent."""
     return tx.find("pending_on", platform=platform) is not None
@@ -250,6 +265,10 @@ def link(tx: Tx, session_id: str, external_id: str, number: int) -> None:
     """Notes under which id a message of ours stands in the chat: a thread may hang on it."""
     pk = sessions.get_session(tx, session_id).pk
     tx.run("add_external", session_pk=pk, external_id=external_id, number=number)
+
+
+def _taken(tx: Tx, rows: Sequence[Row], *, owner: str, lease: int, at: Instant) -> list[Delivery]:
+    return [_delivery(row) for row in rows if tx.run("mark_sending", pk=row[0], owner=owner, lease=lease, at=at)]
 
 
 def _held(delivery: Delivery, owner: str) -> dict[str, object]:

@@ -14,7 +14,7 @@ from threadline.model.inbound import Inbound
 from threadline.model.ownership import ownership_of, person_of
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Fate, Waiting
-from threadline.store import asks, erasure, inbox, outbox, sessions, transcript, views
+from threadline.store import asks, erasure, inbox, outbox, sessions, switching, transcript, views
 from threadline.store.database import Row, Tx
 from threadline.store.rows import json_text
 
@@ -188,10 +188,12 @@ def start_afresh(tx: Tx, session_id: str, *, new_id: str, at: Instant) -> Sessio
     return _take_along(tx, session.pk, fresh, at=at)
 
 
-def resume(tx: Tx, session_id: str, wanted: str, *, new_id: str, at: Instant) -> SessionEntry:
+def resume(
+    tx: Tx, session_id: str, wanted: str, *, new_id: str, at: Instant, owners: str | None = None
+) -> SessionEntry:
     """`/resume`: an earlier session goes on, with what waits in this one. `UnknownSession`, `NotYours`: nothing was changed."""
     session = sessions.get_session(tx, session_id)
-    earlier = sessions.switch(tx, session.entry.session_key, wanted, new_id=new_id, at=at)
+    earlier = switching.switch(tx, session.entry.session_key, wanted, new_id=new_id, at=at, owners=owners)
     return _take_along(tx, session.pk, earlier, at=at)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -15,7 +13,7 @@ from threadline.model.message import decode_body, searchable_text
 from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
 from threadline.model.transcript import MessageRef, TranscriptMessage
-from threadline.model.view import Span, View, log_of, neighbours, seq_of, shows
+from threadline.model.view import MAX_SEQ, Span, View, log_of, message_number, neighbours, seq_of, shows
 from threadline.store import sessions, views
 from threadline.store.database import Row, Tx
 from threadline.store.indexing import behind, filter_token
@@ -34,6 +32,11 @@ _SPARE = 2
 _COUNTED_BEHIND = 1_000
 _MAX_WINDOW = 2_000
 _FEW = 2_000
+# Where what the fragment `hit` names stands in the row of a match.
+_BEHIND, _SPAN, _ENTRY = 3, slice(19, 22), slice(22, None)
+_MESSAGE, _BEFORE, _AFTER = slice(4, 9), slice(9, 14), slice(14, 19)
+
+_Pair: TypeAlias = tuple[int | None, int | None]
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -78,50 +81,48 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Match:
-    """A matching message, with what stands beside it in its log, as message rows."""
+    """A matching message, as the row that tells of it."""
 
-    __slots__ = ("at", "is_first", "number", "rows", "score")
+    __slots__ = ("at", "is_first", "number", "row", "score")
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self.rows: dict[int, Row] = {}
-        for row in rows:
-            self.rows[row[5]] = row[5:]
-        self.number, self.score, self.is_first = row[1:4]
-        self.at: int = self.rows[self.number][2]
+    def __init__(self, row: Row) -> None:
+        self.number, self.score, self.is_first, _, _, self.at = row[:6]
+        self.row = row
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """The session in which a message is read, and its view."""
+    """A session in which messages are read, and its view."""
 
     session: StoredSession
     view: View
 
 
-class _OwnPlaces:
-    """The sessions that wrote the messages: asked for together, made when wanted, because a page may be full before."""
-
-    __slots__ = ("_places", "_rows", "_viewer")
-
-    def __init__(self, tx: Tx, viewer: Viewer | None, numbers: Sequence[int]) -> None:
-        logs = dict.fromkeys(log_of(number) for number in numbers)
-        rows = tx.rows_many("find_places", [(log,) for log in logs])
-        self._rows = {log: list(group) for log, group in groupby(rows, key=itemgetter(33))}
-        self._places: dict[int, _Place | None] = {}
-        self._viewer = viewer
-
-    def find(self, log: int) -> _Place | None:
-        """The session of that log; `None` where it is gone, or not for this viewer."""
-        if log not in self._places:
-            place = _place_from(self._rows[log]) if log in self._rows else None
-            self._places[log] = place if place is not None and _sees(self._viewer, place.session) else None
-        return self._places[log]
-
-
 class _Found(msgspec.Struct, frozen=True):
-    """A match, and where this searcher reads it."""
+    """A match, and where this searcher reads it. Without a view that is its own session, by the span that came with it."""
 
     match: _Match
-    place: _Place
+    session: StoredSession
+    view: View | None = None
+
+
+class _OwnSessions:
+    """The sessions that wrote the messages: each made once, and when wanted, because a page may be full before."""
+
+    __slots__ = ("_sessions", "_viewer")
+
+    def __init__(self, viewer: Viewer | None) -> None:
+        self._sessions: dict[int, StoredSession] = {}
+        self._viewer = viewer
+
+    def find(self, match: _Match) -> StoredSession | None:
+        """The session of a match; `None` where it is gone, does not show it, or is not for this viewer."""
+        if match.row[_SPAN.start] is None:
+            return None
+        log = log_of(match.number)
+        session = self._sessions.get(log)
+        if session is None:
+            session = self._sessions[log] = session_of(match.row[_ENTRY])
+        return session if self._viewer is None or self._viewer.sees(session.ownership) else None
 
 
 def search(tx: Tx, wanted: Search) -> SearchPage:
@@ -140,8 +141,8 @@ def search(tx: Tx, wanted: Search) -> SearchPage:
     window, cursor, is_behind = wanted.limit + _SPARE, None, True
     while cursor is None:
         rows = tx.rows(name, match=match, window=window, offset=offset)
-        is_behind = bool(rows[0][4]) if rows else is_behind
-        matches = [_Match(group) for _, group in groupby(rows, key=itemgetter(0))]
+        is_behind = bool(rows[0][_BEHIND]) if rows else is_behind
+        matches = [_Match(row) for row in rows]
         for index, hit in _visible(tx, wanted, matches, only):
             if len(found) == wanted.limit:
                 cursor = encode_cursor("q", offset + index)
@@ -161,15 +162,17 @@ def _visible(tx: Tx, wanted: Search, matches: Sequence[_Match], only: _Place | N
         (i, match) for i, match in enumerate(matches) if match.is_first and wanted.since <= match.at < wanted.until
     ]
     if only is not None:
-        yield from ((i, _Found(match, only)) for i, match in timely if shows(only.view, match.number))
+        yield from (
+            (i, _Found(match, only.session, only.view)) for i, match in timely if shows(only.view, match.number)
+        )
         return
-    own = _OwnPlaces(tx, wanted.viewer, [match.number for _, match in timely])
+    own = _OwnSessions(wanted.viewer)
     for i, match in timely:
-        place = own.find(log_of(match.number))
-        if place is None or not shows(place.view, match.number):
-            place = _place_elsewhere(tx, wanted.viewer, match.number)
-        if place is not None:
-            yield i, _Found(match, place)
+        session = own.find(match)
+        if session is not None:
+            yield i, _Found(match, session)
+        elif (place := _place_elsewhere(tx, wanted.viewer, match.number)) is not None:
+            yield i, _Found(match, place.session, place.view)
 
 
 def _scoped(tx: Tx, wanted: Search, only: _Place | None) -> Query:
@@ -215,36 +218,74 @@ def _query_name(tx: Tx, wanted: Search, query: Query) -> str:
 def _hits(tx: Tx, wanted: Search, found: Sequence[_Found]) -> list[Hit]:
     if not found:
         return []
-    beside = [_beside(hit.place, hit.match.number) for hit in found]
-    others = {number: row for hit in found for number, row in hit.match.rows.items()}
+    beside = _beside(tx, found)
+    rows = _rows(found)
     # Most neighbours came with their match; those of another log, as at the seam of a fork, did not.
-    missing = dict.fromkeys(n for pair in beside for n in pair if n is not None and n not in others)
-    others.update({row[0]: row for row in tx.rows_many("find_messages", [(n,) for n in missing])})
-    names = _log_names(tx, found, others)
+    missing = dict.fromkeys(n for pair in beside for n in pair if n is not None and n not in rows)
+    rows.update({row[0]: row[1:] for row in tx.rows_many("find_messages", [(n,) for n in missing])})
+    names = _log_names(tx, found, missing)
     hits = []
     for hit, (before, after) in zip(found, beside, strict=True):
-        if log_of(hit.match.number) not in names:
+        message = _message(names, rows, hit.match.number)
+        if message is None:
             # Gone while we looked.
             continue
-        message = _message(names, others[hit.match.number])
         hits.append(
             Hit(
-                session=hit.place.session.entry,
+                session=hit.session.entry,
                 message=message,
                 snippet=make_snippet(searchable_text(message.message), wanted.query),
                 rank=float(hit.match.score),
-                before=_neighbour(names, others, before),
-                after=_neighbour(names, others, after),
+                before=_message(names, rows, before),
+                after=_message(names, rows, after),
             )
         )
     return hits
 
 
-def _place_from(rows: Sequence[Row]) -> _Place:
-    spans: tuple[list[Span], list[Span]] = ([], [])
-    for row in rows:
-        spans[row[0]].append(Span(row[1], row[2]))
-    return _Place(session_of(rows[0][3:]), View(tuple(spans[0]), tuple(spans[1])))
+def _rows(found: Sequence[_Found]) -> dict[int, Row]:
+    """The messages that came with the matches, by their numbers."""
+    rows: dict[int, Row] = {}
+    for hit in found:
+        row, number = hit.match.row, hit.match.number
+        rows[number] = row[_MESSAGE]
+        if row[_BEFORE.start] is not None:
+            rows[number - 1] = row[_BEFORE]
+        if row[_AFTER.start] is not None:
+            rows[number + 1] = row[_AFTER]
+    return rows
+
+
+def _beside(tx: Tx, found: Sequence[_Found]) -> list[_Pair]:
+    """What stands before and after each hit where it is read."""
+    pairs = [_in_span(hit) if hit.view is None else _in_view(hit, hit.view) for hit in found]
+    at_seams = dict.fromkeys(hit.session.pk for hit, pair in zip(found, pairs, strict=True) if pair is None)
+    shown = _views(tx, at_seams)
+    return [
+        _in_view(hit, shown[hit.session.pk]) if pair is None else pair for hit, pair in zip(found, pairs, strict=True)
+    ]
+
+
+def _in_span(hit: _Found) -> _Pair | None:
+    """The neighbours by the span alone; `None` at a seam, where another span of the view may go before it or follow."""
+    number = hit.match.number
+    place, lo, hi = hit.match.row[_SPAN]
+    last = min(hi, message_number(hit.session.pk, hit.session.last_seq))
+    if (number == lo and place > 0) or (number == last and seq_of(hi) < MAX_SEQ):
+        return None
+    return number - 1 if number > lo else None, number + 1 if number < last else None
+
+
+def _in_view(hit: _Found, view: View) -> _Pair:
+    return neighbours(view, hit.match.number, log=hit.session.pk, last_seq=hit.session.last_seq)
+
+
+def _views(tx: Tx, logs: Iterable[int]) -> dict[int, View]:
+    """What these sessions show now; nothing, where one is gone."""
+    shown: dict[int, tuple[list[Span], list[Span]]] = {log: ([], []) for log in logs}
+    for log, folded, lo, hi in tx.rows_many("find_views", [(log,) for log in shown]):
+        shown[log][folded].append(Span(lo, hi))
+    return {log: View(tuple(open_), tuple(folded)) for log, (open_, folded) in shown.items()}
 
 
 def _place_elsewhere(tx: Tx, viewer: Viewer | None, number: int) -> _Place | None:
@@ -263,35 +304,25 @@ def _place_of(tx: Tx, session_id: str) -> _Place:
     return _Place(session, views.load(tx, session.pk, session.view_version))
 
 
-def _beside(place: _Place, number: int) -> tuple[int | None, int | None]:
-    return neighbours(place.view, number, log=place.session.pk, last_seq=place.session.last_seq)
-
-
 def _log_names(tx: Tx, found: Sequence[_Found], others: Iterable[int]) -> dict[int, str]:
-    names = {hit.place.session.pk: hit.place.session.entry.session_id for hit in found}
-    for log in {log_of(number) for number in others} - names.keys():
+    names = {hit.session.pk: hit.session.entry.session_id for hit in found}
+    logs = {log_of(number) for number in (*others, *(hit.match.number for hit in found))}
+    for log in logs - names.keys():
         if (row := tx.find("log_name", log=log)) is not None:
             names[log] = row[0]
     return names
 
 
-def _neighbour(names: dict[int, str], others: Mapping[int, Row], number: int | None) -> TranscriptMessage | None:
-    if number is None or number not in others or log_of(number) not in names:
+def _message(names: Mapping[int, str], rows: Mapping[int, Row], number: int | None) -> TranscriptMessage | None:
+    """The message of a row; `None` where there is none, or its log is gone."""
+    if number is None or (row := rows.get(number)) is None or (name := names.get(log_of(number))) is None:
         return None
-    return _message(names, others[number])
-
-
-def _message(names: dict[int, str], row: Row) -> TranscriptMessage:
-    number, role, at, author, redacted_at, body = row
+    role, at, author, redacted_at, body = row
     return TranscriptMessage(
-        ref=MessageRef(names[log_of(number)], seq_of(number)),
+        ref=MessageRef(name, seq_of(number)),
         role=role,
         at=from_instant(at),
         author=author,
         redacted=redacted_at is not None,
         message=decode_body(body),
     )
-
-
-def _sees(viewer: Viewer | None, session: StoredSession) -> bool:
-    return viewer is None or viewer.sees(session.ownership)

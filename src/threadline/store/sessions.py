@@ -7,9 +7,10 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from threadline.clock import Instant, from_instant
-from threadline.errors import InvalidRequest, NotYours, UnknownSession
+from threadline.errors import InvalidRequest, UnknownSession
 from threadline.model.address import SessionAddress, parent_of
-from threadline.model.ownership import Ownership, Viewer, may_resume, ownership_of
+from threadline.model.editors import ACP
+from threadline.model.ownership import Ownership, Viewer, ownership_of
 from threadline.model.policy import SessionResetPolicy, stale_reason
 from threadline.model.session import ResetReason, SessionEntry
 from threadline.model.source import SessionSource
@@ -54,7 +55,8 @@ class Beginning(msgspec.Struct, frozen=True):
     display_name: str | None = None
     model: str | None = None
     cwd: str | None = None
-    runtime: str = "{}"
+    # As JSON; empty: what it is made of has, if anything.
+    runtime: str = ""
     parent_session_id: str | None = None
     reset_reason: ResetReason | None = None
     reset_had_activity: bool = False
@@ -143,33 +145,6 @@ def reset(tx: Tx, key: str, *, new_id: str, at: Instant, flush: bool = False) ->
     return begin(tx, address, _carried_over(current, new_id, at))
 
 
-def switch(tx: Tx, key: str, session_id: str, *, new_id: str, at: Instant) -> SessionEntry:
-    """The address goes on with an earlier session, reopened; one that another address holds is forked instead.
-
-    Its own session, where that has expired, goes on as if it had not.
-    """
-    address = find_address(tx, key)
-    if address is None:
-        raise UnknownSession(f"no conversation is called {key!r}; nothing was changed")
-    wanted = get_session(tx, session_id, lock=True)
-    if wanted.pk == address.session_pk:
-        return wanted.entry if wanted.entry.ended_at is None else _reopen(tx, address, wanted, at=at)
-    if not may_resume(address.ownership, is_dm=address.chat_type == "dm", wanted=wanted.ownership):
-        raise NotYours
-    # What goes on at an address has that address's origin: what is told there must not reach where it was before.
-    origin, name = wanted.entry.origin, wanted.entry.display_name
-    if address.session_pk is not None:
-        here = _by_pk(tx, address.session_pk)
-        origin, name = here.entry.origin, here.entry.display_name
-        end(tx, here, reason="session_switch", at=at)
-    if wanted.is_current:
-        return fork_at(tx, address, wanted, Beginning(new_id, origin, at, display_name=name))
-    tx.run("set_origin", origin=json_text(origin), session_pk=wanted.pk)
-    # It may go on in another chat than the one that its agent was told of.
-    tx.run("drop_context", session_pk=wanted.pk)
-    return _reopen(tx, address, wanted, at=at)
-
-
 def fork_at(
     tx: Tx, address: AddressRow, parent: StoredSession, how: Beginning, upto: int | None = None, *, current: bool = True
 ) -> SessionEntry:
@@ -185,7 +160,7 @@ def fork_at(
         display_name=how.display_name or own_name,
         model=how.model or entry.model,
         cwd=how.cwd or entry.cwd,
-        runtime=json_text(entry.runtime),
+        runtime=how.runtime or json_text(entry.runtime),
         parent_session_id=entry.session_id,
     )
     return begin(tx, address, how, inherit=(parent, shown), current=current)
@@ -209,8 +184,7 @@ def begin(
         origin=json_text(how.origin),
         display_name=how.display_name,
         model=how.model,
-        cwd=how.cwd,
-        runtime=how.runtime,
+        runtime=how.runtime or "{}",
         parent_session_id=how.parent_session_id,
         created_at=how.at,
         auto_reset_reason=how.reset_reason,
@@ -230,6 +204,7 @@ def begin(
         session_pk=pk,
         owner=address.owner,
         platform=how.origin.platform,
+        cwd=how.cwd,
         at=how.at,
         borrows=int(any(log_of(span.lo) != pk for span in (*view.shown, *view.folded))),
     )
@@ -331,10 +306,10 @@ def set_runtime(tx: Tx, session_id: str, changes: dict[str, Any], *, at: Instant
     entry = get_entry(tx, session_id)
     values = {
         "model": changes.get("model", entry.model),
-        "cwd": changes.get("cwd", entry.cwd),
         "runtime": json_text(changes.get("runtime", entry.runtime)),
     }
     tx.run("set_runtime", session_pk=session.pk, **values)
+    tx.run("set_cwd", cwd=changes.get("cwd", entry.cwd), session_pk=session.pk)
     tx.run("mark_updated", at=at, session_pk=session.pk)
     return get_entry(tx, session_id)
 
@@ -445,22 +420,9 @@ def _replace(tx: Tx, current: StoredSession, wanted: Resolve, *, reason: ResetRe
         reset_reason=reason,
         reset_had_activity=reason is not None and current.had_activity,
         tell_user=reason is not None and current.had_activity and wanted.policy.notify,
+        **_stays(current.entry),
     )
     return begin(tx, AddressRow(*_the(tx.find("find_address", digest=wanted.address.digest))), how)
-
-
-def _reopen(tx: Tx, address: AddressRow, session: StoredSession, *, at: Instant) -> SessionEntry:
-    tx.run(
-        "reopen_session",
-        address_pk=address.pk,
-        chat_type=address.chat_type,
-        chat=address.chat,
-        session_pk=session.pk,
-    )
-    tx.run("reopen_state", at=at, session_pk=session.pk)
-    tx.run("point_address", address_pk=address.pk, session_pk=session.pk)
-    tx.run("drop_waiting_flush", session_pk=session.pk)
-    return get_session(tx, session.entry.session_id).entry
 
 
 def _why_expired(tx: Tx, current: StoredSession) -> ResetReason | None:
@@ -470,7 +432,12 @@ def _why_expired(tx: Tx, current: StoredSession) -> ResetReason | None:
 
 def _carried_over(current: StoredSession, new_id: str, at: Instant) -> Beginning:
     entry = current.entry
-    return Beginning(new_id, entry.origin, at, display_name=entry.display_name)
+    return Beginning(new_id, entry.origin, at, display_name=entry.display_name, **_stays(entry))
+
+
+def _stays(entry: SessionEntry) -> dict[str, Any]:
+    """What a fresh session has of the one before it: in an editor the folder, and all that is chosen beside the conversation."""
+    return {"cwd": entry.cwd, "runtime": json_text(entry.runtime)} if entry.platform == ACP else {}
 
 
 def _display_name(source: SessionSource) -> str | None:

@@ -27,8 +27,16 @@ def make_snippet(text: str, query: Query) -> str:
         out += [text[place:lo], OPEN, text[lo:hi], CLOSE]
         place = hi
     out.append(text[place : max(end, place)])
-    body = " ".join("".join(out).split())
+    body = _on_one_line("".join(out))
     return f"{'…' if start else ''}{body}{'…' if max(end, place) < len(text) else ''}"
+
+
+def _on_one_line(text: str) -> str:
+    """The same words with one space between them."""
+    # Of all white space only the plain space is printable; most text has no other, and no two in a row.
+    if text.isprintable() and "  " not in text:
+        return text.strip()
+    return " ".join(text.split())
 
 
 def _quick_marks(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
@@ -51,10 +59,11 @@ def _pattern(terms: tuple[Term, ...]) -> re.Pattern[str]:
 
 
 def _term_pattern(term: Term) -> str:
-    out = "" if is_cjk(term.tokens[0]) else r"(?<![^\W_])"
-    for before, token in pairwise(("", *term.tokens)):
-        if before:
-            out += r"[\W_]*" if is_cjk(before) or is_cjk(token) else r"[\W_]+"
+    first = re.escape(term.tokens[0])
+    # The letters come first and then the look at what stands before them: a pattern that begins with letters skips to them.
+    out = first if is_cjk(term.tokens[0]) else rf"{first}(?<![^\W_]{first})"
+    for before, token in pairwise(term.tokens):
+        out += r"[\W_]*" if is_cjk(before) or is_cjk(token) else r"[\W_]+"
         out += re.escape(token)
     if term.prefix:
         return out + r"[^\W_]*"

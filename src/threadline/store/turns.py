@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from typing import TypedDict
 
 import msgspec
 from msgspec.structs import replace
 
 from threadline.clock import Instant
 from threadline.errors import LeaseLost, UnknownSession
-from threadline.model.access import Role, allows, lowest
+from threadline.model.access import Role, allows
 from threadline.model.delivery import target_of
-from threadline.model.message import EncodedMessage, digest_of
+from threadline.model.message import EncodedMessage, Message, digest_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker
-from threadline.model.turn import Fate, Lane, Outcome, Replay, Stop, Waiting, WhenBusy, next_batch
+from threadline.model.turn import Fate, Lane, Outcome, Replay, Stop, Waiting, WhenBusy
 from threadline.model.usage import Usage
 from threadline.store import aliases, asks, files, inbox, names, outbox, sessions, speakers, transcript, usage
-from threadline.store.database import Row, Tx
-from threadline.store.rows import StoredSession, json_text, session_of, source_of
-
-_LOOKED_AT = 16
-_RECOVERED = 20
+from threadline.store.database import Tx
+from threadline.store.rows import StoredSession, source_of
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +35,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     per_platform: int = 16
     # A gateway answers on the platforms that it serves: nobody else could deliver.
     platforms: tuple[str, ...]
+    # The digests of the addresses at which alone it answers; `None`: at all on its platforms.
+    addresses: tuple[bytes, ...] | None = None
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -80,14 +77,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     replay: Replay = "safe"
     called_tool: bool = False
     stop: Stop | None = None
-
-
-class _Before(TypedDict):
-    """What a turn did before it was claimed again."""
-
-    journal: tuple[str, ...]
-    journalled: int
-    asked: int
+    # What the model saw before, where it was read along with the claim.
+    history: tuple[Message, ...] | None = None
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,40 +116,6 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     # The session that goes on with what waits in this one.
     move_to: str | None = None
-
-
-def claim(tx: Tx, wanted: Claim) -> list[Claimed]:
-    """Turns for sessions that have something to do. Their messages are taken by them from then on."""
-    ready = sorted(
-        (due_at, pk)
-        for platform in wanted.platforms
-        for pk, due_at in tx.rows(
-            "ready_sessions", platform=platform, at=wanted.at, per_person=wanted.per_person, limit=_LOOKED_AT
-        )
-    )
-    claimed: list[Claimed] = []
-    if not ready:
-        return claimed
-    people, platforms = _running(tx)
-    for _, session_pk in ready:
-        row = tx.find("session_of_pk", session_pk=session_pk)
-        if row is None or tx.find("live_turn", session_pk=session_pk) is not None:
-            tx.run("drop_ready", session_pk=session_pk)
-            continue
-        session = session_of(row)
-        owner, platform = session.entry.owner, session.entry.platform
-        if platforms[platform] >= wanted.per_platform or (owner is not None and people[owner] >= wanted.per_person):
-            continue
-        taken = _again(tx, wanted, session) or _fresh(tx, wanted, wanted.turn_ids[len(claimed)], session)
-        tx.run("drop_ready", session_pk=session_pk)
-        if taken is None:
-            continue
-        claimed.append(taken)
-        platforms[platform] += 1
-        people[owner or ""] += 1
-        if len(claimed) == len(wanted.turn_ids):
-            break
-    return claimed
 
 
 def declare(tx: Tx, held: Held, replay: Replay) -> None:
@@ -208,6 +165,14 @@ def tell_progress(tx: Tx, held: Held, notice: outbox.NewDelivery, *, at: Instant
         return False
     outbox.enqueue(tx, replace(notice, target=aliases.forward(tx, notice.target, at=at)), at=at)
     return True
+
+
+def suggest_title(tx: Tx, held: Held, session_id: str, title: str, *, at: Instant) -> None:
+    """Names the session of a turn, unless it has a name. `LeaseLost` where the turn is another's now."""
+    session = _locked(tx, session_id)
+    _require(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0))
+    if session is not None and session.entry.title is None:
+        sessions.set_title(tx, session_id, title, at=at)
 
 
 def forget_journal(tx: Tx, held: Held) -> None:
@@ -262,45 +227,11 @@ def release(
     `unused`: answers that it was told and that are there for its next run.
     """
     if tx.find("session_of_pk", session_pk=session_pk) is None:
-        _end_deleted(tx, held, at=at)
+        end_deleted(tx, held, at=at)
         return
     _require(tx.run("release_turn", turn_pk=held.turn_pk, fence=held.fence, uncounted=int(not is_counted)))
     asks.give_back(tx, held.turn_pk, unused)
     inbox.mark_ready(tx, session_pk, at=at, wait=wait)
-
-
-def take_over(tx: Tx, owner: str, platforms: Sequence[str], *, lease: int, at: Instant) -> list[Claimed]:
-    """Turns on these platforms whose holder is gone, now held by `owner`, who decides what becomes of them."""
-    taken: list[Claimed] = []
-    expired = [
-        row for platform in platforms for row in tx.rows("expired_turns", platform=platform, at=at, limit=_RECOVERED)
-    ]
-    for row in expired:
-        pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop = row
-        if not tx.run("take_over", turn_pk=pk, fence=fence, owner=owner, lease=lease, at=at):
-            continue
-        found = tx.find("session_of_pk", session_pk=session_pk)
-        if found is None:
-            _end_deleted(tx, Held(pk, turn_id, fence + 1), at=at)
-            continue
-        taken.append(
-            Claimed(
-                held=Held(pk, turn_id, fence + 1),
-                attempts=attempts,
-                session=session_of(found).entry,
-                speakers=speakers.of_session(tx, session_of(found)),
-                session_pk=session_pk,
-                lane=lane,
-                taken=_taken(tx, pk),
-                role=role,
-                origin=source_of(origin),
-                **_before(tx, pk),
-                replay=replay,
-                called_tool=bool(tools),
-                stop=stop,
-            )
-        )
-    return taken
 
 
 def void(tx: Tx, owners: str) -> int:
@@ -318,68 +249,6 @@ def rest(tx: Tx, session_pk: int, *, at: Instant) -> None:
     row = tx.find("count_waiting", session_pk=session_pk)
     if (row is not None and row[0]) or tx.find("waiting_turn", session_pk=session_pk) is not None:
         inbox.mark_ready(tx, session_pk, at=at)
-
-
-def _again(tx: Tx, wanted: Claim, session: StoredSession) -> Claimed | None:
-    row = tx.find("waiting_turn", session_pk=session.pk)
-    if row is None:
-        return None
-    pk, turn_id, fence, attempts, lane, role, origin, stop = row
-    if not tx.run("take_turn", turn_pk=pk, owner=wanted.owner, lease=wanted.lease, at=wanted.at):
-        return None
-    return Claimed(
-        held=Held(pk, turn_id, fence + 1),
-        attempts=attempts + 1,
-        session=session.entry,
-        session_pk=session.pk,
-        lane=lane,
-        taken=_taken(tx, pk),
-        role=role,
-        origin=source_of(origin),
-        **_before(tx, pk),
-        answers=asks.take_answers(tx, pk),
-        context=_context(tx, session.pk),
-        speakers=speakers.of_session(tx, session),
-        stop=stop,
-    )
-
-
-def _fresh(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession) -> Claimed | None:
-    waiting = inbox.waiting_of(tx, session.pk)
-    batch = next_batch(waiting, wanted.when_busy, wanted.burst)
-    if not batch:
-        return None
-    role = lowest(item.role for item in batch)
-    origin = batch[-1].event.source
-    row = tx.find(
-        "add_turn",
-        turn_id=turn_id,
-        session_pk=session.pk,
-        lane=batch[0].lane,
-        owner=wanted.owner,
-        lease=wanted.lease,
-        person=session.entry.owner,
-        platform=session.entry.platform,
-        role=role,
-        origin=json_text(origin),
-        at=wanted.at,
-    )
-    if row is None:
-        return None
-    for item in batch:
-        tx.run("take_inbound", turn_pk=row[0], pk=item.pk)
-    return Claimed(
-        held=Held(row[0], turn_id, 1),
-        attempts=1,
-        session=session.entry,
-        session_pk=session.pk,
-        lane=batch[0].lane,
-        taken=tuple(batch),
-        role=role,
-        origin=origin,
-        context=_context(tx, session.pk),
-        speakers=speakers.of_session(tx, session),
-    )
 
 
 def _say(tx: Tx, wanted: Finish, by_pk: dict[int, Waiting]) -> list[Said]:
@@ -433,16 +302,16 @@ def _forwarded(tx: Tx, wanted: Finish, origin: str) -> Finish:
 
 def _drop_all(tx: Tx, wanted: Finish) -> None:
     """The session was deleted while its turn ran: nobody is left to hear the answer."""
-    for waiting in _taken(tx, wanted.held.turn_pk):
+    for waiting in taken_by(tx, wanted.held.turn_pk):
         inbox.settle(tx, waiting, "dropped", at=wanted.at, note="its session was deleted")
     tx.run("drop_stream", turn_pk=wanted.held.turn_pk)
 
 
-def _end_deleted(tx: Tx, held: Held, *, at: Instant) -> None:
+def end_deleted(tx: Tx, held: Held, *, at: Instant) -> None:
     """Ends a turn whose worker and session are both gone; its messages still get their fate."""
     error = "its session is gone"
     _require(tx.run("end_turn", turn_pk=held.turn_pk, fence=held.fence, outcome="dropped", at=at, error=error))
-    for waiting in _taken(tx, held.turn_pk):
+    for waiting in taken_by(tx, held.turn_pk):
         inbox.settle(tx, waiting, "dropped", at=at, note="its session was deleted")
     tx.run("drop_stream", turn_pk=held.turn_pk)
     _forget(tx, held)
@@ -460,36 +329,14 @@ def _locked(tx: Tx, session_id: str) -> StoredSession | None:
         return None
 
 
-def _running(tx: Tx) -> tuple[Counter[str], Counter[str]]:
-    people: Counter[str] = Counter()
-    platforms: Counter[str] = Counter()
-    for person, platform, count in tx.rows("live_counts"):
-        people[person] += count
-        platforms[platform] += count
-    return people, platforms
-
-
-def _taken(tx: Tx, turn_pk: int) -> tuple[Waiting, ...]:
+def taken_by(tx: Tx, turn_pk: int) -> tuple[Waiting, ...]:
+    """The messages that a turn answers."""
     return tuple(inbox.waiting_from(row) for row in tx.rows("taken_by_turn", turn_pk=turn_pk))
-
-
-def _before(tx: Tx, turn_pk: int) -> _Before:
-    rows = tx.rows("journal_of", turn_pk=turn_pk)
-    return {
-        "journal": tuple(str(event) for _, event in rows),
-        "journalled": rows[-1][0] if rows else 0,
-        "asked": asks.count(tx, turn_pk),
-    }
 
 
 def _stop_of(tx: Tx, turn_pk: int) -> Stop | None:
     row = tx.find("stop_of_turn", turn_pk=turn_pk)
     return None if row is None else row[0]
-
-
-def _context(tx: Tx, session_pk: int) -> str | None:
-    row: Row | None = tx.find("find_context", session_pk=session_pk)
-    return None if row is None else str(row[0])
 
 
 def _require(changed: int) -> None:

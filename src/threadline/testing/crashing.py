@@ -133,6 +133,18 @@ class CrashingStore(GatewayStore):
         self.trigger.passed("after accept")
         return received
 
+    async def receive_and_claim(
+        self, wanted: Admission, greeting: Greeting, claim: Claim
+    ) -> tuple[Received, list[Claimed]]:
+        self.trigger.passed("before accept")
+        async with self._unless(self._has_message):
+            received, claimed = await super().receive_and_claim(wanted, greeting, claim)
+            self._has_message = True
+        self.trigger.passed("after accept")
+        if claimed:
+            self.trigger.passed("after claim")
+        return received, claimed
+
     async def claim_turns(self, wanted: Claim) -> list[Claimed]:
         async with self._unless(self._has_message):
             if self._has_message:
@@ -175,12 +187,18 @@ class CrashingStore(GatewayStore):
         self.trigger.passed("after stream id")
 
     async def claim_deliveries(
-        self, accounts: Sequence[tuple[str, str]], *, owner: str, lease: int, limit: int
+        self,
+        accounts: Sequence[tuple[str, str]],
+        *,
+        owner: str,
+        lease: int,
+        limit: int,
+        lanes: Sequence[str] | None = None,
     ) -> list[Delivery]:
         async with self._unless(self._has_answer):
             if self._has_answer:
                 self.trigger.passed("before take")
-            taken = await super().claim_deliveries(accounts, owner=owner, lease=lease, limit=limit)
+            taken = await super().claim_deliveries(accounts, owner=owner, lease=lease, limit=limit, lanes=lanes)
         if taken:
             self.trigger.passed("after take")
         return taken

@@ -16,7 +16,7 @@ from threadline.model.access import Role
 from threadline.model.delivery import Target
 from threadline.model.source import SessionSource
 from threadline.model.webchat import read_chat, web_source
-from threadline.ports.live import Growth
+from threadline.ports.live import Ending, Growth
 from threadline.store.database import Row
 from threadline.store.gateway import GatewayStore
 from threadline.web.following import Follower
@@ -130,7 +130,7 @@ class Hub:
         if follower is not None:
             follower.grew(growth, running, piece)
 
-    def turn_ended(self, to: Target, turn_id: str) -> None:
+    def turn_ended(self, to: Target, turn_id: str, ending: Ending) -> None:  # noqa: ARG002 - the store tells
         """A turn is not this process's any more."""
         running = self._turns.get(to.chat_id)
         if running is not None and running.turn_id == turn_id:

@@ -12,6 +12,11 @@ from tests.peers.web.world import Site, Tab, Visit
 
 pytestmark = pytest.mark.peers
 
+LATE_TIMERS = """(() => {
+    const plan = window.setTimeout;
+    window.setTimeout = (step, wait = 0, ...rest) => plan(step, wait + 5000, ...rest);
+})()"""
+
 
 def test_a_first_visit_ends_in_a_streamed_answer(site: Site, visit: Visit, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
@@ -43,6 +48,14 @@ def test_without_a_link_the_page_shows_the_way_in_and_nothing_else(site: Site, v
     expect(tab.page.get_by_role("heading", name="You are not signed in")).to_be_visible()
     expect(tab.page.get_by_text("threadline web link")).to_be_visible()
     expect(tab.field).to_have_count(0)
+
+
+def test_an_answer_that_comes_before_the_page_has_settled_is_shown(site: Site, visit: Visit) -> None:
+    tab = visit.tab()
+    # Frames come in time and timers late, as on a machine that has much else to do.
+    tab.page.add_init_script(LATE_TIMERS)
+    tab.page.goto(site.address)
+    expect(tab.page.get_by_role("heading", name="You are not signed in")).to_be_visible()
 
 
 def test_an_answer_is_stopped_and_what_was_said_stays(tab: Tab) -> None:

@@ -54,7 +54,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 
 def test_the_built_in_kinds_are_made() -> None:
-    assert set(agent_kinds()) >= {"echo", "function", "model"}
+    assert set(agent_kinds()) >= {"acp", "echo", "function", "model"}
     assert isinstance(make_agent(AgentSettings(kind="echo")), EchoAgent)
     assert isinstance(make_agent(AgentSettings(kind="function", call="builtins:repr")), FunctionAgent)
     model = AgentSettings(kind="model", model="openai:gpt-5", api_key="k")
@@ -64,7 +64,7 @@ def test_the_built_in_kinds_are_made() -> None:
 def test_an_unknown_kind_is_told_with_the_nearest_and_how_to_get_another() -> None:
     with pytest.raises(InvalidRequest, match=r"'ehco'.*did you mean 'echo'\?.*echo, function, model.*pip"):
         make_agent(AgentSettings(kind="ehco"))
-    with pytest.raises(InvalidRequest, match=r"'xyzzy' is installed; there are echo, function, model"):
+    with pytest.raises(InvalidRequest, match=r"'xyzzy' is installed; there are acp, echo, function, model"):
         make_agent(AgentSettings(kind="xyzzy"))
 
 

@@ -14,6 +14,8 @@ from threadline.config.secret import Secret, without_password
 from threadline.config.settings import Settings
 
 ZONES = ("Europe/Berlin", "America/New_York", "UTC")
+# What only an agent that is a program of its own has.
+ACP = ("preset", "command", "env", "cwd", "permissions", "mode", "auth_method")
 NETWORKS = ("127.0.0.1", "10.0.0.0/8", "10.1.2.3/8", "::1", "fd00::/8")
 
 
@@ -75,6 +77,9 @@ def companions(place: Place, value: Any) -> dict[str, Any]:
             "model": "x:y" if kind == "model" else None,
         }
         return {"agents": {place[1]: {key: text for key, text in beside.items() if text is not None and key != name}}}
+    if place[0] == "agents" and name in ACP:
+        beside = {"kind": "acp", "preset": "claude"}
+        return {"agents": {place[1]: {key: text for key, text in beside.items() if key != name}}}
     if name in ("default_agent", "agent"):
         return {"agents": {value: {}}}
     return {}

@@ -101,7 +101,7 @@ def test_a_file_that_others_can_change_is_a_warning(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "hint"), [("modle", 'did you mean "model"?'), ("xyzzy", "use one of echo, function, model")]
+    ("kind", "hint"), [("modle", 'did you mean "model"?'), ("xyzzy", "use one of acp, echo, function, model")]
 )
 def test_an_agent_of_a_kind_that_nobody_brings_is_a_problem(kind: str, hint: str, file: Path) -> None:
     ((severity, problem),) = _checked(file, f'[agents.main]\nkind = "{kind}"')

@@ -62,9 +62,9 @@ def test_values_without_an_end_are_told_of(refused: Refused) -> None:
         ("[gatewa]\nwelcome = true", 1, "gatewa: there is no such setting; did you mean gateway?"),
         ("# a\nport = 1", 2, "port: there is no such setting; did you mean web.port?"),
         (
-            '[agents.main]\nmodle = "x"',
+            '[agents.main]\nmodell = "x"',
             2,
-            "agents.main.modle: there is no such setting; did you mean agents.main.model?",
+            "agents.main.modell: there is no such setting; did you mean agents.main.model?",
         ),
         (
             '[[bindings]]\nagent = "main"\n[[bindings]]\nagent = "main"\nplatfrom = "x"',
@@ -231,6 +231,20 @@ def test_a_secret_in_a_variable_is_refused_and_never_shown(refused: Refused) -> 
         (
             '[platforms.desk]\nkind = "local"',
             "1: platforms.desk: the terminal is no platform of a gateway; leave this out and use `threadline chat`",
+        ),
+        (
+            '[platforms.acp]\nkind = "telegram"',
+            (
+                "1: platforms.acp: whoever writes under this name is taken for the owner in an editor; "
+                "name it [platforms.telegram]"
+            ),
+        ),
+        (
+            "[platforms.acp]",
+            (
+                "1: platforms.acp: editors are no platform of a gateway; "
+                "leave this out and let the editor run `threadline acp`"
+            ),
         ),
         (
             '[access]\nowners = ["x:1"]\nguests = ["x:1"]',

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.config.cases import ACP
 from tests.unit.config.conftest import Load, settings_of
 
 from threadline.config.declared import all_settings
@@ -122,7 +123,11 @@ def test_a_line_of_the_starter_file_holds_the_default(load: Load) -> None:
 def test_every_line_of_the_starter_file_can_be_used(load: Load) -> None:
     text = _uncommented(init_text())
     # Kinds of agents exclude each other.
-    config = load(text.replace('kind = "echo"', 'kind = "model"').replace("\ncall = ", "\n#call = "))
+    text = text.replace('kind = "echo"', 'kind = "model"').replace("\ncall = ", "\n#call = ")
+    before, section, agents = text.partition("[agents.main]")
+    for name in ACP:
+        agents = agents.replace(f"\n{name} = ", f"\n#{name} = ", 1)
+    config = load(before + section + agents)
     assert config.web.port == 8765
     assert config.agents["main"].model
     assert config.bindings[0].agent == "main"

@@ -135,6 +135,17 @@ def test_the_name_of_the_terminal_is_nobody_elses(install: Install) -> None:
         make_platform("pigeon", PlatformSettings("pigeon", options={"loft": ""}))
 
 
+def test_the_name_of_editors_is_nobodys(install: Install) -> None:
+    with pytest.raises(InvalidRequest, match=r"only editors .* are called 'acp'.*another name"):
+        make_platform("scripted", PlatformSettings("acp", options={"address": "127.0.0.1:9"}))
+    install("pigeon", _PIGEON.replace("settings.name,", "'acp',"))
+    with pytest.raises(BrokenPlatform, match="'pigeon' of pigeon-post calls itself 'acp'"):
+        make_platform("pigeon", PlatformSettings("pigeon", options={"loft": ""}))
+    install("acp", _PIGEON, package="other-post")
+    with pytest.raises(InvalidRequest, match="only editors"):
+        make_platform("acp", PlatformSettings("acp", options={"loft": ""}))
+
+
 def test_a_broken_package_is_no_harm_to_the_others(install: Install) -> None:
     install("pigeon", "raise RuntimeError")
     assert (

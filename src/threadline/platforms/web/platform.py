@@ -13,7 +13,7 @@ from threadline.model.delivery import Target
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.model.webchat import WEB
 from threadline.platforms.web.codec import pressed, spoken
-from threadline.ports.live import Growth, Onlooker, Said, Speaker
+from threadline.ports.live import Ending, Growth, Onlooker, Said, Speaker
 from threadline.ports.platform import Accept, Capabilities, NotDeclared, Outgoing, Transient, Verdict, refuse_undeclared
 
 _NOT_RUNNING = "the gateway takes no messages just now; try again in a moment"
@@ -76,9 +76,9 @@ class WebPlatform:
         """Passes it on."""
         self._onlooker.turn_grew(to, growth)
 
-    def turn_ended(self, to: Target, turn_id: str) -> None:
+    def turn_ended(self, to: Target, turn_id: str, ending: Ending) -> None:
         """Passes it on."""
-        self._onlooker.turn_ended(to, turn_id)
+        self._onlooker.turn_ended(to, turn_id, ending)
 
     def _door(self) -> Accept:
         if self._accept is None:

@@ -53,6 +53,13 @@ JOIN LATERAL (
   ORDER BY v.place, m.number LIMIT 1
 ) w ON TRUE
 
+-- name: history_lengths
+SELECT s.session_id, CAST(SUM({span_length}) AS BIGINT)
+FROM unnest(CAST(:session_id AS text[])) AS j(session_id)
+JOIN sessions s ON s.session_id = j.session_id JOIN session_state t ON t.session_pk = s.pk
+JOIN spans v ON v.session_pk = s.pk AND v.version = s.view_version
+GROUP BY s.session_id
+
 -- name: work_at_hand
 SELECT s.session_id,
   (SELECT SUBSTR(i.event, 1, 2000) FROM inbox i WHERE i.turn_pk = u.pk AND i.fate IS NULL ORDER BY i.pk LIMIT 1),
@@ -147,41 +154,37 @@ LIMIT :limit
 (d.part = 0 OR NOT EXISTS (SELECT 1 FROM documents e WHERE e.number = d.number AND e.words @@ CAST(:match AS tsquery)
                            AND (e.part = 0 OR e.part > 0 AND e.part < d.part)))
 
--- The limit tells the planner that these are few; without it, it takes them for a ninth of the table and never settles on a plan.
--- fragment: beside
-LATERAL (SELECT * FROM messages WHERE number BETWEEN d.number - 1 AND d.number + 1 LIMIT 3) m ON TRUE
-
 -- By how often the words stand there, against how many words there are: that number is at hand, the length would be counted.
 -- fragment: rank
 ts_rank(words, CAST(:match AS tsquery), 16)
 
 -- name: search_ranked
-SELECT d.doc, d.number, d.score, {first_match}, {hit}
+SELECT d.number, d.score, {first_match}, {hit}
 FROM (SELECT number, part, doc, -{rank} AS score FROM documents
       WHERE words @@ CAST(:match AS tsquery) ORDER BY score, doc DESC LIMIT :window OFFSET :offset) d
-JOIN {beside}
+JOIN {hit_tables}
 ORDER BY d.score, d.doc DESC
 
 -- name: search_newest
-SELECT d.doc, d.number, d.score, {first_match}, {hit}
+SELECT d.number, d.score, {first_match}, {hit}
 FROM (SELECT number, part, doc, CAST(0 AS float8) AS score FROM documents
       WHERE words @@ CAST(:match AS tsquery) ORDER BY doc DESC LIMIT :window OFFSET :offset) d
-JOIN {beside}
+JOIN {hit_tables}
 ORDER BY d.score, d.doc DESC
 
 -- ts_rank looks at the matching rows alone anyway.
 -- name: search_close
-SELECT d.doc, d.number, d.score, {first_match}, {hit}
+SELECT d.number, d.score, {first_match}, {hit}
 FROM (SELECT number, part, doc, -{rank} AS score FROM documents
       WHERE words @@ CAST(:match AS tsquery) ORDER BY score, doc DESC LIMIT :window OFFSET :offset) d
-JOIN {beside}
+JOIN {hit_tables}
 ORDER BY d.score, d.doc DESC
 
 -- name: count_matches
 SELECT COUNT(*) FROM (SELECT 1 FROM documents WHERE words @@ CAST(:match AS tsquery) LIMIT :limit) x
 
--- name: find_places
-SELECT v.folded, v.lo, v.hi, {entry} FROM {entry_tables} JOIN spans v ON v.session_pk = s.pk AND v.version = s.view_version
+-- name: find_views
+SELECT s.pk, v.folded, v.lo, v.hi FROM sessions s JOIN spans v ON v.session_pk = s.pk AND v.version = s.view_version
 WHERE s.pk = ANY(CAST(:session_pk AS bigint[])) ORDER BY s.pk, v.folded, v.place
 
 -- name: find_messages

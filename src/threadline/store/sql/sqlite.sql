@@ -20,20 +20,20 @@ CROSS JOIN
 
 -- The outer loops follow the inner query's order, ties included: a page goes on exactly where the one before it ended.
 -- name: search_ranked
-SELECT d.doc, d.number, c.score, 1, {hit}
+SELECT d.number, c.score, 1, {hit}
 FROM (SELECT rowid AS doc, rank AS score FROM words WHERE words MATCH :match ORDER BY rank LIMIT :window OFFSET :offset) c
-CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN {beside}
+CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN {hit_tables}
 
 -- name: search_newest
-SELECT d.doc, d.number, c.score, 1, {hit}
+SELECT d.number, c.score, 1, {hit}
 FROM (SELECT rowid AS doc, 0.0 AS score FROM words WHERE words MATCH :match ORDER BY rowid DESC LIMIT :window OFFSET :offset) c
-CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN {beside}
+CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN {hit_tables}
 
 -- bm25 would read all that is indexed of each word; where few match, our own function looks at those alone.
 -- name: search_close
-SELECT d.doc, d.number, c.score, 1, {hit}
+SELECT d.number, c.score, 1, {hit}
 FROM (SELECT rowid AS doc, closeness(words) AS score FROM words WHERE words MATCH :match ORDER BY score, rowid DESC LIMIT :window OFFSET :offset) c
-CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN {beside}
+CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN {hit_tables}
 
 -- name: count_matches
 SELECT COUNT(*) FROM (SELECT 1 FROM words WHERE words MATCH :match LIMIT :limit)

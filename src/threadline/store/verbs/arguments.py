@@ -35,6 +35,14 @@ def clean_or_none(what: str, text: str | None, limit: int = MAX_KEY_CHARS) -> st
     return None if text is None else clean_text(what, text, limit)
 
 
+def clean_title(title: str | None) -> str | None:
+    """A title on one line; `None` where there is to be none. One that nobody could see is `InvalidRequest`."""
+    text = None if title is None else " ".join(clean_text("title", title, MAX_TITLE_CHARS).split())
+    if text == "":
+        raise InvalidRequest("a title needs at least one visible character; use None to take it away")
+    return text
+
+
 def person_named(who: Who) -> str | None:
     """The person that a source speaks for, or that a name such as `telegram:7` names."""
     return (

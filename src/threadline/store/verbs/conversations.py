@@ -7,21 +7,20 @@ from typing import Any
 import msgspec
 
 from threadline.clock import to_instant
-from threadline.errors import InvalidRequest
 from threadline.ids import new_session_id
 from threadline.model.address import address_of, build_session_key
 from threadline.model.ownership import ownership_of
 from threadline.model.policy import counts_persons_days, resolve_zone
 from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
-from threadline.store import listing, sessions
+from threadline.store import listing, sessions, switching
 from threadline.store.database import Plan, read, write
 from threadline.store.listing import Page
 from threadline.store.verbs.arguments import (
     MAX_PATH_CHARS,
-    MAX_TITLE_CHARS,
     Who,
     clean_text,
+    clean_title,
     minutes_before,
     viewer_of,
 )
@@ -87,7 +86,7 @@ class ConversationVerbs(VerbsBase):
         """
         now = self._settings.clock.now()
         new_id, at = new_session_id(now), to_instant(now)
-        return (yield from write(sessions.switch, key, session_id, new_id=new_id, at=at))
+        return (yield from write(switching.switch, key, session_id, new_id=new_id, at=at))
 
     def list_sessions(
         self,
@@ -125,10 +124,7 @@ class ConversationVerbs(VerbsBase):
 
     def set_title(self, session_id: str, title: str | None) -> Plan[SessionEntry]:
         """Names a session for `/resume NAME`; `None` takes the name away."""
-        text = None if title is None else " ".join(clean_text("title", title, MAX_TITLE_CHARS).split())
-        if text == "":
-            raise InvalidRequest("a title needs at least one visible character; use None to take it away")
-        return (yield from write(sessions.set_title, session_id, text, at=self._now()))
+        return (yield from write(sessions.set_title, session_id, clean_title(title), at=self._now()))
 
     def find_by_title(self, title: str, *, viewer: Who = None) -> Plan[SessionEntry | None]:
         """The most recently updated session of that name that the viewer may see; case and accents do not matter."""

@@ -8,18 +8,21 @@ import msgspec
 
 from threadline.clock import Instant
 from threadline.model.access import Role
-from threadline.model.delivery import Park, RetryAt
+from threadline.model.delivery import Park, RetryAt, target_of
 from threadline.model.inbound import Moved, Unreadable
 from threadline.model.source import SessionSource
 from threadline.model.turn import Replay, Stop, Waiting
-from threadline.store import inbox, moves, outbox, sessions, stories, turns
+from threadline.store import claiming, inbox, moves, outbox, sessions, stories, turns
 from threadline.store.database import Plan, read, write
 from threadline.store.verbs import Verbs
 from threadline.store.verbs.alarms import AlarmVerbs
 from threadline.store.verbs.asks import AskVerbs
 from threadline.store.verbs.choices import ChoiceVerbs
+from threadline.store.verbs.editors import EditorVerbs
 from threadline.store.verbs.expiry import ExpiryVerbs
+from threadline.store.verbs.memories import MemoryVerbs
 from threadline.store.verbs.names import NameVerbs
+from threadline.store.verbs.owners import OwnerVerbs
 from threadline.store.verbs.people import PeopleVerbs
 from threadline.store.verbs.reception import ReceptionVerbs
 from threadline.store.verbs.watching import WatchingVerbs
@@ -36,6 +39,9 @@ class GatewayVerbs(
     ChoiceVerbs,
     AlarmVerbs,
     ExpiryVerbs,
+    MemoryVerbs,
+    EditorVerbs,
+    OwnerVerbs,
     WebPeopleVerbs,
     WatchingVerbs,
     NameVerbs,
@@ -68,7 +74,7 @@ class GatewayVerbs(
 
     def claim_turns(self, wanted: turns.Claim) -> Plan[list[turns.Claimed]]:
         """Turns to run."""
-        return (yield from write(turns.claim, wanted))
+        return (yield from write(claiming.claim, wanted))
 
     def declare_replay(self, held: turns.Held, replay: Replay) -> Plan[None]:
         """Notes whether the turn may run again."""
@@ -100,6 +106,10 @@ class GatewayVerbs(
         """Stores what is said while a turn runs, before its answer; False, and nothing is stored, once it runs no more."""
         return (yield from write(turns.tell_progress, held, notice, at=self._now()))
 
+    def suggest_title(self, held: turns.Held, session_id: str, title: str) -> Plan[None]:
+        """Names the session of a running turn, where nobody has."""
+        yield from write(turns.suggest_title, held, session_id, title, at=self._now())
+
     def forget_journal(self, held: turns.Held) -> Plan[None]:
         """Empties the journal of a turn that starts again."""
         yield from write(turns.forget_journal, held)
@@ -121,7 +131,7 @@ class GatewayVerbs(
 
     def take_over_turns(self, owner: str, platforms: Sequence[str], lease: int) -> Plan[list[turns.Claimed]]:
         """Turns on these platforms whose holder is gone."""
-        return (yield from write(turns.take_over, owner, platforms, lease=lease, at=self._now()))
+        return (yield from write(claiming.take_over, owner, platforms, lease=lease, at=self._now()))
 
     def void_leases(self, owners: str) -> Plan[int]:
         """Ends the leases of holders that are dead for certain."""
@@ -136,10 +146,18 @@ class GatewayVerbs(
         yield from write(outbox.enqueue, new, at=self._now())
 
     def claim_deliveries(
-        self, accounts: Sequence[tuple[str, str]], *, owner: str, lease: int, limit: int
+        self,
+        accounts: Sequence[tuple[str, str]],
+        *,
+        owner: str,
+        lease: int,
+        limit: int,
+        lanes: Sequence[str] | None = None,
     ) -> Plan[list[outbox.Delivery]]:
-        """Takes what is due."""
-        return (yield from write(outbox.claim, accounts, owner=owner, lease=lease, at=self._now(), limit=limit))
+        """Takes what is due. `lanes`: in these chats alone."""
+        return (
+            yield from write(outbox.claim, accounts, owner=owner, lease=lease, at=self._now(), limit=limit, lanes=lanes)
+        )
 
     def delivery_sent(
         self, delivery: outbox.Delivery, external_id: str, *, owner: str, may_be_repeated: bool = False
@@ -186,6 +204,11 @@ class GatewayVerbs(
     def is_pending_on(self, platform: str) -> Plan[bool]:
         """Whether anything on a platform is not finished."""
         return (yield from read(outbox.is_pending_on, platform))
+
+    def is_pending_at(self, source: SessionSource, *, agent: str | None = None) -> Plan[bool]:
+        """Whether anything of a conversation is not finished."""
+        digest = self._wanted(source, agent=agent).address.digest
+        return (yield from read(outbox.is_pending_at, digest, target_of(source).lane))
 
     def list_messages(
         self, fate: str | None = None, *, before: int = _ALL, limit: int = 50

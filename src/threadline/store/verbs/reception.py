@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
+import msgspec
+
 from threadline.clock import Instant, to_instant
 from threadline.ids import new_session_id
 from threadline.model.access import Role
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Waiting
-from threadline.store import asks, inbox, outbox, reception
-from threadline.store.database import Plan, read, write
+from threadline.store import asks, claiming, inbox, outbox, reception, transcript, turns
+from threadline.store.database import Plan, Tx, read, write
 from threadline.store.verbs.base import VerbsBase
+
+_SHORT_HISTORY = 64
 
 
 class _Made(TypedDict):
@@ -28,6 +32,12 @@ class ReceptionVerbs(VerbsBase):
     def receive(self, wanted: inbox.Admission, greeting: reception.Greeting) -> Plan[reception.Received]:
         """Takes an event in, once, and greets its sender where that is due."""
         return (yield from write(reception.receive, wanted, greeting))
+
+    def receive_and_claim(
+        self, wanted: inbox.Admission, greeting: reception.Greeting, claim: turns.Claim
+    ) -> Plan[tuple[reception.Received, list[turns.Claimed]]]:
+        """Takes an event in, once, and with it the turns that this makes ready: one commit for both."""
+        return (yield from write(_receive_and_claim, wanted, greeting, claim))
 
     def knows_chat(self, chat: str | None, person: str | None) -> Plan[bool]:
         """Whether any conversation is held in that group, or is that person's."""
@@ -61,9 +71,12 @@ class ReceptionVerbs(VerbsBase):
         """A fresh session for the conversation, which takes along what waits."""
         return (yield from write(reception.start_afresh, session_id, **self._made()))
 
-    def resume_session(self, session_id: str, wanted: str) -> Plan[SessionEntry]:
-        """An earlier session goes on with what waits in this one; `UnknownSession` or `NotYours`: nothing was changed."""
-        return (yield from write(reception.resume, session_id, wanted, **self._made()))
+    def resume_session(self, session_id: str, wanted: str, *, owners: str | None = None) -> Plan[SessionEntry]:
+        """An earlier session goes on with what waits in this one; `UnknownSession` or `NotYours`: nothing was changed.
+
+        `owners`: an owner asks, and this person is an owner too: a copy of a session of theirs goes on.
+        """
+        return (yield from write(reception.resume, session_id, wanted, owners=owners, **self._made()))
 
     def go_on_in_copy(self, session_id: str) -> Plan[SessionEntry]:
         """A copy of the session goes on with what waits in it."""
@@ -84,3 +97,16 @@ class ReceptionVerbs(VerbsBase):
     def _made(self) -> _Made:
         now = self._settings.clock.now()
         return {"new_id": new_session_id(now), "at": to_instant(now)}
+
+
+def _receive_and_claim(
+    tx: Tx, wanted: inbox.Admission, greeting: reception.Greeting, claim: turns.Claim
+) -> tuple[reception.Received, list[turns.Claimed]]:
+    received, claimed = reception.receive(tx, wanted, greeting), claiming.claim(tx, claim)
+    return received, [_with_history(tx, one) for one in claimed]
+
+
+def _with_history(tx: Tx, claimed: turns.Claimed) -> turns.Claimed:
+    """A short history is read along: it costs less than to come again for it. A long one must not keep other writers waiting."""
+    history = transcript.load(tx, claimed.session.session_id, _SHORT_HISTORY + 1)
+    return claimed if len(history) > _SHORT_HISTORY else msgspec.structs.replace(claimed, history=tuple(history))

@@ -206,7 +206,7 @@ ${e&&kn`<p>${e}</p>`}
 <pre tabindex="0"><code>threadline web link</code></pre>
 <p>and open the address that it prints. Were you invited? Then ask for a new link.</p>
 </section>
-</main>`}function hl(){let[e,t]=tn(me());return nn(()=>(e=>(fe.add(e),()=>fe.delete(e)))(t),[]),nn(()=>{let t=e.talk?.conversation;document.title=t?`${Bn(t)} · Threadline`:"Threadline"},[e.talk?.conversation]),e.signedOut?kn`<${pl} message=${e.signedOut.message} />`:e.me?kn`<div class="page">
+</main>`}function hl(){let[e,t]=tn(me());return rn(()=>(e=>(fe.add(e),()=>fe.delete(e)))(t),[]),nn(()=>{let t=e.talk?.conversation;document.title=t?`${Bn(t)} · Threadline`:"Threadline"},[e.talk?.conversation]),e.signedOut?kn`<${pl} message=${e.signedOut.message} />`:e.me?kn`<div class="page">
 <a class="skip" href="#main" onClick=${dl}>To the talk</a>
 <${al}
 me=${e.me}

@@ -165,6 +165,14 @@ CREATE TABLE contexts (
   block      TEXT NOT NULL
 );
 
+-- What an agent wants back with a session's next turn.
+CREATE TABLE memories (
+  session_pk BIGINT NOT NULL,
+  agent      TEXT NOT NULL,
+  text       TEXT NOT NULL,
+  PRIMARY KEY (session_pk, agent)
+);
+
 -- Who spoke under which name where several people do: of two with the same name the first to use it is called by it alone.
 CREATE TABLE speakers (
   pk         BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -13,6 +13,13 @@ FROM deliveries d WHERE d.state = 'pending' AND d.platform = :platform AND d.acc
   AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.lane = d.lane AND e.state IN ('pending', 'sending') AND e.pk < d.pk)
 ORDER BY d.due_at, d.pk LIMIT :limit {lock_row}
 
+-- name: due_in_lane
+-- The same in one chat alone.
+SELECT d.pk, d.delivery_id, d.target, d.text, d.reply_to, d.external_id, d.doubtful, d.attempts, d.created_at, d.session_pk, d.turn_pk, d.kind, d.buttons, d.files
+FROM deliveries d WHERE d.state = 'pending' AND d.lane = :lane AND d.due_at <= :at
+  AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.lane = d.lane AND e.state IN ('pending', 'sending') AND e.pk < d.pk)
+ORDER BY d.pk LIMIT 1 {lock_row}
+
 -- name: mark_sending
 -- The attempt is the fence: whoever was taken over finds no row of their own any more.
 UPDATE deliveries SET state = 'sending', owner = :owner, lease_until = {now} + :lease, attempts = attempts + 1
@@ -99,6 +106,13 @@ SELECT 1 WHERE EXISTS (SELECT 1 FROM ready WHERE platform = :platform)
   OR EXISTS (SELECT 1 FROM turns WHERE state = 'running' AND platform = :platform)
   OR EXISTS (SELECT 1 FROM inbox WHERE fate IS NULL AND lane = 'control' AND platform = :platform)
   OR EXISTS (SELECT 1 FROM deliveries WHERE state IN ('pending', 'sending') AND platform = :platform)
+
+-- name: pending_at
+-- The same in one conversation.
+SELECT 1 WHERE EXISTS (SELECT 1 FROM ready r JOIN addresses a ON a.session_pk = r.session_pk WHERE a.digest = :digest)
+  OR EXISTS (SELECT 1 FROM turns u JOIN addresses a ON a.session_pk = u.session_pk WHERE a.digest = :digest AND u.state IN ('running', 'waiting'))
+  OR EXISTS (SELECT 1 FROM inbox i JOIN addresses a ON a.session_pk = i.session_pk WHERE a.digest = :digest AND i.fate IS NULL AND i.lane = 'control')
+  OR EXISTS (SELECT 1 FROM deliveries d WHERE d.state IN ('pending', 'sending') AND d.lane = :lane)
 
 -- name: forget_deliveries
 UPDATE deliveries SET text = '', files = '[]', state = CASE WHEN state IN ('sent', 'unknown', 'sending') THEN state ELSE 'dropped' END

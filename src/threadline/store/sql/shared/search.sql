@@ -12,13 +12,21 @@ UPDATE session_state SET indexed_seq = :seq WHERE session_pk = :session_pk
 SELECT COALESCE(CAST(SUM(t.last_seq - t.indexed_seq) AS BIGINT), 0)
 FROM (SELECT session_pk FROM unindexed LIMIT :sessions) u {then} session_state t ON t.session_pk = u.session_pk
 
--- What is told of a match, in the same round trip: itself and what stands beside it in its log, one row each, and
--- whether the index is behind.
+-- What is told of a match, all in the one round trip: whether the index is behind, the message, what stands beside it in its
+-- log, the span by which its own session shows it (no more than one does), and that session.
 -- fragment: hit
-EXISTS (SELECT 1 FROM unindexed), m.number, m.role, m.at, m.author, m.redacted_at, m.body
+EXISTS (SELECT 1 FROM unindexed), m.role, m.at, m.author, m.redacted_at, m.body,
+b.role, b.at, b.author, b.redacted_at, b.body, f.role, f.at, f.author, f.redacted_at, f.body,
+v.place, v.lo, v.hi, {entry}
 
--- fragment: beside
-messages m ON m.number BETWEEN d.number - 1 AND d.number + 1
+-- fragment: hit_tables
+messages m ON m.number = d.number
+LEFT JOIN messages b ON b.number = d.number - 1
+LEFT JOIN messages f ON f.number = d.number + 1
+LEFT JOIN sessions s ON s.pk = d.number >> 24
+LEFT JOIN session_state t ON t.session_pk = s.pk
+LEFT JOIN addresses a ON a.pk = s.address_pk
+LEFT JOIN spans v ON v.session_pk = s.pk AND v.version = s.view_version AND d.number BETWEEN v.lo AND v.hi
 
 -- name: borrowed_logs
 -- Logs of others that this viewer's sessions show: forks and threads that started from them.
@@ -51,9 +59,9 @@ SELECT {entry} {showing} AND ((CAST(:chat AS TEXT) IS NULL AND t.owner = :person
   OR (s.chat = CAST(:chat AS TEXT) AND (t.owner IS NULL OR t.owner = :person)))
 ORDER BY s.pk LIMIT 1
 
--- name: find_places
--- A session with its view, one row a span.
-SELECT v.folded, v.lo, v.hi, {entry} FROM {entry_tables} {then} spans v ON v.session_pk = s.pk AND v.version = s.view_version
+-- name: find_views
+-- What sessions show now, one row a span.
+SELECT s.pk, v.folded, v.lo, v.hi FROM sessions s {then} spans v ON v.session_pk = s.pk AND v.version = s.view_version
 WHERE s.pk = :session_pk ORDER BY v.folded, v.place
 
 -- name: find_messages

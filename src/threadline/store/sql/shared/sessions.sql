@@ -1,7 +1,7 @@
 -- fragment: entry
 a.key, s.session_id, s.created_at, t.updated_at, t.active_at, s.origin, t.platform, s.chat_type, s.display_name, s.title,
 t.input_tokens, t.output_tokens, t.cache_read_tokens, t.cache_write_tokens, t.reasoning_tokens, t.last_prompt_tokens,
-t.cost_micros, t.cost_status, s.auto_reset_reason, s.reset_had_activity, s.flushed_seq, t.last_seq, s.model, s.cwd, s.runtime,
+t.cost_micros, t.cost_status, s.auto_reset_reason, s.reset_had_activity, s.flushed_seq, t.last_seq, s.model, t.cwd, s.runtime,
 s.parent_session_id, s.ended_at, s.end_reason, t.message_count, t.owner,
 s.pk, s.address_pk, s.chat, s.view_version, s.redo, s.redo_seq, t.had_activity, a.session_pk, t.listed_at
 
@@ -44,15 +44,15 @@ UPDATE addresses SET session_pk = :session_pk, expired = NULL WHERE pk = :addres
 UPDATE addresses SET session_pk = NULL, expired = NULL WHERE session_pk = :session_pk
 
 -- name: add_session
-INSERT INTO sessions (session_id, address_pk, chat_type, chat, origin, display_name, model, cwd, runtime, parent_session_id,
+INSERT INTO sessions (session_id, address_pk, chat_type, chat, origin, display_name, model, runtime, parent_session_id,
                       created_at, auto_reset_reason, reset_had_activity, notice_user, notice_agent)
-VALUES (:session_id, :address_pk, :chat_type, :chat, :origin, :display_name, :model, :cwd, :runtime, :parent_session_id,
+VALUES (:session_id, :address_pk, :chat_type, :chat, :origin, :display_name, :model, :runtime, :parent_session_id,
         :created_at, :auto_reset_reason, :reset_had_activity, :notice_user, :notice_agent)
 RETURNING pk
 
 -- name: add_state
-INSERT INTO session_state (session_pk, owner, platform, updated_at, listed_at, active_at, borrows)
-VALUES (:session_pk, :owner, :platform, :at, :at, :at, :borrows)
+INSERT INTO session_state (session_pk, owner, platform, cwd, updated_at, listed_at, active_at, borrows)
+VALUES (:session_pk, :owner, :platform, :cwd, :at, :at, :at, :borrows)
 
 -- name: find_session
 SELECT {entry} FROM {entry_tables} WHERE s.session_id = :session_id
@@ -93,7 +93,10 @@ UPDATE session_state SET ended = 0, updated_at = :at, listed_at = :at, active_at
 UPDATE sessions SET title = :title, title_key = :title_key WHERE pk = :session_pk
 
 -- name: set_runtime
-UPDATE sessions SET model = :model, cwd = :cwd, runtime = :runtime WHERE pk = :session_pk
+UPDATE sessions SET model = :model, runtime = :runtime WHERE pk = :session_pk
+
+-- name: set_cwd
+UPDATE session_state SET cwd = :cwd WHERE session_pk = :session_pk
 
 -- name: mark_flushed
 -- Never back: what was flushed stays so.
@@ -153,6 +156,18 @@ SELECT {entry} FROM (
 -- fragment: where_list_of_platform
 WHERE t.platform = :platform AND t.ended = :ended AND t.listed_at <= :before_at AND (t.updated_at, t.session_pk) < (:before_at, :before_pk)
   AND t.updated_at >= :since AND t.active_at >= :since
+
+-- name: list_of_cwd
+SELECT {entry} FROM (
+  SELECT t.session_pk, t.updated_at FROM session_state t {where_list_of_cwd}
+    AND t.listed_at >= (SELECT MIN(n.listed_at) FROM (SELECT t.listed_at FROM session_state t {where_list_of_cwd}
+                        AND t.listed_at >= :since - {lag} ORDER BY t.listed_at DESC LIMIT :limit) n) - {lag}
+  ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
+) p
+{page_tables} ORDER BY t.updated_at DESC, t.session_pk DESC
+
+-- fragment: where_list_of_cwd
+{where_list_of_platform} AND t.cwd IS NOT NULL AND substr(t.cwd, 1, 200) = substr(CAST(:cwd AS TEXT), 1, 200) AND t.cwd = :cwd
 
 -- name: list_of_chat
 SELECT {entry} FROM {entry_tables}

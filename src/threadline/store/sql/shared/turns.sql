@@ -6,6 +6,10 @@ SELECT r.session_pk, r.due_at FROM ready r WHERE r.platform = :platform AND r.du
     SELECT u.person FROM turns u WHERE u.state = 'running' GROUP BY u.person HAVING COUNT(*) >= :per_person))
 ORDER BY r.due_at LIMIT :limit {lock_row}
 
+-- name: ready_at
+-- The same at one address alone: whoever asks so names the conversations that are open there.
+SELECT r.session_pk, r.due_at FROM ready r WHERE r.due_at <= :at AND r.session_pk = (SELECT a.session_pk FROM addresses a WHERE a.digest = :digest) {lock_row}
+
 -- name: live_turn
 SELECT pk, turn_id, fence, state FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking')
 

@@ -167,6 +167,21 @@ class FindingContract:
         beside = [m.message["content"] for m in (hit.before, hit.after) if m is not None]
         assert beside == ["one", "three"]
 
+    def test_neighbours_are_those_of_the_transcript_across_all_seams(self, store: SessionStore) -> None:
+        session_id = said(store, "first", "second", "third", "fourth")
+        kept = [message.message for message in store.read_transcript(session_id)][2:]
+        store.rewrite_transcript(session_id, [system("summary"), *kept])
+        fork = store.fork_session(session_id).session_id
+        store.append_to_transcript(session_id, [user("fifth"), user("sixth")])
+        store.append_to_transcript(fork, [user("seventh"), user("eighth")])
+        for place, names in ((session_id, "summary third fourth fifth sixth"), (fork, "seventh eighth")):
+            shown = [None, *store.read_transcript(place), None]
+            for word in names.split():
+                (hit,) = store.search(word)
+                at = shown.index(hit.message)
+                assert hit.session.session_id == place
+                assert (hit.before, hit.after) == (shown[at - 1], shown[at + 1])
+
 
 class ViewerContract:
     """Who finds what."""

@@ -1,6 +1,6 @@
 // The page as a whole.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { openKey } from "../listing.js";
 import { get, set, subscribe } from "../store.js";
 import { continueHere } from "../talking.js";
@@ -19,7 +19,8 @@ const LOST = "No connection to Threadline. What you write is kept and sent when 
 
 export function App() {
   const [state, setState] = useState(get());
-  useEffect(() => subscribe(setState), []);
+  // Before anything is asked: a plain effect runs after the first paint, and an answer that is faster would never be drawn.
+  useLayoutEffect(() => subscribe(setState), []);
   useEffect(() => {
     const row = state.talk?.conversation;
     document.title = row ? `${labelOf(row)} · Threadline` : "Threadline";

@@ -1,0 +1,203 @@
+"""A session that is open in an editor: what is told of it, and the prompt that waits for its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+import msgspec
+
+from threadline.acp.lines import head_of, line_of
+from threadline.acp.outlet import Outlet
+from threadline.acp.translate import file_block, told
+from threadline.model.inbound import Attachment
+from threadline.model.source import SessionSource
+from threadline.ports.agent import AskPermission, Event, File, UsageOf, Workplace
+from threadline.ports.live import Ending, Growth
+from threadline.rpc.acp import AgentMessageChunk, ConfigOption, KnownUpdate, StopReason
+
+# What is in a stored file; `None` where it can't be had.
+Fetch: TypeAlias = Callable[[Attachment], Awaitable[bytes | None]]
+
+CANCELLED = Ending(outcome="stopped")
+_KEYS_KEPT = 100
+
+
+class Prompt:
+    """Something that a person said and waits for the answer to. It ends once."""
+
+    def __init__(self, *, is_command: bool) -> None:
+        self.is_command = is_command
+        self.ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        # Whether it was handed to the gateway: a turn that begins from then on is its own.
+        self.is_let_in = False
+        # Whether it was taken: then it is in the transcript, or will be.
+        self.is_taken = False
+        self.turn_id: str | None = None
+        self.is_running = False
+        self.is_asking = False
+        self.is_cancelled = False
+        self.stop_reason: StopReason = "end_turn"
+        self.ask: AskPermission | None = None
+        self.usage: list[UsageOf] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its person has been answered."""
+        return self.ended.done()
+
+    def end(self, ending: Ending) -> None:
+        """It ends so, unless it has ended before."""
+        if not self.ended.done():
+            self.ended.set_result(ending)
+
+    def fail(self, cause: Exception) -> None:
+        """It ends with an error, unless it has ended before."""
+        if not self.ended.done():
+            self.ended.set_exception(cause)
+
+
+class LiveTurn(msgspec.Struct):
+    """How much of the running turn was told, and the lines that told it."""
+
+    turn_id: str = ""
+    upto: int = 0
+    lines: list[bytes] = []
+
+
+class Conversation:
+    """One open session. Its methods that hear of turns return at once and never raise."""
+
+    def __init__(self, session_id: str, source: SessionSource, outlet: Outlet, fetch: Fetch) -> None:
+        self.session_id = session_id
+        self.source = source
+        self.outlet = outlet
+        self.workplace: Workplace | None = None
+        self.mode = "ask"
+        # The name that the editor shows for it; whether a person or the agent gave it that.
+        self.title: str | None = None
+        self.is_titled = False
+        # The session that the store has at its place now, and the options as the editor was last told.
+        self.stored_id = session_id
+        self.options: tuple[ConfigOption, ...] = ()
+        self.is_closing = False
+        self.prompt: Prompt | None = None
+        # What is done for the last prompt; after a cancel it may outlast it.
+        self.work: asyncio.Task[None] | None = None
+        # Whether what was accepted before this process had opened the session is known to be over.
+        self.is_settled = False
+        self.lock = asyncio.Lock()
+        # Answers to buttons that were pressed for the person, which they need not read.
+        self.presses = 0
+        self.live = LiveTurn()
+        self._head = head_of(session_id)
+        self._fetch = fetch
+        self._is_muted = False
+        self._look: asyncio.TimerHandle | None = None
+        self._keys: dict[str, None] = {}
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether somebody waits for an answer here, or what they cancelled is not over."""
+        return self._is_muted or (self.prompt is not None and not self.prompt.is_over)
+
+    def tell(self, update: KnownUpdate) -> None:
+        """Tells the editor something that belongs to no turn."""
+        self.outlet.put(line_of(self._head, update))
+
+    def line(self, update: KnownUpdate) -> bytes:
+        """The line that tells an update of this session."""
+        return line_of(self._head, update)
+
+    def is_new(self, key: str) -> bool:
+        """Whether a message of ours is told for the first time."""
+        if key in self._keys:
+            return False
+        self._keys[key] = None
+        if len(self._keys) > _KEYS_KEPT:
+            del self._keys[next(iter(self._keys))]
+        return True
+
+    def cancel(self) -> None:
+        """Ends the prompt, if one waits, at once as cancelled: nothing more is told of its turn."""
+        prompt = self.prompt
+        if prompt is not None and not prompt.is_over:
+            self.prompt = None
+            self._is_muted = prompt.is_cancelled = True
+            self.outlet.forget(prompt.turn_id or "")
+            prompt.end(CANCELLED)
+
+    def look_later(self, seconds: float, look: Callable[[Conversation], None]) -> None:
+        """Looks at the session in a while, instead of the look that was to come."""
+        if self._look is not None:
+            self._look.cancel()
+        self._look = asyncio.get_running_loop().call_later(seconds, look, self)
+
+    def wound_up(self) -> None:
+        """Nothing of what was cancelled runs any more."""
+        self._is_muted = False
+
+    def turn_began(self, turn_id: str) -> None:
+        """A turn begins here, or goes on after it was answered."""
+        if self.live.turn_id != turn_id:
+            self.live = LiveTurn(turn_id)
+        prompt = self.prompt
+        if prompt is not None and prompt.is_let_in:
+            prompt.turn_id = turn_id
+            prompt.is_running, prompt.is_asking = True, False
+
+    def turn_grew(self, growth: Growth) -> None:
+        """Tells what is new of a turn. What one says that goes on after a question begins with what was told before."""
+        if self.live.turn_id != growth.turn_id:
+            self.live = LiveTurn(growth.turn_id)
+        for event in self._fresh(growth):
+            self._take(event, growth.turn_id)
+
+    def turn_ended(self, turn_id: str, ending: Ending) -> None:
+        """A run of a turn is over; with the last one the prompt is."""
+        prompt = self.prompt
+        if prompt is None or prompt.turn_id != turn_id:
+            return
+        prompt.is_running = False
+        if ending.outcome == "asks":
+            prompt.is_asking = True
+        elif ending.outcome not in ("again", "lost"):
+            prompt.end(ending)
+
+    def replayed(self, turn_id: str, upto: int) -> None:
+        """So much of a turn was told from the store."""
+        if self.live.turn_id != turn_id:
+            self.live = LiveTurn(turn_id, upto)
+
+    def show_file(self, file: Attachment, turn_id: str | None) -> None:
+        """Tells of a file once what is in it is here, in its place."""
+        lines = self.live.lines if turn_id == self.live.turn_id else []
+        lines.append(b"")
+        self.outlet.put_fetched(partial(self._file_line, file, lines, len(lines) - 1), turn_id)
+
+    def _fresh(self, growth: Growth) -> Sequence[Event]:
+        before, self.live.upto = self.live.upto, max(self.live.upto, growth.upto)
+        if growth.upto <= before:
+            return ()
+        return growth.events[max(0, before - growth.first) :]
+
+    def _take(self, event: Event, turn_id: str) -> None:
+        prompt = self.prompt
+        if prompt is not None and prompt.turn_id == turn_id:
+            if isinstance(event, UsageOf):
+                prompt.usage.append(event)
+            elif isinstance(event, AskPermission):
+                prompt.ask = event
+        shown = None if self._is_muted else told(event)
+        if isinstance(shown, File):
+            self.show_file(shown.attachment, turn_id)
+        elif shown is not None:
+            line = line_of(self._head, shown)
+            self.live.lines.append(line)
+            self.outlet.put(line, turn_id)
+
+    async def _file_line(self, file: Attachment, lines: list[bytes], place: int) -> bytes:
+        lines[place] = self.line(AgentMessageChunk(content=file_block(file, await self._fetch(file))))
+        return lines[place]

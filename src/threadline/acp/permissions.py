@@ -1,0 +1,124 @@
+"""Questions of an agent: put to the person in the editor, or answered by the mode that they chose."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from threadline.acp.conversation import Conversation, Prompt
+from threadline.acp.desk import Desk, new_id
+from threadline.acp.translate import asked_for
+from threadline.log import get_logger
+from threadline.model.delivery import Button, target_of
+from threadline.model.inbound import Inbound
+from threadline.model.inert import inert_line
+from threadline.ports.agent import AskPermission
+from threadline.ports.platform import Outgoing
+from threadline.rpc.acp import (
+    PermissionOption,
+    RequestPermissionRequest,
+    RequestPermissionResponse,
+    Selected,
+    WrongShape,
+    decode_result,
+)
+from threadline.rpc.connection import ConnectionEnded, RpcError, Start
+
+log = get_logger(__name__)
+
+_METHOD = "session/request_permission"
+_ALLOWS = "/approve"
+_ALLOW, _REJECT = "allow", "reject"
+_STEP_SECONDS = 0.01
+_TITLE_CHARS = 200
+
+
+class Asks(Protocol):
+    """Who puts a request to the editor."""
+
+    async def request(self, method: str, params: object) -> msgspec.Raw: ...
+
+
+class Permissions:
+    """Gets each question answered once, and presses the button for it."""
+
+    def __init__(self, desk: Desk, start: Start, editor: Asks) -> None:
+        self._desk = desk
+        self._start = start
+        self._editor = editor
+
+    def ask(self, conversation: Conversation, message: Outgoing) -> None:
+        """Puts a question; its answer is on its way when it comes."""
+        self._start("acp.permission", self._decide(conversation, message))
+
+    async def _decide(self, conversation: Conversation, message: Outgoing) -> None:
+        prompt = conversation.prompt
+        if prompt is None or prompt.is_over:
+            # Nobody waits there any more. What they cancelled is ended; for anything else nobody can have meant a yes.
+            allows = False
+        elif conversation.mode != "ask":
+            allows = conversation.mode == "allow"
+        else:
+            try:
+                allows = await self._put(conversation, prompt, message)
+            except ConnectionEnded:
+                # The editor is gone, and with it whoever could have answered.
+                return
+        if prompt is None or not prompt.is_cancelled:
+            await self._press(conversation, message.buttons, allows=allows)
+
+    async def _put(self, conversation: Conversation, prompt: Prompt, message: Outgoing) -> bool:
+        """What the person says. Whatever is not clearly a yes is a no."""
+        await conversation.outlet.flushed()
+        asked = prompt.ask or AskPermission(ask_id=new_id(), tool=inert_line(message.text, _TITLE_CHARS))
+        request = RequestPermissionRequest(
+            session_id=conversation.session_id,
+            tool_call=asked_for(asked),
+            options=tuple(_option(button) for button in message.buttons),
+        )
+        try:
+            answer = decode_result(_METHOD, await self._editor.request(_METHOD, request))
+        except (RpcError, WrongShape) as cause:
+            log.warning("acp.permission_not_asked", session=conversation.session_id, error=str(cause))
+            return False
+        outcome = answer.outcome if isinstance(answer, RequestPermissionResponse) else None
+        return isinstance(outcome, Selected) and outcome.option_id == _ALLOW
+
+    async def _press(self, conversation: Conversation, buttons: Sequence[Button], *, allows: bool) -> None:
+        wanted = next((button for button in buttons if _is_yes(button) is allows), None)
+        if wanted is None:
+            return
+        await self._shown(conversation, wanted)
+        conversation.presses += 1
+        press = new_id()
+        await self._desk.say(
+            Inbound(
+                dedupe_key=f"{conversation.session_id}/press/{press}",
+                message_id=press,
+                source=conversation.source,
+                sent_at=self._desk.store.clock.now(),
+                kind="button",
+                mentions_us=True,
+                button=wanted.value,
+            )
+        )
+
+    async def _shown(self, conversation: Conversation, button: Button) -> None:
+        """Returns when it is stored that the question was shown: before that nobody can answer it."""
+        lane, code = target_of(conversation.source).lane, button.value.rpartition(" ")[2]
+        ask_in_chat = self._desk.store.ask_in_chat
+        while (asked := await ask_in_chat(lane, code)) is not None and asked.shown_at is None:  # noqa: ASYNC110 - a row
+            await asyncio.sleep(_STEP_SECONDS)
+
+
+def _is_yes(button: Button) -> bool:
+    return button.value.startswith(_ALLOWS)
+
+
+def _option(button: Button) -> PermissionOption:
+    if _is_yes(button):
+        return PermissionOption(option_id=_ALLOW, name=button.label, kind="allow_once")
+    return PermissionOption(option_id=_REJECT, name=button.label, kind="reject_once")

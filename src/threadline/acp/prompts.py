@@ -1,0 +1,233 @@
+"""Prompts: each goes in by the gateway's one door, and is answered once: with its turn's end, with an error, or as cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import msgspec
+
+from threadline.acp.contents import Heard
+from threadline.acp.conversation import Conversation, Prompt
+from threadline.acp.desk import Desk, new_id
+from threadline.acp.stored import updates_of
+from threadline.acp.translate import iso, usage_of
+from threadline.errors import StoreError, ThreadlineError, UnknownSession
+from threadline.gateway.command_table import read_command
+from threadline.log import get_logger
+from threadline.model import words_acp as words
+from threadline.model.inbound import Inbound
+from threadline.ports.live import Ending
+from threadline.ports.platform import PlatformError, Verdict
+from threadline.rpc.acp import PromptResponse, SessionInfoUpdate
+from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, RpcError, Start
+from threadline.store.wording import first_words
+
+log = get_logger(__name__)
+
+# Brings what the editor knows of a session up to date, after somebody may have changed it.
+Refresh: TypeAlias = Callable[[Conversation], Awaitable[None]]
+
+_STEP_SECONDS = 0.03
+_WATCH_SECONDS = 1.0
+_RENAMED_SECONDS = 0.25
+_LOOKED_AT = 50
+
+
+class Prompts:
+    """Carries prompts out, one at a time in each session."""
+
+    def __init__(self, desk: Desk, start: Start, refresh: Refresh, *, lease_seconds: float) -> None:
+        """`lease_seconds`: after how long a process that is gone loses what it held."""
+        self._desk = desk
+        self._start = start
+        self._refresh = refresh
+        # A process that is gone is noticed after a lease and a third; another may have to be waited for.
+        self._patience = 2 * lease_seconds + _WATCH_SECONDS
+
+    def open(self, conversation: Conversation, heard: Heard) -> Awaitable[PromptResponse]:
+        """Begins with a prompt; what is returned gives its answer. An error that says so where one waits already."""
+        if conversation.prompt is not None:
+            raise RpcError(INVALID_REQUEST, words.BUSY)
+        event = Inbound(
+            dedupe_key="",
+            message_id=new_id(),
+            source=conversation.source,
+            sent_at=self._desk.store.clock.now(),
+            text=heard.text,
+            mentions_us=True,
+        )
+        prompt = conversation.prompt = Prompt(is_command=read_command(event) is not None)
+        before = conversation.work
+        work = self._work(conversation, prompt, event, heard, before)
+        conversation.work = self._start("acp.prompt", work)
+        return self._answered(conversation, prompt, heard)
+
+    async def _answered(self, conversation: Conversation, prompt: Prompt, heard: Heard) -> PromptResponse:
+        try:
+            ending = await prompt.ended
+            if not prompt.is_cancelled:
+                await conversation.outlet.flushed()
+        finally:
+            if conversation.prompt is prompt:
+                conversation.prompt = None
+        if prompt.is_command and not prompt.is_cancelled:
+            await self._refresh(conversation)
+        elif prompt.is_taken and not prompt.is_command:
+            self._spoke(conversation, heard)
+        return _response(prompt, ending)
+
+    def _spoke(self, conversation: Conversation, heard: Heard) -> None:
+        """The session has just been used, and has a name from the first words on."""
+        if conversation.title is None:
+            conversation.title = first_words(heard.text) or None
+        now = iso(self._desk.store.clock.now())
+        conversation.tell(SessionInfoUpdate(title=conversation.title, updated_at=now))
+        if not conversation.is_titled:
+            # The agent may have given it a name. Nobody waits for that: whoever prompts again at once is not held up by it.
+            conversation.look_later(_RENAMED_SECONDS, self._look)
+
+    def _look(self, conversation: Conversation) -> None:
+        self._start("acp.title", self._renamed(conversation))
+
+    async def _renamed(self, conversation: Conversation) -> None:
+        try:
+            entry = await self._desk.store.get_session(conversation.stored_id)
+        except UnknownSession:
+            return
+        if entry.title is not None:
+            await self._refresh(conversation)
+
+    async def _work(
+        self,
+        conversation: Conversation,
+        prompt: Prompt,
+        event: Inbound,
+        heard: Heard,
+        before: asyncio.Task[None] | None,
+    ) -> None:
+        try:
+            if before is not None and not before.done():
+                await asyncio.wait([before])
+            await self._settle(conversation, prompt)
+            if not prompt.is_over:
+                await self._let_in(conversation, prompt, event, heard)
+                await self._watch(conversation, prompt)
+        except RpcError as cause:
+            prompt.fail(cause)
+        except (StoreError, PlatformError) as cause:
+            prompt.fail(RpcError(INTERNAL, words.STORE_AWAY.format(reason=cause)))
+        except ThreadlineError as cause:
+            prompt.fail(RpcError(INVALID_PARAMS, str(cause)))
+        except Exception:
+            # Whatever it was, whoever waits is told.
+            log.exception("acp.prompt_broke", session=conversation.session_id)
+            prompt.fail(RpcError(INTERNAL, words.FAILED))
+        finally:
+            if prompt.is_cancelled:
+                await self._wind_up(conversation, prompt)
+
+    async def _settle(self, conversation: Conversation, prompt: Prompt) -> None:
+        """Returns when nothing is left of before this process had opened the session; a question that nobody answered is closed.
+
+        What another process answers is waited for, but not for ever.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while not (conversation.is_settled or prompt.is_over):
+            seen = await self._desk.look(conversation.source)
+            turn = None if seen is None else seen.turn
+            if seen is None or (turn is None and not seen.waiting):
+                conversation.is_settled = True
+                return
+            is_here = turn is None or turn.turn_id == conversation.live.turn_id
+            if turn is not None and turn.state == "asking":
+                await self._desk.stop(conversation.source)
+            elif not is_here and loop.time() - began > self._patience:
+                raise RpcError(INVALID_REQUEST, words.BUSY_ELSEWHERE)
+            await asyncio.sleep(_STEP_SECONDS)
+
+    async def _let_in(self, conversation: Conversation, prompt: Prompt, event: Inbound, heard: Heard) -> None:
+        files = tuple([await self._desk.keep(conversation.source, file) for file in heard.files])
+        key = f"{conversation.session_id}/{event.message_id}"
+        prompt.is_let_in = True
+        verdict = await self._desk.say(msgspec.structs.replace(event, dedupe_key=key, attachments=files))
+        prompt.is_taken = verdict == "accepted"
+        _refuse(prompt, verdict)
+
+    async def _watch(self, conversation: Conversation, prompt: Prompt) -> None:
+        """Returns when the prompt is over: its turn tells so. Of a command, and of what is done elsewhere, the store does."""
+        pause = _STEP_SECONDS if prompt.is_command or prompt.stop_reason == "refusal" else _WATCH_SECONDS
+        while not prompt.is_over:
+            await asyncio.wait([prompt.ended], timeout=pause)
+            if prompt.is_over or prompt.is_running or (prompt.is_asking and await self._asks(conversation)):
+                continue
+            if not await self._desk.is_pending(conversation.source) and not prompt.is_running:
+                prompt.end(await self._unseen(conversation, prompt))
+
+    async def _asks(self, conversation: Conversation) -> bool:
+        """Whether the turn still waits for somebody's word, or to go on with it."""
+        seen = await self._desk.look(conversation.source)
+        return seen is not None and seen.turn is not None
+
+    async def _unseen(self, conversation: Conversation, prompt: Prompt) -> Ending:
+        """How a prompt ended whose turn was not seen to end here; what was answered elsewhere is told from the store."""
+        if prompt.is_command or prompt.stop_reason == "refusal":
+            return Ending(outcome="answered")
+        if prompt.turn_id is not None:
+            return Ending(outcome="stopped" if prompt.is_asking else "interrupted")
+        seen = await self._desk.look(conversation.source, limit=_LOOKED_AT)
+        if seen is None:
+            return Ending(outcome="dropped")
+        roles = [message.role for message in seen.messages]
+        asked = len(roles) - roles[::-1].index("user") if "user" in roles else len(roles)
+        for message in seen.messages[asked:]:
+            for update in updates_of(message.message):
+                conversation.tell(update)
+        return Ending(outcome="answered")
+
+    async def _wind_up(self, conversation: Conversation, prompt: Prompt) -> None:
+        """Ends what was cancelled, behind the answer that it is."""
+        is_stopped = False
+        while prompt.is_let_in and (not is_stopped or await self._is_pending(conversation)):
+            try:
+                is_stopped = is_stopped or await self._desk.stop(conversation.source)
+                is_stopped = is_stopped or not await self._desk.is_pending(conversation.source)
+            except ThreadlineError as cause:
+                log.warning("acp.not_stopped", session=conversation.session_id, error=repr(cause))
+            await asyncio.sleep(_STEP_SECONDS)
+        conversation.wound_up()
+
+    async def _is_pending(self, conversation: Conversation) -> bool:
+        try:
+            return await self._desk.is_pending(conversation.source)
+        except ThreadlineError:
+            # Away for a while: whatever runs is not known to be over.
+            return True
+
+
+def _refuse(prompt: Prompt, verdict: Verdict) -> None:
+    """What was not taken is told as that."""
+    if verdict == "refused":
+        # Why not stands in a notice, which is on its way.
+        prompt.stop_reason = "refusal"
+    elif verdict == "ignored":
+        raise RpcError(INVALID_REQUEST, words.NOT_LET_IN)
+    elif verdict == "parked":
+        raise RpcError(INVALID_PARAMS, words.NOT_KEPT)
+
+
+def _response(prompt: Prompt, ending: Ending) -> PromptResponse:
+    match ending.outcome:
+        case "answered":
+            return PromptResponse(stop_reason=prompt.stop_reason, usage=usage_of(prompt.usage))
+        case "stopped":
+            return PromptResponse(stop_reason="cancelled", usage=usage_of(prompt.usage))
+        case "failed":
+            raise RpcError(INTERNAL, ending.notice or words.FAILED)
+        case "dropped":
+            raise RpcError(NOT_FOUND, words.FAILED)
+        case "parked":
+            raise RpcError(INTERNAL, words.PUT_ASIDE)
+    raise RpcError(INTERNAL, words.BROKE_OFF)

@@ -1,0 +1,199 @@
+"""The agent's side of the protocol: what an editor asks for, and what it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeAlias
+
+import msgspec
+
+from threadline.acp.contents import heard
+from threadline.acp.desk import Desk
+from threadline.acp.opening import Openings
+from threadline.acp.permissions import Permissions
+from threadline.acp.platform import AcpPlatform
+from threadline.acp.prompts import Prompts
+from threadline.acp.sessions import SessionManager
+from threadline.acp.table import Table
+from threadline.errors import InvalidRequest, StoreError, ThreadlineError, UnknownSession
+from threadline.model import words_acp as words
+from threadline.model.inert import inert_line
+from threadline.ports.platform import PlatformError
+from threadline.rpc.acp import (
+    METHODS,
+    PROTOCOL_VERSION,
+    AgentCapabilities,
+    CancelNotification,
+    Implementation,
+    InitializeRequest,
+    InitializeResponse,
+    McpCapabilities,
+    PromptCapabilities,
+    PromptRequest,
+    PromptResponse,
+    SessionCapabilities,
+    Shape,
+    Supported,
+    WrongShape,
+    decode_params,
+)
+from threadline.rpc.connection import (
+    INTERNAL,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    NOT_FOUND,
+    Connection,
+    Request,
+    RpcError,
+    Start,
+)
+from threadline.rpc.lines import Lines, Sink
+
+Method: TypeAlias = Callable[[Any], Coroutine[Any, Any, Shape]]
+
+_CAN = AgentCapabilities(
+    load_session=True,
+    prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
+    mcp_capabilities=McpCapabilities(http=True, sse=True),
+    session_capabilities=SessionCapabilities(
+        list=Supported(),
+        delete=Supported(),
+        additional_directories=Supported(),
+        resume=Supported(),
+        close=Supported(),
+        fork=Supported(),
+    ),
+)
+_ID_CHARS = 80
+# What is being answered when the editor closes its input may come to its end: whoever pipes prompts in wants the answers.
+_GRACE_SECONDS = 2.0
+
+
+class AcpServer:
+    """Serves one editor over one connection: every request is answered once, and what it is told was stored before."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        sessions: SessionManager,
+        lines: Lines,
+        sink: Sink,
+        start: Start,
+        *,
+        user: str,
+        lease_seconds: float,
+        version: str,
+    ) -> None:
+        """`user` is who writes in the editor; `lease_seconds` how long a process that is gone holds what it had."""
+        self.connection = Connection(
+            lines, sink, serve=self._serve, hear=self._hear, start=start, name="editor", grace=_GRACE_SECONDS
+        )
+        self.table = Table(desk, self.connection, Permissions(desk, start, self.connection), start)
+        self.platform = AcpPlatform(self.table, desk, self.connection.run)
+        self._openings = openings = Openings(desk, sessions, self.table, self.connection, start, user)
+        self._prompts = Prompts(desk, start, openings.refresh, lease_seconds=lease_seconds)
+        self._version = version
+        self._is_initialized = False
+        self._methods: dict[str, Method] = {
+            "authenticate": self._authenticate,
+            "session/new": openings.new,
+            "session/load": openings.load,
+            "session/resume": openings.resume,
+            "session/fork": openings.fork,
+            "session/list": openings.list,
+            "session/close": openings.close,
+            "session/delete": openings.delete,
+            "session/set_mode": openings.set_mode,
+            "session/set_config_option": openings.set_config_option,
+        }
+
+    def _serve(self, request: Request) -> Awaitable[object]:
+        if not self._is_initialized and request.method != "initialize":
+            raise RpcError(INVALID_REQUEST, words.FIRST_INITIALIZE)
+        if request.method == "initialize":
+            return self._initialize(_params(request))
+        if request.method == "session/prompt":
+            return self._prompt(request, _params(request))
+        method = self._methods.get(request.method)
+        if method is None:
+            raise RpcError(METHOD_NOT_FOUND, words.NO_METHOD.format(method=inert_line(request.method, _ID_CHARS)))
+        return _told(method, _params(request))
+
+    def _hear(self, method: str, raw: msgspec.Raw) -> None:
+        if method != "session/cancel" or not self._is_initialized:
+            return
+        try:
+            params = decode_params(method, raw)
+        except WrongShape:
+            # Nobody waits for an answer to what nobody can read.
+            return
+        conversation = self.table.find(params.session_id) if isinstance(params, CancelNotification) else None
+        if conversation is not None:
+            conversation.cancel()
+
+    def _initialize(self, params: Shape) -> Awaitable[object]:
+        assert isinstance(params, InitializeRequest)  # noqa: S101 - the table of methods says so
+        self._is_initialized = True
+        session = params.client_capabilities.session
+        self.table.shows_notices = session is not None and session.notices is not None
+        return _value(
+            InitializeResponse(
+                # There is one version that both can speak. Who can't speak it hangs up.
+                protocol_version=PROTOCOL_VERSION,
+                agent_capabilities=_CAN,
+                auth_methods=(),
+                agent_info=Implementation(name="threadline", title=words.TITLE, version=self._version),
+            )
+        )
+
+    async def _authenticate(self, _params: Shape) -> Shape:
+        raise RpcError(INVALID_PARAMS, words.NO_SIGNING_IN)
+
+    def _prompt(self, request: Request, params: Shape) -> Awaitable[object]:
+        assert isinstance(params, PromptRequest)  # noqa: S101 - the table of methods says so
+        try:
+            said = heard(params.prompt)
+        except InvalidRequest as cause:
+            raise RpcError(INVALID_PARAMS, str(cause)) from cause
+        conversation = self.table.find(params.session_id)
+        if conversation is None or conversation.is_closing:
+            # Known from before, but not open here: whoever prompts it wants to go on with it.
+            async def opened(params: PromptRequest) -> PromptResponse:
+                conversation = await self._openings.reopen(params.session_id)
+                request.on_cancel = conversation.cancel
+                return await self._prompts.open(conversation, said)
+
+            return _told(opened, params)
+        answer = self._prompts.open(conversation, said)
+        request.on_cancel = conversation.cancel
+        return answer
+
+
+async def _value(value: Shape) -> Shape:
+    return value
+
+
+async def _told(method: Method, params: Shape) -> Shape:
+    """What a method gives; what goes wrong as an error that says what to do."""
+    try:
+        return await method(params)
+    except RpcError:
+        raise
+    except UnknownSession as cause:
+        session_id = getattr(params, "session_id", "")
+        shown = inert_line(session_id, _ID_CHARS)
+        raise RpcError(NOT_FOUND, words.NO_SESSION.format(session_id=shown), {"sessionId": session_id}) from cause
+    except (StoreError, PlatformError) as cause:
+        raise RpcError(INTERNAL, words.STORE_AWAY.format(reason=cause)) from cause
+    except ThreadlineError as cause:
+        raise RpcError(INVALID_PARAMS, str(cause)) from cause
+
+
+def _params(request: Request) -> Shape:
+    if request.method not in METHODS:
+        raise RpcError(METHOD_NOT_FOUND, words.NO_METHOD.format(method=inert_line(request.method, _ID_CHARS)))
+    try:
+        return decode_params(request.method, request.params)
+    except WrongShape as cause:
+        raise RpcError(INVALID_PARAMS, str(cause)) from cause

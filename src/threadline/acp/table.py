@@ -1,0 +1,78 @@
+"""The sessions that are open in this process."""
+
+from __future__ import annotations
+
+from threadline.acp.conversation import Conversation
+from threadline.acp.desk import Desk
+from threadline.acp.outlet import Outlet
+from threadline.acp.permissions import Permissions
+from threadline.acp.translate import said
+from threadline.model.delivery import Target
+from threadline.model.source import SessionSource
+from threadline.ports.agent import Workplace
+from threadline.ports.platform import Outgoing
+from threadline.rpc.acp import Notice
+from threadline.rpc.connection import Connection, Start
+
+# How deliveries are named: those that answer a command, and those that a running turn asked for.
+_COMMAND = "command."
+_NOTE = ".note."
+
+
+class Table:
+    """What lies open before the editor."""
+
+    def __init__(self, desk: Desk, connection: Connection, permissions: Permissions, start: Start) -> None:
+        self._desk = desk
+        self._connection = connection
+        self._permissions = permissions
+        self._start = start
+        self._open: dict[str, Conversation] = {}
+        # Whether the editor has a place of its own for what is no part of an answer.
+        self.shows_notices = False
+
+    def find(self, session_id: str) -> Conversation | None:
+        """The session of that id, if it is open here."""
+        return self._open.get(session_id)
+
+    def lay(self, session_id: str, source: SessionSource) -> Conversation:
+        """The session of that id, open from now on."""
+        conversation = self._open.get(session_id)
+        if conversation is None:
+            outlet = Outlet(self._connection.send_lines, self._start)
+            conversation = self._open[session_id] = Conversation(session_id, source, outlet, self._desk.fetch)
+        return conversation
+
+    def clear(self, conversation: Conversation) -> None:
+        """The session is not open any more."""
+        if self._open.get(conversation.session_id) is conversation:
+            del self._open[conversation.session_id]
+
+    def bound(self) -> list[SessionSource]:
+        """Where this process answers: in the sessions that somebody waits in here, or has just cancelled something in.
+
+        Of a session that two windows have open, the one that is spoken in does all.
+        """
+        return [conversation.source for conversation in self._open.values() if conversation.is_at_work]
+
+    def workplace_for(self, source: SessionSource) -> Workplace | None:
+        """Where the editor lets the agent work in that session."""
+        conversation = self._open.get(source.chat_id or "")
+        return None if conversation is None else conversation.workplace
+
+    def arrived(self, to: Target, message: Outgoing, key: str) -> None:
+        """Tells what the gateway has to say besides turns: answers to commands, notices, questions."""
+        conversation = self._open.get(to.chat_id)
+        if conversation is None or not conversation.is_new(key):
+            return
+        if message.buttons:
+            self._permissions.ask(conversation, message)
+        elif conversation.presses and key.startswith(_COMMAND):
+            conversation.presses -= 1
+        elif _NOTE in key and self.shows_notices:
+            conversation.tell(Notice(severity="info", title=message.text))
+        elif message.text:
+            prompt = conversation.prompt
+            # What the turn says next must not run on in the same line.
+            gap = "\n\n" if prompt is not None and prompt.is_running else ""
+            conversation.tell(said(message.text + gap))

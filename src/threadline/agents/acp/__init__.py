@@ -1,0 +1,15 @@
+"""Agents that run as programs of their own and speak the Agent Client Protocol."""
+
+from __future__ import annotations
+
+from threadline.agents.acp.agent import AcpAgent
+from threadline.agents.registry import AgentSettings
+from threadline.config.load import current_environment
+from threadline.config.paths import agents_folder
+
+__all__ = ["AcpAgent", "make"]
+
+
+def make(settings: AgentSettings) -> AcpAgent:
+    """The agent that `preset` or `command` names. People's folders are in the data folder."""
+    return AcpAgent(settings, current_environment(), agents_folder())

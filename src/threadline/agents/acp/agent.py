@@ -1,0 +1,240 @@
+"""Any agent that speaks the Agent Client Protocol, as an agent of the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from threadline.agents.acp.choices import Choice, choice_of
+from threadline.agents.acp.opening import cwd_of, opened
+from threadline.agents.acp.process import AgentProcess, AgentSession
+from threadline.agents.acp.processes import Processes
+from threadline.agents.acp.prompt import blocks_of
+from threadline.agents.acp.prompting import Ended, Prompting, Question
+from threadline.agents.acp.reporting import last_events
+from threadline.agents.acp.wanted import Limits, wanted_of
+from threadline.agents.registry import AgentSettings
+from threadline.agents.stopping import until_cancelled
+from threadline.errors import InvalidRequest
+from threadline.model import words_acp_agent as words
+from threadline.model.inert import inert_line
+from threadline.model.ownership import keeper_of
+from threadline.model.turn import Replay
+from threadline.ports.agent import AgentError, AskPermission, Event, NewFile, Notice, Remember, Turn
+
+_MODEL_CHARS = 200
+_SHOWN_MODELS = 20
+
+
+class _Running(msgspec.Struct):
+    """A prompt that is worked at, and where."""
+
+    person: str
+    process: AgentProcess
+    session: AgentSession
+    prompting: Prompting
+    question: Question | None = None
+    timer: asyncio.TimerHandle | None = None
+
+
+class _Run:
+    """One run of a turn: what is to be broken off if nobody waits any more."""
+
+    def __init__(self) -> None:
+        self.prompting: Prompting | None = None
+
+    def cancel(self) -> None:
+        if self.prompting is not None:
+            self.prompting.abandon()
+
+
+class AcpAgent:
+    """Answers with what an agent says that runs as a process of its own and speaks ACP.
+
+    Each person has a process of theirs; nobody else is ever answered by it. A conversation goes on in the agent's own session
+    as long as both know the same; else a new one begins, is told what was said, and people hear of it.
+
+    The agent works with its own tools, on this machine, as its owner has set it up. Where it asks whether it may, people are
+    asked in the chat, or it is answered by the rule that its owner made. A prompt that waits for an answer lives in this process
+    alone: after a restart the answer comes too late, and `AgentError` says so.
+
+    What it does can't be taken back, so nothing runs twice: `replay` is `never`.
+    """
+
+    def __init__(
+        self, settings: AgentSettings, environment: Mapping[str, str], folder: Path, limits: Limits | None = None
+    ) -> None:
+        """`folder`: where people have folders of their own. `AgentError` where the program is not there."""
+        self._limits = limits or Limits()
+        self._wanted = wanted_of(settings, environment)
+        self._processes = Processes(self._wanted, self._limits, folder / self._wanted.digest)
+        # Turns that wait for an answer, by their id.
+        self._waiting: dict[str, _Running] = {}
+        # The models that it offered last.
+        self._models: Choice | None = None
+
+    @property
+    def replay(self) -> Replay:
+        return "never"
+
+    @property
+    def remembers(self) -> Literal[True]:
+        return True
+
+    async def run(self, turn: Turn) -> AsyncIterator[Event]:
+        """The agent's words, thoughts and tools as they come, and what the turn cost."""
+        run = _Run()
+        answer = until_cancelled(
+            self._answer(turn, run), turn.cancelled, grace=self._limits.cancel, on_cancelled=run.cancel
+        )
+        async with aclosing(answer):
+            async for event in answer:
+                yield event
+
+    async def check_model(self, name: str) -> str:
+        """The name of a model that the agent may have: which it has is known only once it has answered."""
+        shown = inert_line(name, _MODEL_CHARS)
+        if shown != name.strip() or not shown:
+            raise InvalidRequest(words.ODD_MODEL)
+        if self._models is None:
+            return shown
+        if (found := self._models.find(shown)) is None:
+            known = ", ".join(inert_line(value, 60) for value, _ in self._models.values[:_SHOWN_MODELS])
+            raise InvalidRequest(words.UNKNOWN_MODEL.format(model=shown, known=known))
+        return found
+
+    async def close(self) -> None:
+        """Ends all processes of this agent, and whatever they started."""
+        for waiting in self._waiting.values():
+            _stop_timer(waiting)
+        self._waiting.clear()
+        await self._processes.close()
+
+    async def _answer(self, turn: Turn, run: _Run) -> AsyncGenerator[Event, None]:
+        running = self._take_waiting(turn)
+        if running is None:
+            if any(isinstance(event, AskPermission) for event in turn.so_far):
+                raise AgentError(words.WAS_RESTARTED.format(agent=self._wanted.name))
+            async with aclosing(self._begin(turn, run)) as events:
+                async for event in events:
+                    yield event
+            return
+        run.prompting = running.prompting
+        self._settle(running, turn)
+        async with aclosing(self._listen(running, turn)) as events:
+            async for event in events:
+                yield event
+
+    async def _begin(self, turn: Turn, run: _Run) -> AsyncGenerator[Event, None]:
+        person = _person_of(turn)
+        process = await self._processes.of(person)
+        with _using(process):
+            cwd = cwd_of(turn, self._wanted.cwd, lambda: self._processes.folder_of(person))
+            ready = await opened(process, turn, cwd)
+            session = ready.session
+            self._note_models(session)
+            blocks = (*ready.before, *await blocks_of(turn, process.can.prompt_capabilities))
+            # On disk before the agent is told anything: after a crash it must be found again, with what it knows.
+            yield Remember(ready.memory.text())
+            for notice in ready.notices:
+                yield Notice(notice)
+            run.prompting = prompting = process.prompt(session, blocks)
+        async with aclosing(self._listen(_Running(person, process, session, prompting), turn)) as events:
+            async for event in events:
+                yield event
+
+    async def _listen(self, running: _Running, turn: Turn) -> AsyncGenerator[Event, None]:
+        """What comes of a prompt. A question ends the run and leaves the prompt as it is; any other end breaks it off."""
+        try:
+            async with aclosing(self._told(running, turn)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            if self._waiting.get(turn.turn_id) is not running:
+                running.prompting.abandon()
+            elif turn.cancelled.is_set():
+                self._forget(turn.turn_id)
+
+    async def _told(self, running: _Running, turn: Turn) -> AsyncGenerator[Event, None]:
+        while not isinstance(item := await running.prompting.next(), Ended):
+            if isinstance(item, AgentError):
+                raise item
+            if not isinstance(item, Question):
+                if (event := await _stored(turn, item)) is not None:
+                    yield event
+            elif not item.answer.done():
+                self._wait(turn, running, item)
+                yield item.ask
+                return
+        self._processes.was_well(running.person)
+        for last in last_events(running.session, item.response):
+            yield last
+
+    def _wait(self, turn: Turn, running: _Running, question: Question) -> None:
+        running.question = question
+        timer = asyncio.get_running_loop().call_later(self._limits.asked, self._forget, turn.turn_id)
+        running.timer = timer
+        self._waiting[turn.turn_id] = running
+
+    def _forget(self, turn_id: str) -> None:
+        running = self._waiting.pop(turn_id, None)
+        if running is not None:
+            _stop_timer(running)
+            running.prompting.abandon()
+
+    def _take_waiting(self, turn: Turn) -> _Running | None:
+        running = self._waiting.pop(turn.turn_id, None)
+        if running is not None:
+            _stop_timer(running)
+        return running
+
+    def _settle(self, running: _Running, turn: Turn) -> None:
+        """Gives the agent what was answered; where nobody has, the question is put once more."""
+        question = running.question
+        if question is None or question.answer.done():
+            return
+        granted = turn.permitted(question.ask)
+        if granted is None:
+            running.prompting.put_back(question)
+        else:
+            question.settle(granted=granted)
+
+    def _note_models(self, session: AgentSession) -> None:
+        self._models = choice_of(session, "model") or self._models
+
+
+def _person_of(turn: Turn) -> str:
+    """Whose process answers: the person's whose session it is. A session that several share has one of its own."""
+    session = turn.session
+    if session.is_shared:
+        return f"shared {session.session_key}"
+    return session.owner or keeper_of(turn.source)
+
+
+def _stop_timer(running: _Running) -> None:
+    if running.timer is not None:
+        running.timer.cancel()
+
+
+@contextmanager
+def _using(process: AgentProcess) -> Iterator[None]:
+    process.users += 1
+    try:
+        yield
+    finally:
+        process.users -= 1
+
+
+async def _stored(turn: Turn, item: Event | NewFile) -> Event | None:
+    if not isinstance(item, NewFile):
+        return item
+    try:
+        return await turn.file(item.body, name=item.name, mime=item.mime)
+    except InvalidRequest:
+        # One that can't be kept is no reason to lose the answer that it belongs to.
+        return None

@@ -1,0 +1,107 @@
+"""An agent's question whether it may do something: in our words for people, by kind for the agent. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import msgspec
+
+from threadline.agents.acp.translate import Call
+from threadline.agents.acp.wanted import Permissions
+from threadline.model import words_acp_agent as words
+from threadline.model.inert import inert_line
+from threadline.ports.agent import AskPermission
+from threadline.rpc import acp
+
+# A question has to be read in a chat: the longest texts in it are cut until all of it is no longer than this.
+_ASK_CHARS = 12_000
+_CUTS = (8_000, 2_000, 400, 80)
+_TITLE_CHARS = 200
+_YES: tuple[acp.PermissionKind, ...] = ("allow_once", "allow_always")
+_NO: tuple[acp.PermissionKind, ...] = ("reject_once",)
+
+
+def chosen(options: Sequence[acp.PermissionOption], *, granted: bool) -> acp.RequestPermissionResponse:
+    """The answer that an agent is given, by the kinds of its options alone: their names may say anything.
+
+    Where it offers nothing of that kind, the call is cancelled.
+    """
+    for kind in _YES if granted else _NO:
+        for option in options:
+            if option.kind == kind:
+                return acp.RequestPermissionResponse(outcome=acp.Selected(option_id=option.option_id))
+    return CANCELLED
+
+
+CANCELLED = acp.RequestPermissionResponse(outcome=acp.Cancelled())
+
+
+def answer_by_rule(
+    permissions: Permissions, options: Sequence[acp.PermissionOption]
+) -> acp.RequestPermissionResponse | None:
+    """What the owner has settled once and for all; `None`: somebody is to be asked."""
+    if permissions == "ask":
+        return None
+    return chosen(options, granted=permissions == "allow")
+
+
+def question_of(ask_id: str, call: Call, options: Sequence[acp.PermissionOption]) -> AskPermission:
+    """The question as it is put to people. What the agent calls its options is not in it."""
+    arguments, is_cut = _arguments(call)
+    reasons = [words.ASK_REASON]
+    if not any(option.kind == "allow_once" for option in options):
+        reasons.append(words.ASK_FOR_GOOD)
+    if is_cut:
+        reasons.append(words.ASK_CUT)
+    return AskPermission(ask_id=ask_id, tool=words.TOOLS[call.kind], arguments=arguments, reason=" ".join(reasons))
+
+
+def _arguments(call: Call) -> tuple[str, bool]:
+    """All that is known of the call, as JSON; whether something of it is left out."""
+    told: dict[str, object] = {}
+    if title := inert_line(call.title, _TITLE_CHARS):
+        told["title"] = title
+    if call.input:
+        told["input"] = _decoded(call.input)
+    if call.locations:
+        told["files"] = [inert_line(one.path, 500) for one in call.locations[:20]]
+    changes = [one for one in call.content if isinstance(one, acp.Diff)]
+    if changes and not call.input:
+        told["changes"] = [{"path": one.path, "old": one.old_text, "new": one.new_text} for one in changes]
+    text = _written(told)
+    if len(text) <= _ASK_CHARS:
+        return text, False
+    for most in _CUTS:
+        shorter = _written(_cut(told, most))
+        if len(shorter) <= _ASK_CHARS:
+            return shorter, True
+    # Thousands of short values: nobody reads them either.
+    return _written({"title": told.get("title", ""), "input": text[: _ASK_CHARS // 2] + _more(text)}), True
+
+
+def _decoded(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
+
+
+def _cut(value: object, most: int) -> object:
+    if isinstance(value, str):
+        return value if len(value) <= most else value[:most] + words.CUT.format(count=len(value) - most)
+    if isinstance(value, dict):
+        return {name: _cut(inner, most) for name, inner in value.items()}
+    return [_cut(inner, most) for inner in value] if isinstance(value, list) else value
+
+
+def _more(text: str) -> str:
+    return words.CUT.format(count=len(text) - _ASK_CHARS // 2)
+
+
+def _written(value: object) -> str:
+    """JSON on several lines. Everything that a chat could take for more than text is an escape."""
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=1)
+    except (RecursionError, ValueError):
+        return "{}"

@@ -1,0 +1,108 @@
+"""What is chosen for a session of an agent's: its mode and its model, in whichever way the agent lets one choose."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from threadline.agents.acp.process import AgentProcess, AgentSession
+from threadline.log import get_logger
+from threadline.model import words_acp_agent as words
+from threadline.model.inert import inert_line
+from threadline.ports.agent import AgentError
+from threadline.rpc import acp
+from threadline.rpc.connection import RpcError
+
+log = get_logger(__name__)
+
+What: TypeAlias = Literal["mode", "model"]
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """What can be chosen: the value that holds, and the others with their names. `option`: the one that is set, if it is one."""
+
+    current: str
+    values: tuple[tuple[str, str], ...]
+    option: str | None = None
+
+    def find(self, name: str) -> str | None:
+        """The value of that name; names that only differ in case are the same."""
+        folded = name.casefold()
+        named = (value for value, shown in self.values if folded in (value.casefold(), shown.casefold()))
+        return name if any(value == name for value, _ in self.values) else next(named, None)
+
+
+def choice_of(session: AgentSession, what: What) -> Choice | None:
+    """What can be chosen there: by an option where there is one, else in the older ways."""
+    for option in session.options:
+        if isinstance(option, acp.ConfigSelect) and option.category == what:
+            values = tuple((one.value, one.name) for one in option.choices if one.value is not None)
+            return Choice(option.current_value, values, option.id)
+    if what == "mode" and session.modes is not None:
+        modes = session.modes
+        return Choice(modes.current_mode_id, tuple((one.id, one.name) for one in modes.available_modes))
+    if what == "model" and session.models is not None:
+        models = session.models
+        return Choice(models.current_model_id, tuple((one.model_id, one.name) for one in models.available_models))
+    return None
+
+
+async def choose_mode(process: AgentProcess, session: AgentSession) -> str | None:
+    """Sets the mode that the owner wants; what people are told where there is none."""
+    mode = process.wanted.mode
+    if mode is None or await _choose(process, session, "mode", mode):
+        return None
+    return words.NO_MODE.format(mode=inert_line(mode, 60))
+
+
+async def choose_model(process: AgentProcess, session: AgentSession, chosen: str | None) -> None:
+    """Sets the model that was chosen in the chat, else the owner's, else the agent's own; `AgentError` where it is not there."""
+    choice = choice_of(session, "model")
+    if session.own_model is None and choice is not None:
+        session.own_model = choice.current
+    model = chosen or process.wanted.model or session.own_model
+    if model is None or await _choose(process, session, "model", model):
+        return
+    told = words.NO_MODEL if chosen is None else words.NO_CHOSEN_MODEL
+    raise AgentError(told.format(agent=process.wanted.name, model=inert_line(model, 100)), is_owners=chosen is None)
+
+
+async def _choose(process: AgentProcess, session: AgentSession, what: What, name: str) -> bool:
+    """Whether it holds now."""
+    choice = choice_of(session, what)
+    value = None if choice is None else choice.find(name)
+    if choice is None or value is None:
+        return False
+    if value == choice.current:
+        return True
+    try:
+        await _set(process, session, what, choice, value)
+    except (RpcError, TimeoutError) as cause:
+        log.warning("acp.not_chosen", agent=process.wanted.name, what=what, error=repr(cause))
+        return False
+    return True
+
+
+async def _set(process: AgentProcess, session: AgentSession, what: What, choice: Choice, value: str) -> None:
+    name = session.session_id
+    if choice.option is not None:
+        request = acp.SetConfigOptionRequest(session_id=name, config_id=choice.option, value=value)
+        answer = await process.request("session/set_config_option", request, acp.SetConfigOptionResponse)
+        # Some answer with nothing, though it should be all options.
+        session.options = answer.config_options or _replaced(session.options, choice.option, value)
+    elif what == "mode" and session.modes is not None:
+        await process.request("session/set_mode", acp.SetModeRequest(session_id=name, mode_id=value), acp.Nothing)
+        session.modes = msgspec.structs.replace(session.modes, current_mode_id=value)
+    elif session.models is not None:
+        await process.request("session/set_model", acp.SetModelRequest(session_id=name, model_id=value), acp.Nothing)
+        session.models = msgspec.structs.replace(session.models, current_model_id=value)
+
+
+def _replaced(options: tuple[acp.ConfigOption, ...], wanted: str, value: str) -> tuple[acp.ConfigOption, ...]:
+    return tuple(
+        msgspec.structs.replace(one, current_value=value)
+        if isinstance(one, acp.ConfigSelect) and one.id == wanted
+        else one
+        for one in options
+    )

@@ -1,0 +1,214 @@
+"""The session of the agent's in which a turn goes on: the one it had, taken up again, or a new one that is told what it missed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from threadline.agents.acp.choices import choose_mode, choose_model
+from threadline.agents.acp.memory import NAME_CHARS, Remembered, is_continued, missed, read, remembered
+from threadline.agents.acp.process import AgentProcess, AgentSession, reason_of
+from threadline.agents.acp.prompt import record_of, told_before
+from threadline.log import get_logger
+from threadline.model import words_acp_agent as words
+from threadline.ports.agent import AgentError, McpServer, Turn
+from threadline.rpc import acp
+from threadline.rpc.connection import AUTH_REQUIRED, INTERNAL, INVALID_PARAMS, NOT_FOUND, RpcError
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+Servers: TypeAlias = tuple[acp.McpServer, ...]
+
+# Agents do not agree on what says that a session is gone.
+_MAYBE_GONE = frozenset({NOT_FOUND, INVALID_PARAMS, INTERNAL})
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
+    """The session that answers, what to remember of it, what people are told, and what it is told before anything else."""
+
+    session: AgentSession
+    memory: Remembered
+    notices: tuple[str, ...] = ()
+    before: tuple[acp.ContentBlock, ...] = ()
+
+
+async def opened(process: AgentProcess, turn: Turn, cwd: str) -> Opened:
+    """A session that is ready to be prompted. `AgentError` where there is none to be had."""
+    try:
+        return await _Opening(process, turn, cwd).open()
+    except RpcError as cause:
+        if cause.code == AUTH_REQUIRED:
+            raise process.not_signed_in() from cause
+        told = words.REFUSED.format(agent=process.wanted.name, reason=reason_of(cause))
+        raise AgentError(told, is_owners=True) from cause
+    except TimeoutError as cause:
+        raise AgentError(words.MUTE.format(agent=process.wanted.name, seconds=round(process.limits.call))) from cause
+
+
+class _Opening:
+    def __init__(self, process: AgentProcess, turn: Turn, cwd: str) -> None:
+        self._process = process
+        self._turn = turn
+        self._cwd = cwd
+        self._before = remembered(turn.remembered)
+        self._history = read(turn.history, self._before)
+        place = turn.workplace
+        self._directories = () if place is None else place.directories
+        self._servers = () if place is None else _servers(place.mcp_servers, process.can.mcp_capabilities)
+
+    async def open(self) -> Opened:
+        before, turn = self._before, self._turn
+        session: AgentSession | None = None
+        blocks: list[acp.ContentBlock | None] = []
+        notices: list[str | None] = []
+        if before is not None and self._is_ours(before):
+            session = await self._taken_up(before)
+            blocks = [record_of(words.MEANWHILE, missed(before, turn.history))]
+        if session is None:
+            session = await self._new()
+            blocks = [
+                told_before(self._process.wanted.system_prompt, turn),
+                record_of(words.BEFORE, turn.history),
+            ]
+            notices = [self._why_new(before)]
+        notices.append(await choose_mode(self._process, session))
+        await choose_model(self._process, session, turn.session.chosen_model)
+        return Opened(
+            session=session,
+            memory=Remembered(
+                agent=session.session_id,
+                of=self._process.wanted.digest,
+                session=turn.session.session_id,
+                seen=self._history.count,
+                digest=self._history.whole,
+            ),
+            notices=tuple(notice for notice in notices if notice),
+            before=tuple(block for block in blocks if block is not None),
+        )
+
+    def _is_ours(self, before: Remembered) -> bool:
+        """Whether the agent's session is this very conversation, as it stands. A fork shares the memory, and not the session."""
+        ours = (self._process.wanted.digest, self._turn.session.session_id)
+        return (before.of, before.session) == ours and is_continued(before, self._history)
+
+    def _why_new(self, before: Remembered | None) -> str | None:
+        if not self._turn.history:
+            return None
+        if before is None or before.session != self._turn.session.session_id:
+            return words.ANEW
+        return words.GONE if self._is_ours(before) or before.of != self._process.wanted.digest else words.CHANGED
+
+    async def _taken_up(self, before: Remembered) -> AgentSession | None:
+        """The session as this process has it, or as the agent finds it again; `None` where it does not."""
+        known = self._process.sessions.get(before.agent)
+        if known is not None:
+            await self._settled(known)
+            return known
+        can = self._process.can
+        if can.session_capabilities.resume is not None:
+            found = await self._found(before.agent, "session/resume", acp.ResumeSessionRequest)
+            if found is not None:
+                return found
+        return await self._found(before.agent, "session/load", acp.LoadSessionRequest) if can.load_session else None
+
+    async def _settled(self, session: AgentSession) -> None:
+        """What was asked there before, and nobody waits for any more, has to end first."""
+        prompting = session.prompting
+        if prompting is None or prompting.is_over:
+            return
+        prompting.abandon()
+        try:
+            async with asyncio.timeout(self._process.limits.cancel * 2):
+                await prompting.over()
+        except TimeoutError:
+            raise AgentError(words.BUSY.format(agent=self._process.wanted.name)) from None
+        if self._process.is_over:
+            raise AgentError(words.BUSY.format(agent=self._process.wanted.name))
+
+    async def _found(self, name: str, method: str, shape: type[acp.calls.SessionAt]) -> AgentSession | None:
+        session = AgentSession(name, is_new=False)
+        # What an agent says while it loads is what is known here already.
+        session.is_replayed = True
+        self._process.sessions[name] = session
+
+        async def asked(servers: Servers) -> acp.SessionState:
+            request = shape(session_id=name, cwd=self._cwd, mcp_servers=servers, additional_directories=self._also())
+            return await self._process.request(method, request, acp.SessionState)
+
+        try:
+            session.learn(await self._signed_in(lambda: self._with_fewer_servers(asked)))
+        except RpcError as cause:
+            del self._process.sessions[name]
+            if cause.code not in _MAYBE_GONE:
+                raise
+            log.info("acp.session_gone", agent=self._process.wanted.name, method=method, code=cause.code)
+            return None
+        except BaseException:
+            del self._process.sessions[name]
+            raise
+        session.is_replayed = False
+        return session
+
+    async def _new(self) -> AgentSession:
+        async def asked(servers: Servers) -> acp.NewSessionResponse:
+            request = acp.NewSessionRequest(cwd=self._cwd, mcp_servers=servers, additional_directories=self._also())
+            return await self._process.request("session/new", request, acp.NewSessionResponse)
+
+        answer = await self._signed_in(lambda: self._with_fewer_servers(asked))
+        name = answer.session_id
+        if name in self._process.sessions or not 0 < len(name) <= NAME_CHARS:
+            raise AgentError(words.TWICE.format(agent=self._process.wanted.name))
+        session = self._process.sessions[name] = AgentSession(name, is_new=True)
+        session.learn(answer)
+        return session
+
+    async def _signed_in(self, ask: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await ask()
+        except RpcError as cause:
+            if cause.code != AUTH_REQUIRED:
+                raise
+        await self._process.sign_in()
+        return await ask()
+
+    async def _with_fewer_servers(self, ask: Callable[[Servers], Awaitable[T]]) -> T:
+        """With the editor's servers of tools, and where the agent can't have those, without."""
+        try:
+            return await ask(self._servers)
+        except RpcError as cause:
+            if not self._servers or cause.code not in _MAYBE_GONE:
+                raise
+            log.warning("acp.without_servers", agent=self._process.wanted.name, error=repr(cause))
+        return await ask(())
+
+    def _also(self) -> tuple[str, ...]:
+        can = self._process.can.session_capabilities.additional_directories
+        return () if can is None else self._directories
+
+
+def cwd_of(turn: Turn, configured: str | None, own: Callable[[], Path]) -> str:
+    """Where a turn works: where its editor says, where its session does, where the owner says, or in a folder of its person's."""
+    place = turn.workplace
+    named = (None if place is None else place.cwd) or turn.session.cwd or configured
+    folder = Path(named) if named else own()
+    if not folder.is_absolute() or not folder.is_dir():
+        raise AgentError(words.NO_FOLDER.format(folder=folder))
+    return str(folder)
+
+
+def _servers(given: tuple[McpServer, ...], can: acp.McpCapabilities) -> Servers:
+    """Those of the editor's servers that the agent can reach."""
+    reached = {"stdio": True, "http": can.http, "sse": can.sse}
+    return tuple(_server(one) for one in given if reached[one.kind])
+
+
+def _server(one: McpServer) -> acp.McpServer:
+    pairs = tuple(acp.Pair(name=name, value=value) for name, value in one.pairs)
+    if one.kind == "stdio":
+        return acp.stdio_server(one.name, one.command, one.args, pairs)
+    return acp.remote_server(one.name, one.kind, one.url, pairs)

@@ -1,0 +1,291 @@
+"""One agent process of one person: what it can do, the sessions that it was given, and what it tells of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from threadline.agents.acp.child import Child, spawn
+from threadline.agents.acp.prompting import Prompting
+from threadline.agents.acp.sifting import Sifted
+from threadline.agents.acp.wanted import Limits, Wanted
+from threadline.gateway.supervisor import Supervisor
+from threadline.log import get_logger
+from threadline.model import words_acp_agent as words
+from threadline.model.inert import inert_line
+from threadline.ports.agent import AgentError
+from threadline.rpc import acp
+from threadline.rpc.connection import AUTH_REQUIRED, METHOD_NOT_FOUND, Connection, ConnectionEnded, Request, RpcError
+
+log = get_logger(__name__)
+
+T = TypeVar("T", bound=acp.Shape)
+
+_NOT_SERVED = "This client has no such method. It advertises no files, no terminals and no forms."
+_REASON_CHARS = 200
+
+
+class NotStarted(AgentError):
+    """The process ended, or was of no use, before it had introduced itself."""
+
+
+class AgentSession:
+    """A session of the agent's that this process was given, and what is known of it."""
+
+    def __init__(self, session_id: str, *, is_new: bool) -> None:
+        self.session_id = session_id
+        # What is told of it is what we know already.
+        self.is_replayed = False
+        self.prompting: Prompting | None = None
+        self.options: tuple[acp.ConfigOption, ...] = ()
+        self.modes: acp.ModeState | None = None
+        self.models: acp.ModelState | None = None
+        # What it used of its own accord, before anybody chose.
+        self.own_model: str | None = None
+        self.title: str | None = None
+        self.window: acp.UsageUpdate | None = None
+        # What it had cost when the turn began; unknown of one that was taken up.
+        self.paid: float | None = 0.0 if is_new else None
+
+    @property
+    def is_prompted(self) -> bool:
+        """Whether the agent works at something in it, or waits for somebody's answer."""
+        return self.prompting is not None and not self.prompting.is_over
+
+    def learn(self, state: acp.SessionState) -> None:
+        """Takes in what the agent says of what can be chosen."""
+        self.options, self.modes, self.models = state.config_options or (), state.modes, state.models
+
+    def take(self, update: acp.Update) -> None:
+        """What the agent tells of it."""
+        if self.is_replayed:
+            return
+        match update:
+            case acp.ConfigOptionUpdate():
+                self.options = update.config_options
+            case acp.CurrentModeUpdate() if self.modes is not None:
+                self.modes = msgspec.structs.replace(self.modes, current_mode_id=update.current_mode_id)
+            case acp.SessionInfoUpdate(title=str(title)):
+                self.title = title
+            case acp.UsageUpdate():
+                self.window = update
+        if self.prompting is not None:
+            self.prompting.take(update)
+
+
+class AgentProcess:
+    """A process that speaks the protocol. It works for one person."""
+
+    def __init__(self, wanted: Wanted, limits: Limits, child: Child, tasks: Supervisor) -> None:
+        self.wanted = wanted
+        self.limits = limits
+        self.sessions: dict[str, AgentSession] = {}
+        self.can = acp.AgentCapabilities()
+        # Turns that are about to prompt it.
+        self.users = 0
+        # Updates that belonged to no session of this process, or to no turn; in a row.
+        self.strays = 0
+        # Whether nothing more can be asked of it, and whether it was we who ended it.
+        self.is_over = False
+        self.is_ending = False
+        self.ended = asyncio.Event()
+        self._methods: tuple[acp.AuthMethod, ...] = ()
+        self._child = child
+        self._tasks = tasks
+        lines = Sifted(child.lines, limits.noise, wanted.name)
+        self._connection = Connection(
+            lines, child.sink, serve=self._serve, hear=self._hear, start=tasks.start, name=wanted.name
+        )
+        tasks.start("acp.stderr", child.drain_errors())
+        tasks.start("acp.connection", self._run())
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it works at something, or waits for somebody's answer."""
+        return self.users > 0 or any(session.is_prompted for session in self.sessions.values())
+
+    async def introduce(self) -> None:
+        """Gets to know the agent, and signs it in where its owner says how. `AgentError` where that fails."""
+        name = self.wanted.name
+        ours = acp.InitializeRequest(
+            protocol_version=acp.PROTOCOL_VERSION,
+            client_info=acp.Implementation(name="threadline", title="Threadline", version="1"),
+        )
+        try:
+            answer = await self.request("initialize", ours, acp.InitializeResponse, seconds=self.limits.start)
+        except TimeoutError:
+            raise NotStarted(words.MUTE.format(agent=name, seconds=round(self.limits.start)), is_owners=True) from None
+        except RpcError as cause:
+            raise NotStarted(words.CANT_START.format(agent=name, reason=reason_of(cause)), is_owners=True) from cause
+        except AgentError as cause:
+            raise NotStarted(words.CANT_START.format(agent=name, reason=words.AT_ONCE), is_owners=True) from cause
+        if answer.protocol_version != acp.PROTOCOL_VERSION:
+            raise NotStarted(words.OTHER_VERSION.format(agent=name, version=answer.protocol_version), is_owners=True)
+        self.can, self._methods = answer.agent_capabilities, answer.auth_methods
+        if self.wanted.auth_method is not None:
+            await self._authenticate(self._configured(self.wanted.auth_method))
+
+    async def sign_in(self) -> None:
+        """The agent wants to be signed in: by its key, or by the one way that needs nobody. Else `AgentError` says what to do."""
+        own = [method.id for method in self._methods if method.type is None]
+        key = self.wanted.key_method
+        if key is not None and key in own:
+            await self._authenticate(key)
+        elif len(own) == 1 and self.wanted.auth_method is None:
+            await self._authenticate(own[0])
+        else:
+            raise self.not_signed_in()
+
+    def not_signed_in(self) -> AgentError:
+        """What to do where it has to be signed in first."""
+        return AgentError(words.SIGN_IN.format(agent=self.wanted.name, login=self.wanted.login), is_owners=True)
+
+    async def request(self, method: str, params: object, result: type[T], *, seconds: float | None = None) -> T:
+        """What the agent answers. `RpcError` as it came; `TimeoutError` after so many seconds; `AgentError` where it has ended."""
+        wait = self.limits.call if seconds is None else seconds
+        try:
+            return acp.read(await self._connection.request(method, params, timeout=wait), result)
+        except ConnectionEnded as cause:
+            raise self.gone() from cause
+        except acp.WrongShape as cause:
+            raise AgentError(words.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))) from cause
+
+    def prompt(self, session: AgentSession, blocks: tuple[acp.ContentBlock, ...]) -> Prompting:
+        """Sends a prompt, and what comes of it."""
+        prompting = Prompting(
+            self.wanted,
+            self.limits,
+            self._tasks.start,
+            lambda: self._connection.notify("session/cancel", acp.CancelNotification(session_id=session.session_id)),
+            self.end,
+        )
+        session.prompting = prompting
+        request = acp.PromptRequest(session_id=session.session_id, prompt=blocks)
+        self._tasks.start("acp.prompt", self._see_through(prompting, request))
+        return prompting
+
+    async def end(self) -> None:
+        """Ends the process and all that it started. Whoever waits for it hears so."""
+        self.is_over = self.is_ending = True
+        self._connection.close()
+        await self._child.end(self.limits.end)
+        await self.ended.wait()
+
+    def kill(self) -> None:
+        """Ends it without waiting for anything: the loop that it belongs to is gone."""
+        self._child.kill()
+
+    def gone(self) -> AgentError:
+        """That it has ended, for whoever waits for it."""
+        self.is_over = True
+        return AgentError(words.ENDED.format(agent=self.wanted.name))
+
+    async def _run(self) -> None:
+        try:
+            await self._connection.run()
+        finally:
+            self.is_over = True
+            is_death = not self.is_ending
+            # It may have closed its output and live on, or have left others behind.
+            await self._child.end(self.limits.end)
+            self.ended.set()
+            if is_death:
+                log.warning(
+                    "acp.ended", agent=self.wanted.name, code=self._child.code, last_words=self._child.last_words
+                )
+
+    async def _see_through(self, prompting: Prompting, request: acp.PromptRequest) -> None:
+        try:
+            raw = await self._connection.request("session/prompt", request)
+            prompting.end(acp.read(raw, acp.PromptResponse))
+        except ConnectionEnded:
+            prompting.fail(self.gone())
+        except RpcError as cause:
+            is_signed_out = cause.code == AUTH_REQUIRED
+            fault = AgentError(words.FAULT.format(agent=self.wanted.name, reason=reason_of(cause)))
+            prompting.fail(self.not_signed_in() if is_signed_out else fault)
+        except acp.WrongShape as cause:
+            prompting.fail(AgentError(words.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))))
+        finally:
+            # The gateway may stop, and this with it, before anything was answered.
+            if not prompting.is_over:
+                prompting.fail(self.gone())
+
+    def _serve(self, request: Request) -> Awaitable[object]:
+        if request.method != "session/request_permission":
+            raise RpcError(METHOD_NOT_FOUND, _NOT_SERVED)
+        params = acp.read(request.params, acp.RequestPermissionRequest)
+        session = self.sessions.get(params.session_id)
+        if session is None or session.prompting is None:
+            self._stray()
+            return _cancelled()
+        return session.prompting.ask(params)
+
+    def _hear(self, method: str, params: msgspec.Raw) -> None:
+        if method != "session/update":
+            return
+        try:
+            told = acp.decode_params(method, params)
+        except acp.WrongShape:
+            self._stray()
+            return
+        if not isinstance(told, acp.SessionNotification):
+            return
+        session = self.sessions.get(told.session_id)
+        if session is None or not (session.is_replayed or session.is_prompted):
+            self._stray()
+        else:
+            self.strays = 0
+        if session is not None:
+            session.take(told.update)
+
+    def _stray(self) -> None:
+        self.strays += 1
+        if self.strays == self.limits.strays:
+            log.warning("acp.flooded", agent=self.wanted.name, updates=self.strays)
+            self._tasks.start("acp.end", self.end())
+
+    def _configured(self, method: str) -> str:
+        if not any(one.id == method for one in self._methods):
+            known = ", ".join(inert_line(one.id, 60) for one in self._methods[:10]) or "no way at all"
+            raise AgentError(words.NO_METHOD.format(agent=self.wanted.name, method=method, known=known), is_owners=True)
+        return method
+
+    async def _authenticate(self, method: str) -> None:
+        try:
+            await self.request("authenticate", acp.AuthenticateRequest(method_id=method), acp.Nothing)
+        except (RpcError, TimeoutError) as cause:
+            told = words.NOT_SIGNED_IN.format(agent=self.wanted.name, method=method, login=self.wanted.login)
+            raise AgentError(told, is_owners=True) from cause
+
+
+async def started(
+    wanted: Wanted, limits: Limits, tasks: Supervisor, folder: Path, end: Callable[[AgentProcess], None]
+) -> AgentProcess:
+    """A process that has introduced itself; `AgentError` where there is none to be had. `end` ends one that has not."""
+    try:
+        child = await spawn(wanted.name, wanted.command, wanted.env, folder)
+    except OSError as cause:
+        reason = cause.strerror or type(cause).__name__
+        raise NotStarted(words.CANT_START.format(agent=wanted.name, reason=reason), is_owners=True) from cause
+    process = AgentProcess(wanted, limits, child, tasks)
+    try:
+        await process.introduce()
+    except BaseException:
+        log.warning("acp.not_started", agent=wanted.name, code=child.code, last_words=child.last_words)
+        end(process)
+        raise
+    return process
+
+
+def reason_of(error: RpcError) -> str:
+    """What the agent says of its fault, as a chat may show it."""
+    return inert_line(str(error), _REASON_CHARS).rstrip(".") or words.NO_REASON
+
+
+async def _cancelled() -> acp.RequestPermissionResponse:
+    return acp.RequestPermissionResponse(outcome=acp.Cancelled())

@@ -1,0 +1,120 @@
+"""What an agent is told: what was said, what came with it, and where it has to begin anew, what was said before."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+
+from threadline.errors import UnknownFile
+from threadline.model import words_acp_agent as words
+from threadline.model.files import attachments_of
+from threadline.model.inbound import Attachment
+from threadline.model.inert import inert, inert_line
+from threadline.model.message import Message
+from threadline.model.privacy import quoted
+from threadline.ports.agent import Turn
+from threadline.rpc import acp
+
+PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_PICTURE_BYTES = 5_000_000
+_TEXT_BYTES = 200_000
+_NAME_CHARS = 120
+_QUOTED_CHARS = 1_000
+# Of a history that an agent has not seen, its end up to so many characters, and of each message so many.
+_HISTORY_CHARS = 24_000
+_MESSAGE_CHARS = 4_000
+
+
+async def blocks_of(turn: Turn, can: acp.PromptCapabilities) -> list[acp.ContentBlock]:
+    """What the turn says, then its files: pictures where the agent takes them, texts, and of others that they are there."""
+    blocks: list[acp.ContentBlock] = [acp.TextContent(text=_clean(_said(turn)) or words.NO_TEXT)]
+    for spoken in turn.messages:
+        for file in spoken.attachments:
+            blocks += await _file_blocks(turn, file, can)
+    return blocks
+
+
+def told_before(system_prompt: str | None, turn: Turn) -> acp.ContentBlock | None:
+    """What its owner and the chat's settings say, and where the conversation is, for a session that begins."""
+    parts = (system_prompt, turn.system_prompt, turn.context_prompt)
+    told = "\n\n".join(part.strip() for part in parts if part and part.strip())
+    return acp.TextContent(text=_clean(f"{words.TOLD}\n{told}\n{words.TOLD_END}")) if told else None
+
+
+def record_of(intro: str, history: Sequence[Message]) -> acp.ContentBlock | None:
+    """What was said, as a record that instructs nobody: its end, within bounds. Thoughts and results of tools are left out."""
+    said = [line for message in history if (line := _line(message))]
+    kept: list[str] = []
+    size = 0
+    for line in reversed(said):
+        size += len(line)
+        if size > _HISTORY_CHARS and kept:
+            break
+        kept.append(line)
+    if not kept:
+        return None
+    left_out = [words.LEFT_OUT.format(count=len(said) - len(kept))] if len(kept) < len(said) else []
+    return acp.TextContent(text=_clean("\n".join([intro, *left_out, *reversed(kept), words.TOLD_END])))
+
+
+def _said(turn: Turn) -> str:
+    """What was said, each message behind the words that it answers. They may be a stranger's: quoted, and on one line."""
+    if not any(spoken.quoted for spoken in turn.messages):
+        return turn.text
+    return "\n\n".join(
+        f"{words.IN_ANSWER_TO.format(quoted=quoted(spoken.quoted, _QUOTED_CHARS))}\n{spoken.text}"
+        if spoken.quoted
+        else spoken.text
+        for spoken in turn.messages
+    )
+
+
+async def _file_blocks(turn: Turn, file: Attachment, can: acp.PromptCapabilities) -> list[acp.ContentBlock]:
+    unseen: list[acp.ContentBlock] = [acp.TextContent(text=words.FILE_UNSEEN.format(name=_named(file)))]
+    is_picture = file.mime in PICTURES
+    most = _PICTURE_BYTES if is_picture else _TEXT_BYTES
+    if (is_picture and not can.image) or not (is_picture or file.mime.startswith("text/")) or (file.size or 0) > most:
+        return unseen
+    try:
+        body = await turn.fetch(file)
+        if len(body) > most:
+            return unseen
+        named = words.FILE.format(name=_named(file))
+        if is_picture:
+            picture = acp.ImageContent(data=base64.b64encode(body).decode(), mime_type=file.mime)
+            return [acp.TextContent(text=named), picture]
+        return [acp.TextContent(text=f"{named}\n{body.decode()}\n{words.FILE_END}")]
+    except (UnknownFile, UnicodeDecodeError):
+        return unseen
+
+
+def _named(file: Attachment) -> str:
+    return json.dumps(inert_line(file.name, _NAME_CHARS), ensure_ascii=False)
+
+
+def _line(message: Message) -> str:
+    role = message.get("role")
+    text = "\n".join(
+        (*_texts(message.get("content")), *(f"[file: {_named(file)}]" for file in attachments_of(message)))
+    )
+    if role not in ("user", "assistant") or not text.strip():
+        return ""
+    shown = inert(text[:_MESSAGE_CHARS])
+    if len(text) > _MESSAGE_CHARS:
+        shown += words.CUT.format(count=len(text) - _MESSAGE_CHARS)
+    return json.dumps({"role": role, "text": shown}, ensure_ascii=False)
+
+
+def _texts(content: object) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    for block in content if isinstance(content, list) else ():
+        text = block.get("text") if isinstance(block, dict) else block
+        if isinstance(text, str):
+            yield text
+
+
+def _clean(text: str) -> str:
+    """`text` without halves of surrogate pairs, which no line can carry."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,223 @@
+"""A prompt that an agent works at: what comes of it, in order and within bounds, and how it is broken off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeAlias
+
+import msgspec
+
+from threadline.agents.acp.asking import CANCELLED, answer_by_rule, chosen, question_of
+from threadline.agents.acp.translate import Telling, Told, TooMuch
+from threadline.agents.acp.wanted import Limits, Wanted
+from threadline.log import get_logger
+from threadline.model import words_acp_agent as words
+from threadline.ports.agent import AgentError, AskPermission, Notice, Plan, Text, Thought
+from threadline.rpc import acp
+
+log = get_logger(__name__)
+
+_JOINED_CHARS = 4_096
+
+
+class Question:
+    """Whether the agent may do something, and the answer that it waits for."""
+
+    def __init__(self, ask: AskPermission, options: tuple[acp.PermissionOption, ...]) -> None:
+        self.ask = ask
+        self._options = options
+        self.answer: asyncio.Future[acp.RequestPermissionResponse] = asyncio.get_running_loop().create_future()
+
+    def settle(self, *, granted: bool) -> None:
+        """Gives the agent somebody's answer."""
+        self._give(chosen(self._options, granted=granted))
+
+    def cancel(self) -> None:
+        """Nobody will answer any more."""
+        self._give(CANCELLED)
+
+    def _give(self, answer: acp.RequestPermissionResponse) -> None:
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """The agent has answered the prompt."""
+
+    response: acp.PromptResponse
+
+
+Item: TypeAlias = Told | Question | Ended | AgentError
+Start: TypeAlias = Callable[[str, Coroutine[Any, Any, None]], object]
+
+
+class Prompting:
+    """A prompt from the moment it is sent until the agent has answered it, or has ended.
+
+    What the agent tells waits here until somebody takes it, joined where it can be. Once more comes than is kept of one turn,
+    the prompt is broken off.
+    """
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        limits: Limits,
+        start: Start,
+        tell_cancel: Callable[[], None],
+        kill: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`tell_cancel` tells the agent that nobody waits any more, `kill` ends it."""
+        self._wanted = wanted
+        self._limits = limits
+        self._start = start
+        self._tell_cancel = tell_cancel
+        self._kill = kill
+        self._telling = Telling(limits)
+        self._items: deque[Item] = deque()
+        self._ready = asyncio.Event()
+        self._over = asyncio.Event()
+        self._questions: list[Question] = []
+        self._asked = 0
+        self._has_refused = False
+        self._is_cancelled = False
+        # Nothing more is taken in: the turn has failed.
+        self._is_shut = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the agent is done with it."""
+        return self._over.is_set()
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether nothing more comes but the reason why."""
+        return self._is_shut
+
+    async def over(self) -> None:
+        """Returns when the agent is done with it."""
+        await self._over.wait()
+
+    async def next(self) -> Item:
+        """The next thing that comes of it. After `Ended` or an error there is none."""
+        while not self._items:
+            self._ready.clear()
+            await self._ready.wait()
+        return self._items.popleft()
+
+    def put_back(self, item: Item) -> None:
+        """Lets `next` give this once more."""
+        self._items.appendleft(item)
+        self._ready.set()
+
+    def take(self, update: acp.Update) -> None:
+        """What the agent tells while it works."""
+        if self._is_shut or self.is_over:
+            return
+        try:
+            for told in self._telling.take(update):
+                self._add(told)
+        except TooMuch:
+            self._break_off()
+
+    def ask(self, params: acp.RequestPermissionRequest) -> Awaitable[acp.RequestPermissionResponse]:
+        """The agent's question; what is returned gives the answer once it is there."""
+        if self._is_cancelled or self._is_shut or self.is_over:
+            return _given(CANCELLED)
+        try:
+            call, told = self._telling.ask(params.tool_call)
+        except TooMuch:
+            self._break_off()
+            return _given(CANCELLED)
+        for one in told:
+            self._add(one)
+        if (answer := answer_by_rule(self._wanted.permissions, params.options)) is not None:
+            return _given(answer)
+        if len(self._questions) >= self._limits.questions:
+            self._tell_of_refusals()
+            return _given(chosen(params.options, granted=False))
+        self._asked += 1
+        question = Question(question_of(f"acp-{self._asked}", call, params.options), params.options)
+        self._questions.append(question)
+        question.answer.add_done_callback(lambda _: self._questions.remove(question))
+        self._add(question)
+        return question.answer
+
+    def end(self, response: acp.PromptResponse) -> None:
+        """The agent has answered the prompt."""
+        if not self._is_shut:
+            for told in self._telling.end():
+                self._add(told)
+            self._add(Ended(response))
+        self._finish()
+
+    def fail(self, error: AgentError) -> None:
+        """The agent will not answer the prompt any more."""
+        if self.is_over:
+            return
+        if not self._is_shut:
+            self._is_shut = True
+            self._add(error)
+        self._finish()
+
+    def abandon(self) -> None:
+        """Nobody waits any more: the agent is told so, its questions are dropped, and if it goes on all the same it is ended.
+
+        It never waits. An agent that is done already is left alone.
+        """
+        if self._is_cancelled or self.is_over:
+            return
+        self._is_cancelled = True
+        self._drop_questions()
+        self._tell_cancel()
+        self._start("acp.cancel", self._see_to_its_end())
+
+    async def _see_to_its_end(self) -> None:
+        try:
+            async with asyncio.timeout(self._limits.cancel):
+                await self._over.wait()
+        except TimeoutError:
+            log.warning("acp.not_cancelled", agent=self._wanted.name)
+            await self._kill()
+
+    def _tell_of_refusals(self) -> None:
+        if not self._has_refused:
+            self._has_refused = True
+            self._add(Notice(words.NOT_WHOLE))
+
+    def _break_off(self) -> None:
+        self._is_shut = True
+        self._add(AgentError(words.TOO_MUCH.format(agent=self._wanted.name)))
+        self.abandon()
+
+    def _finish(self) -> None:
+        self._over.set()
+        self._drop_questions()
+
+    def _drop_questions(self) -> None:
+        for question in list(self._questions):
+            question.cancel()
+
+    def _add(self, item: Item) -> None:
+        joined = _joined(self._items[-1], item) if self._items else None
+        if joined is None:
+            self._items.append(item)
+        else:
+            self._items[-1] = joined
+        self._ready.set()
+
+
+def _joined(last: Item, item: Item) -> Item | None:
+    """Both in one, where nothing is lost by it."""
+    if isinstance(last, Text) and isinstance(item, Text) and len(last.text) < _JOINED_CHARS:
+        return Text(last.text + item.text)
+    if isinstance(last, Thought) and isinstance(item, Thought) and len(last.text) < _JOINED_CHARS:
+        return Thought(last.text + item.text)
+    return item if isinstance(last, Plan) and isinstance(item, Plan) else None
+
+
+def _given(answer: acp.RequestPermissionResponse) -> Awaitable[acp.RequestPermissionResponse]:
+    given: asyncio.Future[acp.RequestPermissionResponse] = asyncio.get_running_loop().create_future()
+    given.set_result(answer)
+    return given

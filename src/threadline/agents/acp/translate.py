@@ -1,0 +1,257 @@
+"""What an agent tells of its work, as events. Pure: updates in, events out, within bounds."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from threadline.agents.acp.wanted import Limits
+from threadline.model import words_acp_agent as words
+from threadline.model.inert import inert, inert_line
+from threadline.ports.agent import Diff, Event, NewFile, Place, Plan, PlanStep, Text, Thought, ToolCall, ToolResult
+from threadline.rpc import acp
+
+# What becomes an event, or a file that has to be stored before it can be one.
+Told: TypeAlias = Event | NewFile
+
+_TITLE_CHARS = 200
+_NAME_CHARS = 60
+_ID_CHARS = 200
+_PATH_CHARS = 500
+_PLACES = 20
+_STEPS = 100
+_STEP_CHARS = 500
+_INPUT_CHARS = 20_000
+_RESULT_CHARS = 20_000
+_DIFF_CHARS = 200_000
+_DIFFS = 50
+_ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
+
+
+class TooMuch(Exception):
+    """More was said in one turn than is kept of one."""
+
+
+class Call(msgspec.Struct):
+    """A tool call, as far as it is known."""
+
+    call_id: str
+    title: str = ""
+    name: str = ""
+    kind: acp.ToolKind = "other"
+    status: acp.ToolStatus = "pending"
+    content: Sequence[acp.ToolContent] = ()
+    locations: Sequence[acp.ToolLocation] = ()
+    input: str = ""
+    output: str = ""
+    is_told: bool = False
+    is_over: bool = False
+
+    def learn(self, patch: acp.ToolCallPatch | acp.ToolCallStart) -> None:
+        """Takes in what is new: what is not given stays as it was."""
+        for name in ("title", "name", "kind", "status", "content", "locations"):
+            if (value := getattr(patch, name)) is not None:
+                setattr(self, name, value)
+        self.input = _json_of(patch.raw_input) or self.input
+        self.output = _json_of(patch.raw_output) or self.output
+
+    def event(self) -> ToolCall:
+        """The call as people and transcripts know it."""
+        return ToolCall(
+            call_id=self.call_id,
+            name=inert_line(self.name, _NAME_CHARS) or self.kind,
+            arguments=self.input if len(self.input) <= _INPUT_CHARS and self.input else "{}",
+            title=inert_line(self.title, _TITLE_CHARS),
+            kind=self.kind,
+            places=tuple(
+                Place(inert_line(one.path, _PATH_CHARS), one.line if _is_line(one.line) else None)
+                for one in self.locations[:_PLACES]
+            ),
+        )
+
+    def result(self) -> ToolResult:
+        """What it gave back; for want of content what it says of its output."""
+        diffs = [one for one in self.content if isinstance(one, acp.Diff)][:_DIFFS]
+        kept = tuple(_diff(one) for one in diffs if _size(one) <= _DIFF_CHARS)
+        left_out = [words.CUT_DIFF.format(path=inert_line(one.path)) for one in diffs if _size(one) > _DIFF_CHARS]
+        said = [_text_of(one.content) for one in self.content if isinstance(one, acp.ContentPart)]
+        text = "\n".join(part for part in (*said, *left_out) if part) or ("" if kept else _plain(self.output))
+        return ToolResult(self.call_id, cut(text, _RESULT_CHARS), is_error=self.status == "failed", diffs=kept)
+
+
+class Telling:
+    """One turn of an agent, update by update. `TooMuch` once it says more than is kept."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.calls: dict[str, Call] = {}
+        # The calls that are announced and of which more is to come: told with the next that happens.
+        self._held: list[Call] = []
+        self._words = 0
+        self._tools = 0
+        self._events = 0
+        self._updates = 0
+
+    def take(self, update: acp.Update) -> list[Told]:
+        """What an update tells, in order."""
+        match update:
+            case acp.AgentMessageChunk():
+                return self._counted([*self._announce(), *_said(update.content)])
+            case acp.AgentThoughtChunk():
+                text = _text_of(update.content)
+                return self._counted([*self._announce(), Thought(text)] if text else [])
+            case acp.ToolCallStart() | acp.ToolCallUpdate():
+                return self.tool(update)
+            case acp.Plan():
+                return self._counted([*self._announce(), _plan(update)])
+            case _:
+                return self._counted([])
+
+    def tool(self, patch: acp.ToolCallStart | acp.ToolCallPatch) -> list[Told]:
+        """What is new about a tool call: that it begins, once, and what it gave back, once."""
+        call_id = inert_line(patch.tool_call_id, _ID_CHARS)
+        call = self.calls.setdefault(call_id, Call(call_id))
+        if call.is_over:
+            return self._counted([])
+        call.learn(patch)
+        if not call.is_told and call.status == "pending" and not call.input:
+            # Agents announce a call before they know what it is called with.
+            if all(call is not one for one in self._held):
+                self._held.append(call)
+            return self._counted([])
+        return self._counted([*self._announce(call), *_conclusion(call)])
+
+    def ask(self, patch: acp.ToolCallPatch) -> tuple[Call, list[Told]]:
+        """The call that a question is about, and what is to be told before it."""
+        told = self.tool(patch)
+        call = self.calls[inert_line(patch.tool_call_id, _ID_CHARS)]
+        return call, [*told, *self._counted([*self._announce(call)])]
+
+    def end(self) -> list[Told]:
+        """What is left to tell when the turn is over."""
+        return list(self._announce())
+
+    def _announce(self, *more: Call) -> Iterator[Told]:
+        held, self._held = self._held, []
+        for call in (*held, *more):
+            if not call.is_told:
+                call.is_told = True
+                yield call.event()
+
+    def _counted(self, told: list[Told]) -> list[Told]:
+        """What is told, if that is not too much by now. What tells nothing counts too, or it would be a flood unseen."""
+        self._updates += 1
+        for one in told:
+            if isinstance(one, Text | Thought):
+                self._words += len(one.text)
+            else:
+                self._events += 1
+                self._tools += _weight(one)
+        limits = self._limits
+        is_too_much = self._words > limits.words or self._events > limits.events or self._tools > limits.tools
+        # Words may come one by one.
+        if is_too_much or self._updates > limits.words + limits.updates:
+            raise TooMuch
+        return told
+
+
+def _conclusion(call: Call) -> Iterator[Told]:
+    if call.status in ("completed", "failed"):
+        call.is_over = True
+        yield call.result()
+        # What it held is told; its id stays known, so that nothing more is heard of it.
+        call.content, call.input, call.output = (), "", ""
+
+
+def _said(block: acp.ContentBlock) -> Iterator[Told]:
+    if isinstance(block, acp.ImageContent | acp.AudioContent):
+        if (file := _file(block)) is not None:
+            yield file
+    elif text := _text_of(block):
+        yield Text(text)
+
+
+def _weight(told: Told) -> int:
+    match told:
+        case ToolCall():
+            return len(told.arguments)
+        case ToolResult():
+            return len(told.content) + sum(len(one.new) + len(one.old or "") for one in told.diffs)
+        case NewFile():
+            return len(told.body)
+        case _:
+            return 0
+
+
+def cut(text: str, most: int) -> str:
+    """`text`, inert; of a longer one its beginning, and how much is missing."""
+    return inert(text) if len(text) <= most else inert(text[:most]) + words.CUT_RESULT.format(count=len(text) - most)
+
+
+def _text_of(block: acp.ContentBlock) -> str:
+    match block:
+        case acp.TextContent():
+            return block.text
+        case acp.ResourceLink():
+            return f"{inert_line(block.title or block.name)} ({inert_line(block.uri, 500)})"
+        case acp.EmbeddedResource(resource=acp.Resource(text=str(text))):
+            return text
+        case _:
+            return ""
+
+
+def _file(block: acp.ImageContent | acp.AudioContent) -> NewFile | None:
+    mime = inert_line(block.mime_type, 100)
+    try:
+        body = base64.b64decode(block.data, validate=False)
+    except (binascii.Error, ValueError):
+        return None
+    kind = "picture" if isinstance(block, acp.ImageContent) else "sound"
+    return NewFile(body=body, name=f"{kind}.{_ENDINGS.get(mime, 'bin')}", mime=mime) if body else None
+
+
+def _plan(update: acp.Plan) -> Plan:
+    return Plan(
+        tuple(
+            PlanStep(text=inert_line(one.content, _STEP_CHARS), status=one.status, priority=one.priority)
+            for one in update.entries[:_STEPS]
+        )
+    )
+
+
+def _json_of(raw: msgspec.Raw | UnsetType) -> str:
+    """JSON that says something, as text."""
+    text = "" if raw is UNSET else bytes(raw).decode("utf-8", "replace")
+    return "" if text in ("null", "{}", '""') else text
+
+
+def _plain(output: str) -> str:
+    """An output that is one text, as it is; any other as JSON."""
+    try:
+        value: object = msgspec.json.decode(output or '""')
+    except msgspec.DecodeError:
+        return output
+    return value if isinstance(value, str) else output
+
+
+def _diff(one: acp.Diff) -> Diff:
+    return Diff(path=inert_line(one.path, _PATH_CHARS), new=one.new_text, old=one.old_text)
+
+
+def _size(one: acp.ToolContent) -> int:
+    match one:
+        case acp.Diff():
+            return len(one.new_text) + len(one.old_text or "")
+        case acp.ContentPart():
+            return len(_text_of(one.content))
+        case _:
+            return 0
+
+
+def _is_line(line: int | None) -> bool:
+    return line is not None and 0 <= line < 2**31

@@ -1,0 +1,127 @@
+"""What an agent of this kind is made of: its command, what it is given, and how far it may go."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
+
+from threadline.agents.acp.presets import PRESETS, Preset
+from threadline.agents.registry import AgentSettings
+from threadline.config.settings import AcpPreset
+from threadline.errors import InvalidRequest
+from threadline.model import words_acp_agent as words
+from threadline.ports.agent import AgentError
+
+Permissions: TypeAlias = Literal["ask", "allow", "deny"]
+
+# What every program needs to find its way about. Of what else this process knows, only what the owner names goes along.
+_ALWAYS = frozenset({"PATH", "HOME", "LANG", "TERM", "TMPDIR", "TZ", "USER", "LOGNAME", "SHELL"})
+_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
+_FAMILIES = ("LC_", "XDG_")
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long is waited for an agent, and how much is taken from it. Times are seconds."""
+
+    start: float = 60.0
+    call: float = 60.0
+    # What a turn gets to end after it was cancelled, and a process after it was told to end.
+    cancel: float = 5.0
+    end: float = 1.0
+    idle: float = 600.0
+    # A question is open for a day.
+    asked: float = 25 * 3600.0
+    # Between two starts, once it has ended by itself twice: twice as long each time.
+    first_rest: float = 1.0
+    longest_rest: float = 60.0
+    processes: int = 16
+    # Of one turn: characters said and thought, characters of tools, other events; and updates that tell nothing.
+    words: int = 1_000_000
+    tools: int = 16_000_000
+    events: int = 5_000
+    updates: int = 100_000
+    questions: int = 20
+    # Lines that are no message, in a row; and updates that belong to no turn, between two that do.
+    noise: int = 100
+    strays: int = 10_000
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent as its owner wants it. `env` holds secrets, and is never shown."""
+
+    name: str
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str | None = None
+    permissions: Permissions = "ask"
+    mode: str | None = None
+    model: str | None = None
+    system_prompt: str | None = None
+    auth_method: str | None = None
+    # A method to try where the agent asks to be signed in, and what its owner can do instead.
+    key_method: str | None = None
+    login: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What tells whether a session was one of the same program."""
+        return hashlib.blake2b("\x00".join(self.command).encode(), digest_size=6).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"Wanted(name={self.name!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("name", self.name)]
+
+
+def wanted_of(settings: AgentSettings, environment: Mapping[str, str]) -> Wanted:
+    """The agent that the settings describe; `AgentError` where its program is not there."""
+    preset = PRESETS.get(cast(AcpPreset, settings.preset))
+    command = settings.command or (() if preset is None else preset.command)
+    if not command:
+        known = ", ".join(PRESETS)
+        raise InvalidRequest(f"an acp agent needs `preset`, one of {known}, or `command`: the program that answers")
+    env = child_environment(environment, (*settings.env, *(() if preset is None else preset.env)))
+    name = settings.preset or Path(command[0]).name
+    found = shutil.which(command[0], path=env.get("PATH"))
+    if found is None:
+        install = "" if preset is None else words.INSTALL.format(install=preset.install)
+        raise AgentError(words.NOT_THERE.format(program=command[0], agent=name, install=install), is_owners=True)
+    return Wanted(
+        name=name,
+        command=(found, *command[1:]),
+        env=env,
+        cwd=None if settings.cwd is None else str(Path(settings.cwd).expanduser()),
+        permissions=_permissions(settings.permissions),
+        mode=settings.mode,
+        model=settings.model,
+        system_prompt=settings.system_prompt,
+        auth_method=settings.auth_method,
+        key_method=_key_method(preset, env),
+        login="" if preset is None else words.LOGIN.format(login=preset.login),
+    )
+
+
+def child_environment(environment: Mapping[str, str], named: tuple[str, ...]) -> dict[str, str]:
+    """The variables that a program is given: those that all need, and those that are named."""
+    return {name: value for name, value in environment.items() if name in named or _is_harmless(name)}
+
+
+def _is_harmless(name: str) -> bool:
+    return name in _ALWAYS or name.upper() in _PROXIES or name.startswith(_FAMILIES)
+
+
+def _permissions(chosen: str | None) -> Permissions:
+    if chosen not in (None, "ask", "allow", "deny"):
+        raise InvalidRequest(f"`permissions` is ask, allow or deny, not {chosen!r}")
+    return cast(Permissions, chosen or "ask")
+
+
+def _key_method(preset: Preset | None, env: Mapping[str, str]) -> str | None:
+    keys = () if preset is None else preset.keys
+    return next((method for variable, method in keys if env.get(variable)), None)

@@ -1,0 +1,45 @@
+"""Conversations in an editor: how the gateway names them, and what stays with the place when another session goes on in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from threadline.ids import is_session_id
+from threadline.model.context import LOCAL
+from threadline.model.source import SessionSource
+
+ACP: Final = "acp"
+# Nobody gets there who does not run our program on this machine, as its user.
+AT_THE_MACHINE: Final = (LOCAL, ACP)
+# What `runtime` keeps of an editor's conversation, besides the model that was chosen.
+MODE: Final = "mode"
+OPTIONS: Final = "options"
+PROVIDER: Final = "provider"
+BASE_URL: Final = "base_url"
+API_MODE: Final = "api_mode"
+
+# The editor shows these beside the conversation: what comes from elsewhere does not change them behind its back.
+_OF_THE_PLACE = (MODE, OPTIONS)
+
+
+def editor_source(session_id: str, user: str) -> SessionSource:
+    """Where a message comes from that somebody writes in that session of an editor."""
+    return SessionSource(platform=ACP, chat_id=session_id, user_id=user, user_name=user)
+
+
+def is_editor_session(session_id: object) -> bool:
+    """Whether this can name a session of an editor: they are called like the sessions of the store that they began with."""
+    return isinstance(session_id, str) and is_session_id(session_id)
+
+
+def runtime_at(here: Mapping[str, Any], coming: Mapping[str, Any]) -> dict[str, Any]:
+    """What a session runs with that goes on at an editor's place, where another ran with `here`: its own, in the place's mode."""
+    own = {name: value for name, value in coming.items() if name not in _OF_THE_PLACE}
+    return own | {name: here[name] for name in _OF_THE_PLACE if name in here}
+
+
+def is_at_machine(person: str) -> bool:
+    """Whether somebody of that name sits at the machine itself, at its terminal or in an editor there: such people are owners."""
+    platform, colon, _ = person.partition(":")
+    return bool(colon) and platform in AT_THE_MACHINE

@@ -1,0 +1,191 @@
+"""Reading what real peers send.
+
+A message that fits is read in one go. One that does not is read field by field: the protocol wants an optional field that
+does not fit to count as not given, and an item of a list that does not fit to be left out. Only what a message makes no
+sense without is an error, and the error says where it is.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from threadline.errors import InvalidRequest
+from threadline.rpc.acp.shape import Firm
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+_PLAIN: dict[type[inspect.Type], tuple[type, str]] = {
+    inspect.StrType: (str, "text"),
+    inspect.IntType: (int, "a whole number"),
+    inspect.FloatType: (float, "a number"),
+    inspect.BoolType: (bool, "true or false"),
+    inspect.NoneType: (type(None), "null"),
+}
+
+
+class WrongShape(InvalidRequest):
+    """What came is not what it must be."""
+
+
+def _wrong(at: str, must: str) -> WrongShape:
+    return WrongShape(f"`{at}` {must}." if at else f"What came {must}.")
+
+
+def read(raw: msgspec.Raw | bytes, shape: type[T]) -> T:
+    """The value, mended where the protocol wants it. Null is an empty object. Raises WrongShape."""
+    try:
+        return _read(raw, shape)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _wrong("", "must be JSON, and not nested without end") from error
+
+
+def _read(raw: msgspec.Raw | bytes, shape: type[T]) -> T:
+    built: T
+    try:
+        built = _decoder(shape).decode(raw)
+    except msgspec.ValidationError:
+        value = msgspec.json.decode(raw)
+        built = _build({} if value is None else value, _described(shape), "", lax=False)
+    return built
+
+
+@cache
+def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(shape)
+
+
+@cache
+def _described(shape: Any) -> inspect.Type:
+    return inspect.type_info(shape)
+
+
+def _build(value: Any, info: inspect.Type, at: str, *, lax: bool) -> Any:
+    """What `value` is as one of these; `lax` leaves out what does not fit of a collection. Raises WrongShape."""
+    match info:
+        case inspect.Metadata():
+            return _build(value, info.type, at, lax=lax)
+        case inspect.StructType():
+            return _build_struct(value, info, at)
+        case inspect.UnionType():
+            return _build_union(value, info, at, lax=lax)
+        case inspect.VarTupleType():
+            return _build_list(value, info, at, lax=lax)
+        case inspect.DictType():
+            return _build_dict(value, info, at, lax=lax)
+        case inspect.RawType():
+            return msgspec.Raw(msgspec.json.encode(value))
+        case _:
+            return _build_plain(value, info, at)
+
+
+def _build_struct(value: Any, info: inspect.StructType, at: str) -> Any:
+    if not isinstance(value, dict):
+        raise _wrong(at, "must be an object")
+    firm = issubclass(info.cls, Firm)
+    fields: dict[str, Any] = {}
+    for field in info.fields:
+        place = f"{at}.{field.encode_name}" if at else field.encode_name
+        given = value.get(field.encode_name)
+        if given is None and (field.encode_name not in value or not _takes_null(field.type)):
+            fields |= _instead(field, _wrong(place, "is missing"))
+            continue
+        try:
+            fields[field.name] = _build(given, field.type, place, lax=not firm)
+        except WrongShape as wrong:
+            if firm:
+                raise
+            fields |= _instead(field, wrong)
+    try:
+        return info.cls(**fields)
+    except ValueError as error:
+        raise _wrong(at, f"does not hold together: {str(error).removesuffix('.')}") from error
+
+
+def _instead(field: inspect.Field, wrong: WrongShape) -> dict[str, Any]:
+    """What a field counts as that was not given, or as good as not. Raises `wrong` where there is no such thing."""
+    if not field.required:
+        return {}
+    match field.type:
+        case inspect.Metadata(extra={"otherwise": value}):
+            return {field.name: value}
+    raise wrong
+
+
+def _takes_null(info: inspect.Type) -> bool:
+    match info:
+        case inspect.UnionType():
+            return info.includes_none
+        case inspect.Metadata():
+            return _takes_null(info.type)
+    return isinstance(info, inspect.RawType | inspect.NoneType)
+
+
+def _build_union(value: Any, info: inspect.UnionType, at: str, *, lax: bool) -> Any:
+    if value is None and info.includes_none:
+        return None
+    tagged = {one.tag: one for one in info.types if isinstance(one, inspect.StructType) and one.tag_field}
+    if not tagged:
+        return _build_first(value, info, at, lax=lax)
+    if not isinstance(value, dict):
+        raise _wrong(at, "must be an object")
+    tag_field = next(iter(tagged.values())).tag_field or ""
+    tag = value.get(tag_field)
+    if not isinstance(tag, str) or tag not in tagged:
+        known = ", ".join(str(one) for one in tagged if one)
+        raise _wrong(f"{at}.{tag_field}" if at else tag_field, f"must be one of {known}")
+    return _build_struct(value, tagged[tag], at)
+
+
+def _build_first(value: Any, info: inspect.UnionType, at: str, *, lax: bool) -> Any:
+    """The first of the union's types that the value fits."""
+    wrong = _wrong(at, "must be something else")
+    for one in info.types:
+        if isinstance(one, inspect.NoneType):
+            continue
+        try:
+            return _build(value, one, at, lax=lax)
+        except WrongShape as why:
+            wrong = why
+    raise wrong
+
+
+def _build_list(value: Any, info: inspect.VarTupleType, at: str, *, lax: bool) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise _wrong(at, "must be a list")
+    items = []
+    for place, one in enumerate(value):
+        try:
+            items.append(_build(one, info.item_type, f"{at}[{place}]", lax=lax))
+        except WrongShape:
+            if not lax:
+                raise
+    return tuple(items)
+
+
+def _build_dict(value: Any, info: inspect.DictType, at: str, *, lax: bool) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _wrong(at, "must be an object")
+    items = {}
+    for key, one in value.items():
+        try:
+            items[key] = _build(one, info.value_type, f"{at}.{key}", lax=lax)
+        except WrongShape:
+            if not lax:
+                raise
+    return items
+
+
+def _build_plain(value: Any, info: inspect.Type, at: str) -> Any:
+    if isinstance(info, inspect.LiteralType):
+        if value in info.values:
+            return value
+        raise _wrong(at, f"must be one of {', '.join(str(one) for one in info.values)}")
+    plain, words = _PLAIN[type(info)]
+    try:
+        return msgspec.convert(value, plain)
+    except msgspec.ValidationError as error:
+        raise _wrong(at, f"must be {words}") from error

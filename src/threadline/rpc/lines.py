@@ -1,0 +1,101 @@
+"""Where lines come from and where they go, and how a stream of bytes is cut into lines."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, Protocol
+
+from threadline.errors import ThreadlineError
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+
+
+class LineTooLong(ThreadlineError):
+    """A message is longer than 64 MiB and was skipped. Send it in smaller parts."""
+
+
+class Lines(Protocol):
+    """Lines as they come in."""
+
+    async def next(self) -> bytes | None:
+        """The next line without its newline; `None` at the end of input, and from then on.
+
+        Raises LineTooLong in the place of a line that is longer than MOST_BYTES: all of it is skipped, and the next call
+        gives the line after it. Nothing is lost when the call is cancelled.
+        """
+
+
+class Sink(Protocol):
+    """Lines on their way out: whole and in order."""
+
+    def write(self, line: bytes) -> None:
+        """Queues bytes that end in a newline, one line or many. Never blocks. Raises OSError when nobody can read them any more."""
+
+    async def drain(self) -> None:
+        """Returns when there is room again. Raises OSError when nobody reads any more."""
+
+    async def flush(self) -> None:
+        """Returns when all that was written has left this process. Raises OSError when nobody reads any more."""
+
+    def close(self) -> None:
+        """Nothing more is written. What the other side has not taken yet may be lost: flush first."""
+
+
+class LineCutter:
+    """Cuts chunks of bytes into lines.
+
+    Holds at most one unfinished line of `most` bytes; the bytes of a longer one are let go as they come.
+    """
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._most: Final = most
+        # None stands where a line was too long.
+        self._whole: deque[bytes | None] = deque()
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def __len__(self) -> int:
+        """How many lines can be taken."""
+        return len(self._whole)
+
+    def feed(self, chunk: bytes) -> None:
+        """Takes the bytes that came next."""
+        first, newline, rest = chunk.partition(b"\n")
+        if first:
+            self._keep(first)
+        if not newline:
+            return
+        self._finish()
+        *whole, last = rest.split(b"\n")
+        most = self._most
+        self._whole.extend([line if len(line) <= most else None for line in whole])
+        if last:
+            self._keep(last)
+
+    def end(self) -> None:
+        """No more bytes come: what is left without a newline is a line too."""
+        if self._size:
+            self._finish()
+
+    def take(self) -> bytes:
+        """The first line that was not taken yet. Raises LineTooLong in the place of one that was skipped."""
+        line = self._whole.popleft()
+        if line is None:
+            raise LineTooLong
+        return line
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self._most:
+            self._parts.clear()
+        else:
+            self._parts.append(part)
+
+    def _finish(self) -> None:
+        parts = self._parts
+        if self._size > self._most:
+            self._whole.append(None)
+        else:
+            self._whole.append(parts[0] if len(parts) == 1 else b"".join(parts))
+        self._parts = []
+        self._size = 0

@@ -1,0 +1,155 @@
+"""The requests that came in: each is answered exactly once, however its work ends."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from threadline.log import get_logger
+from threadline.rpc.envelope import (
+    CANCELLED,
+    INTERNAL,
+    INVALID_REQUEST,
+    Call,
+    RpcError,
+    failure_line,
+    id_key,
+    result_line,
+)
+
+log = get_logger(__name__)
+
+# A peer that asks without end must not fill the memory.
+MOST_OPEN: Final = 2000
+
+_FAILED: Final = "Something went wrong while this was done. The log of this process says what it was."
+_CANCELLED: Final = "The request was cancelled."
+_TWICE: Final = "A request with this id is still being answered. Give each request an id of its own."
+_TOO_MANY: Final = "Too many requests are being answered at once. Wait for some of the answers and send this one again."
+
+
+class Request(msgspec.Struct, eq=False):
+    """A request that came in. `params` is an empty object where none were given.
+
+    Where `on_cancel` is set, a wish to cancel the request calls it, and the answer is whatever the work then comes to. Else the
+    work is cancelled, and the answer says so at once.
+    """
+
+    id: msgspec.Raw
+    method: str
+    params: msgspec.Raw
+    on_cancel: Callable[[], None] | None = None
+
+
+Serve: TypeAlias = Callable[[Request], Awaitable[object]]
+Start: TypeAlias = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+class _Open(msgspec.Struct, eq=False):
+    """A request without an answer yet."""
+
+    key: bytes
+    request: Request
+    task: asyncio.Task[None] | None = None
+
+
+class Desk:
+    """Where requests are answered. Who takes a request out of `_open` is the one who answers it."""
+
+    def __init__(self, serve: Serve, start: Start, answer: Callable[[bytes], None], name: str) -> None:
+        self._serve: Final = serve
+        self._start: Final = start
+        self._answer: Final = answer
+        self._name: Final = name
+        self._open: dict[bytes, _Open] = {}
+        # Those too that were answered for, and have not come to their end yet.
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, call: Call) -> None:
+        """Begins the work on a request, or refuses it."""
+        key = id_key(call.id)
+        if key in self._open:
+            self._answer(failure_line(call.id, INVALID_REQUEST, _TWICE))
+            return
+        if len(self._tasks) >= MOST_OPEN:
+            self._answer(failure_line(call.id, INTERNAL, _TOO_MANY))
+            return
+        entry = _Open(key, Request(call.id, call.method, call.params))
+        self._open[key] = entry
+        try:
+            work = self._serve(entry.request)
+        except Exception as cause:  # noqa: BLE001 - whatever it was, its sender is told and the next request is served
+            self._settle(entry, self._failed(entry.request, cause))
+            return
+        task = entry.task = self._start(self._name, self._finish(entry, work))
+        self._tasks.add(task)
+        task.add_done_callback(lambda task: self._ended(task, entry, work))
+
+    def cancel(self, key: bytes) -> None:
+        """The other side does not want the answer any more. Nothing happens where it was given."""
+        entry = self._open.get(key)
+        if entry is None:
+            return
+        if entry.request.on_cancel is None:
+            self._stop(entry)
+            return
+        try:
+            entry.request.on_cancel()
+        except Exception:
+            # The request goes on and is answered by its own work.
+            log.exception("rpc.cancel_failed", peer=self._name, method=_shown(entry.request))
+
+    def cancel_all(self) -> None:
+        """Cancels all work, and answers every request that is open."""
+        for entry in list(self._open.values()):
+            self._stop(entry)
+
+    async def idle(self) -> None:
+        """Returns when no work is left."""
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def _finish(self, entry: _Open, work: Awaitable[object]) -> None:
+        try:
+            line = result_line(entry.request.id, await work)
+        except Exception as cause:  # noqa: BLE001 - whatever it was, its sender is told
+            line = self._failed(entry.request, cause)
+        self._settle(entry, line)
+
+    def _ended(self, task: asyncio.Task[None], entry: _Open, work: Awaitable[object]) -> None:
+        self._tasks.discard(task)
+        if inspect.iscoroutine(work):
+            # A task that was cancelled before its first step never came to it.
+            work.close()
+        self._settle(entry, _cancelled(entry.request))
+
+    def _stop(self, entry: _Open) -> None:
+        self._settle(entry, _cancelled(entry.request))
+        if entry.task is not None:
+            entry.task.cancel()
+
+    def _settle(self, entry: _Open, line: bytes) -> None:
+        if self._open.get(entry.key) is entry:
+            del self._open[entry.key]
+            self._answer(line)
+
+    def _failed(self, request: Request, cause: Exception) -> bytes:
+        if isinstance(cause, RpcError):
+            try:
+                return failure_line(request.id, cause.code, cause.message, cause.data)
+            except Exception as unsayable:  # noqa: BLE001 - what can't be encoded is our mistake, and is logged as one
+                cause = unsayable
+        log.error("rpc.failed", peer=self._name, method=_shown(request), exc_info=cause)
+        return failure_line(request.id, INTERNAL, _FAILED)
+
+
+def _cancelled(request: Request) -> bytes:
+    return failure_line(request.id, CANCELLED, _CANCELLED)
+
+
+def _shown(request: Request) -> str:
+    return request.method[:80]

@@ -1,0 +1,23 @@
+-- name: editor_elsewhere
+-- The current session of the place at which the named one is kept.
+SELECT {entry}
+FROM sessions o {then} addresses a ON a.pk = o.address_pk
+{then} sessions s ON s.pk = a.session_pk {then} session_state t ON t.session_pk = s.pk
+WHERE o.session_id = :session_id
+
+-- name: history_lengths
+-- How many messages a view shows, those included that compaction folded away. Reads no message: spans have no gaps.
+SELECT s.session_id, CAST(SUM({span_length}) AS BIGINT)
+FROM sessions s {then} session_state t ON t.session_pk = s.pk
+{then} spans v ON v.session_pk = s.pk AND v.version = s.view_version
+WHERE s.session_id = :session_id GROUP BY s.session_id
+
+-- The open span reaches to where the log ends now.
+-- fragment: span_length
+CASE WHEN v.hi >> 24 = s.pk AND v.hi > (s.pk << 24) + t.last_seq THEN (s.pk << 24) + t.last_seq ELSE v.hi END - v.lo + 1
+
+-- name: bodies_between
+SELECT m.number, m.body FROM messages m WHERE m.number BETWEEN :lo AND :hi ORDER BY m.number LIMIT :limit
+
+-- name: sessions_at
+SELECT session_id FROM sessions WHERE address_pk = :address_pk ORDER BY pk LIMIT :limit

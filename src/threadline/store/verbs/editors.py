@@ -1,0 +1,86 @@
+"""Verbs on the sessions of editors: each has one name for ever, whatever goes on in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from threadline.errors import UnknownSession
+from threadline.model.address import address_of
+from threadline.model.editors import ACP, is_editor_session
+from threadline.model.session import checked_runtime
+from threadline.model.source import SessionSource
+from threadline.model.view import Span
+from threadline.store import editors
+from threadline.store.database import Plan, read, write
+from threadline.store.editors import Changes, Held, Place
+from threadline.store.listing import Page, check_limit
+from threadline.store.verbs.arguments import MAX_PATH_CHARS, clean_or_none, clean_text, clean_title
+from threadline.store.verbs.removal import RemovalVerbs
+
+
+class EditorVerbs(RemovalVerbs):
+    """What an editor asks of the store. A session is named by where its person writes; nothing but an editor's is ever found."""
+
+    def create_editor_session(self, source: SessionSource, cwd: str, *, agent: str | None = None) -> Plan[Held]:
+        """A session at a new place, called like its chat; asked again, the same one."""
+        path = clean_text("cwd", cwd, MAX_PATH_CHARS)
+        return (yield from write(editors.create, self._place(source, agent), cwd=path, at=self._now()))
+
+    def find_editor_session(self, source: SessionSource, *, agent: str | None = None) -> Plan[Held]:
+        """The session that is current there, or `UnknownSession`. One that another agent answered goes on with this one."""
+        place = self._place(source, agent)
+        held = yield from read(editors.find, place)
+        if held.is_away:
+            yield from write(editors.bring, place)
+        return held
+
+    def fork_editor_session(
+        self, source: SessionSource, into: SessionSource, *, cwd: str | None = None, agent: str | None = None
+    ) -> Plan[Held]:
+        """A session at a new place with the history, the model and the options of another, or `UnknownSession`."""
+        places = self._place(source, agent), self._place(into, agent)
+        path = clean_or_none("cwd", cwd, MAX_PATH_CHARS)
+        return (yield from write(editors.fork, *places, cwd=path, at=self._now()))
+
+    def list_editor_sessions(
+        self, *, cwd: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Plan[Page[Held]]:
+        """A page of the sessions of all editors, the most recently updated first; with `cwd`, of those in that very folder."""
+        check_limit(limit)
+        path = clean_or_none("cwd", cwd, MAX_PATH_CHARS)
+        return (yield from read(editors.page, cwd=path, limit=limit, cursor=cursor))
+
+    def save_editor_session(self, source: SessionSource, changes: Changes, *, agent: str | None = None) -> Plan[Held]:
+        """Changes what is kept with the session that is current there; durable when it returns. `UnknownSession`."""
+        checked_runtime(changes.runtime)
+        clean_or_none("cwd", changes.cwd, MAX_PATH_CHARS)
+        if changes.title is not UNSET:
+            changes = replace(changes, title=clean_title(changes.title))
+        return (yield from write(editors.save, self._place(source, agent), changes, at=self._now()))
+
+    def remove_editor_session(self, source: SessionSource, *, agent: str | None = None) -> Plan[bool]:
+        """Deletes all that was held there; False where there is no such session."""
+        try:
+            yield from self.find_editor_session(source, agent=agent)
+        except UnknownSession:
+            return False
+        while (yield from write(editors.remove_some, self._place(source, agent))):
+            pass
+        yield from self.collect()
+        return True
+
+    def replay_of(self, source: SessionSource, *, agent: str | None = None) -> Plan[tuple[Span, ...]]:
+        """Which messages a replay of the session has, for `replay_page`; or `UnknownSession`."""
+        return (yield from read(editors.replayed, self._place(source, agent)))
+
+    def replay_page(self, spans: Sequence[Span], *, after: int = 0, limit: int = 500) -> Plan[list[tuple[int, str]]]:
+        """The next messages of a replay: each with its number, as JSON."""
+        return (yield from read(editors.bodies, spans, after=after, limit=limit))
+
+    def _place(self, source: SessionSource, agent: str | None) -> Place:
+        if source.platform != ACP or not is_editor_session(source.chat_id):
+            raise UnknownSession("no session of an editor has such an id")
+        return Place(source, address_of(source, self._settings.scope, agent or self._settings.agent))

@@ -1,0 +1,26 @@
+"""Verbs on what agents want back with a session's next turn."""
+
+from __future__ import annotations
+
+from threadline.store import memories
+from threadline.store.database import Plan, read, write
+from threadline.store.turns import Held
+from threadline.store.verbs.arguments import clean_text
+from threadline.store.verbs.base import VerbsBase
+
+
+class MemoryVerbs(VerbsBase):
+    """What an agent keeps with a session, for itself alone."""
+
+    def remember(self, held: Held, session_pk: int, agent: str, text: str) -> Plan[None]:
+        """Keeps what the agent of a turn wants back with the session's next one, in the place of what it kept before.
+
+        When it returns it survives a power cut. `LeaseLost` where the turn is another's now; over 8,000 characters:
+        `InvalidRequest`. Forks do not have it; with the session it goes.
+        """
+        kept = clean_text("what an agent remembers", text, memories.MOST_CHARS)
+        yield from write(memories.remember, held, session_pk, clean_text("the name of an agent", agent), kept)
+
+    def remembered(self, session_pk: int, agent: str) -> Plan[str | None]:
+        """What that agent keeps with the session; `None` where it keeps nothing."""
+        return (yield from read(memories.remembered, session_pk, agent))

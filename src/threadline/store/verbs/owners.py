@@ -1,0 +1,24 @@
+"""Verbs on what owners have on whatever platform."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from threadline.model.session import SessionEntry
+from threadline.store import owners
+from threadline.store.database import Plan, read
+from threadline.store.listing import check_limit
+from threadline.store.verbs.base import VerbsBase
+
+
+class OwnerVerbs(VerbsBase):
+    """For owners alone: whoever asks has been found to be one. `listed` are those whom the configuration calls so."""
+
+    def owners_sessions(self, platform: str, listed: Collection[str], *, limit: int = 10) -> Plan[list[SessionEntry]]:
+        """The newest sessions that owners have on other platforms than this one, ended ones included."""
+        check_limit(limit)
+        return (yield from read(owners.sessions_elsewhere, platform, listed, limit=limit))
+
+    def find_owners_title(self, title: str, listed: Collection[str]) -> Plan[SessionEntry | None]:
+        """The most recently updated session of that name that an owner has."""
+        return (yield from read(owners.find_titled, title, listed))

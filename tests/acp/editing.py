@@ -1,0 +1,51 @@
+"""What tests of an editor's sessions share."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.contract.conftest import open_gateway, run, runner
+from tests.contract.gateways import OpenGateway
+
+from threadline.acp.sessions import EditorSession, SessionManager, source_of
+from threadline.store.gateway import GatewayStore
+from threadline.testing import user
+
+__all__ = ["gateway", "listed", "managed", "manager", "open_gateway", "replayed", "run", "runner", "say"]
+
+
+@pytest.fixture
+def gateway(open_gateway: OpenGateway) -> GatewayStore:
+    return open_gateway()
+
+
+def managed(store: GatewayStore, agent: str = "main", person: str = "ada") -> SessionManager:
+    """The sessions of a process that answers with this agent."""
+    return SessionManager(store, user=person, agent_for=lambda _source: agent)
+
+
+@pytest.fixture
+def manager(gateway: GatewayStore) -> SessionManager:
+    return managed(gateway)
+
+
+async def replayed(manager: SessionManager, session_id: str, page: int = 500) -> list[str]:
+    """What each message of a replay says."""
+    return [json.loads(body)["content"] async for messages in manager.replay(session_id, page) for _, body in messages]
+
+
+async def listed(manager: SessionManager, cwd: str | None = None, limit: int = 50) -> list[EditorSession]:
+    """All pages of a list."""
+    found, cursor = [], None
+    while True:
+        page = await manager.list_sessions(cwd=cwd, cursor=cursor, limit=limit)
+        found += list(page)
+        if (cursor := page.cursor) is None:
+            return found
+
+
+async def say(store: GatewayStore, session: EditorSession, *texts: str) -> None:
+    """Says something in what is current at the session's place."""
+    held = await store.find_editor_session(source_of(session.session_id, "ada"))
+    await store.append_to_transcript(held.entry.session_id, [user(text) for text in texts])

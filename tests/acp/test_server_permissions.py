@@ -1,0 +1,161 @@
+"""Questions of the agent, put to the person in the editor: the turn waits for their word inside the same prompt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.acp.editor_world import CWD, RpcFailure, chosen, opened
+from tests.gateway.world import awaited
+
+from threadline.ports.agent import AskPermission, Event, Text, ToolCall, ToolResult, Turn
+from threadline.testing.agents import ScriptedAgent
+
+ASK = AskPermission(ask_id="c1", tool="shell", arguments='{"command": "rm notes"}', reason="They are old.")
+
+
+async def _asks(turn: Turn) -> AsyncIterator[Event]:
+    if turn.text != "go":
+        yield Text(f"to {turn.text}")
+        return
+    if not turn.so_far:
+        yield Text("first ")
+    allowed = turn.permitted(ASK)
+    if allowed is None:
+        yield ASK
+        return
+    if allowed:
+        yield ToolCall("c1", "shell", ASK.arguments)
+        yield ToolResult("c1", "gone")
+    yield Text("done" if allowed else "left it")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"sqlite://{tmp_path}/threadline.db"
+
+
+def asked(heard: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [message["params"] for message in heard if message.get("method") == "session/request_permission"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("allow_once", ["first ", "done"]), ("reject_once", ["first ", "left it"])]
+)
+@awaited
+async def test_a_person_decides_and_the_turn_goes_on(location: str, kind: str, words: list[str]) -> None:
+    async with opened(location, ScriptedAgent(_asks)) as editor:
+
+        async def decide(params: dict[str, Any]) -> dict[str, Any]:
+            return chosen(params, kind)
+
+        editor.decide = decide
+        session = await editor.new()
+        answer = await editor.said(session, "go")
+        assert answer["stopReason"] == "end_turn"
+        assert editor.texts() == words
+        (question,) = asked(editor.heard)
+        assert question["sessionId"] == session
+        assert question["toolCall"]["toolCallId"] == "c1"
+        assert question["toolCall"]["rawInput"] == {"command": "rm notes"}
+        assert [option["kind"] for option in question["options"]] == ["allow_once", "reject_once"]
+        told = await editor.load(session)
+        assert "".join(u["content"]["text"] for u in told if u["sessionUpdate"] == "agent_message_chunk") == "".join(
+            words
+        )
+
+
+@awaited
+async def test_what_is_not_clearly_a_yes_is_a_no(store: str) -> None:
+    outcomes: list[dict[str, Any]] = [{"outcome": "cancelled"}, {"outcome": "selected", "optionId": "made up"}, {}]
+    async with opened(store, ScriptedAgent(_asks)) as editor:
+
+        async def decide(params: dict[str, Any]) -> dict[str, Any]:
+            return outcomes.pop()
+
+        editor.decide = decide
+        session = await editor.new()
+        while outcomes:
+            before = len(editor.updates)
+            await editor.said(session, "go")
+            assert editor.texts(since=before)[-1] == "left it"
+
+
+@pytest.mark.parametrize(("mode", "last"), [("allow", "done"), ("deny", "left it")])
+@awaited
+async def test_a_mode_answers_without_asking_and_is_kept(store: str, mode: str, last: str) -> None:
+    async with opened(store, ScriptedAgent(_asks)) as editor:
+        session = await editor.new()
+        await editor.call("session/set_mode", sessionId=session, modeId=mode)
+        told = [u for u in editor.updates if u["sessionUpdate"] == "config_option_update"]
+        assert told[-1]["configOptions"][0]["currentValue"] == mode
+        await editor.said(session, "go")
+        assert asked(editor.heard) == []
+        assert editor.texts()[-1] == last
+    async with opened(store, ScriptedAgent(_asks)) as editor:
+        answer = await editor.call("session/resume", sessionId=session, cwd=CWD)
+        assert answer["modes"]["currentModeId"] == mode
+        assert answer["configOptions"][0]["currentValue"] == mode
+        await editor.said(session, "go")
+        assert asked(editor.heard) == []
+
+
+@awaited
+async def test_a_mode_can_be_chosen_as_an_option_and_unknown_ones_are_refused(store: str) -> None:
+    async with opened(store, ScriptedAgent(_asks)) as editor:
+        session = await editor.new()
+        answer = await editor.call("session/set_config_option", sessionId=session, configId="mode", value="deny")
+        assert answer["configOptions"][0]["currentValue"] == "deny"
+        assert [u["currentModeId"] for u in editor.updates if u["sessionUpdate"] == "current_mode_update"] == ["deny"]
+        for method, params in (
+            ("session/set_mode", {"modeId": "yolo"}),
+            ("session/set_config_option", {"configId": "mode", "value": "yolo"}),
+            ("session/set_config_option", {"configId": "mode", "value": True, "type": "boolean"}),
+            ("session/set_config_option", {"configId": "colour", "value": "red"}),
+            ("session/set_config_option", {"configId": "model", "value": "gpt"}),
+        ):
+            with pytest.raises(RpcFailure) as refused:
+                await editor.call(method, sessionId=session, **params)
+            assert refused.value.code == -32602
+
+
+@awaited
+async def test_cancel_while_a_question_is_open_ends_it(location: str) -> None:
+    async with opened(location, ScriptedAgent(_asks)) as editor:
+        answers: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+
+        async def decide(params: dict[str, Any]) -> dict[str, Any]:
+            return await answers
+
+        editor.decide = decide
+        session = await editor.new()
+        waiting = editor.prompt(session, "go")
+        await editor.until(lambda: asked(editor.heard))
+        editor.tell("session/cancel", sessionId=session)
+        assert (await asyncio.wait_for(waiting, 3))["stopReason"] == "cancelled"
+        answers.set_result({"outcome": "cancelled"})
+        assert (await editor.said(session, "next"))["stopReason"] == "end_turn"
+        assert editor.texts() == ["first ", "to next"]
+        assert await editor.store.open_ask(session) is None
+
+
+@awaited
+async def test_a_question_that_nobody_can_answer_any_more_does_not_block_the_next_prompt(store: str) -> None:
+    async with opened(store, ScriptedAgent(_asks)) as editor:
+        editor.decide = _never
+        session = await editor.new()
+        editor.prompt(session, "go").add_done_callback(lambda done: done.exception())
+        await editor.until(lambda: asked(editor.heard))
+    async with opened(store, ScriptedAgent(_asks)) as editor:
+        told = await editor.load(session)
+        assert [u["content"]["text"] for u in told] == ["go", "first "]
+        assert (await editor.said(session, "next"))["stopReason"] == "end_turn"
+        assert editor.texts()[-1] == "to next"
+
+
+async def _never(_params: dict[str, Any]) -> dict[str, Any]:
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError

@@ -1,0 +1,100 @@
+"""A transcript as an editor is shown it again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from threadline.acp.lines import head_of
+from threadline.acp.stored import Enclosure, Replay
+
+
+def replayed(*messages: dict[str, Any]) -> list[Any]:
+    bodies = [json.dumps(message) for message in messages]
+    found: list[Any] = []
+    for part in Replay(head_of("s1")).lines(bodies):
+        if isinstance(part, Enclosure):
+            found.append(part)
+            continue
+        for line in part.splitlines():
+            message = json.loads(line)
+            assert (message["jsonrpc"], message["method"]) == ("2.0", "session/update")
+            assert message["params"]["sessionId"] == "s1"
+            found.append(message["params"]["update"])
+    return found
+
+
+def chunk(kind: str, text: str) -> dict[str, Any]:
+    return {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
+
+
+def test_words_are_shown_as_they_were() -> None:
+    words = 'quotes " and \\ and \n newlines and \u2028 and 😀'
+    assert replayed({"role": "user", "content": words}, {"role": "assistant", "content": words}) == [
+        chunk("user_message_chunk", words),
+        chunk("agent_message_chunk", words),
+    ]
+
+
+def test_tools_are_shown_with_their_results_and_plans_whole() -> None:
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "write", "arguments": '{"path": "/a"}'},
+        "title": "Write a",
+        "kind": "edit",
+        "places": [{"path": "/a"}],
+    }
+    told = replayed(
+        {
+            "role": "assistant",
+            "content": "I write",
+            "reasoning": "hm",
+            "tool_calls": [call],
+            "plan": [{"text": "do it", "status": "completed"}],
+        },
+        {
+            "role": "tool",
+            "tool_call_id": "c1",
+            "content": "ok",
+            "diffs": [{"path": "/a", "new": "x"}],
+            "is_error": True,
+        },
+    )
+    assert [one["sessionUpdate"] for one in told] == [
+        "agent_thought_chunk",
+        "agent_message_chunk",
+        "tool_call",
+        "plan",
+        "tool_call_update",
+    ]
+    assert told[2]["title"] == "Write a"
+    assert told[2]["rawInput"] == {"path": "/a"}
+    assert told[3]["entries"] == [{"content": "do it", "priority": "medium", "status": "completed"}]
+    assert told[4]["status"] == "failed"
+    assert [part["type"] for part in told[4]["content"]] == ["diff", "content"]
+
+
+def test_a_result_without_its_call_is_shown_with_one() -> None:
+    told = replayed({"role": "tool", "tool_call_id": "c9", "content": "ok"})
+    assert [one["sessionUpdate"] for one in told] == ["tool_call", "tool_call_update"]
+
+
+def test_what_comes_from_elsewhere_is_shown_as_far_as_it_can_be_read() -> None:
+    told = replayed(
+        {"role": "user", "content": [{"type": "text", "text": "in blocks"}, {"type": "image_url"}, "bare", 5]},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": 7, "function": "odd"}, "odd"], "plan": "odd"},
+        {"role": "assistant", "content": {"odd": 1}},
+        {"role": "system", "content": "not said by anybody"},
+        {"role": "user", "content": "half \ud83d of it"},
+        {"role": "user", "content": "", "attachments": ["odd", {"handle": "file:abc", "name": "a.png"}]},
+    )
+    assert told[0] == chunk("user_message_chunk", "in blocks\nbare")
+    assert told[1]["toolCallId"] == "7"
+    assert told[2]["content"]["text"].startswith("half ")
+    assert isinstance(told[3], Enclosure)
+    assert len(told) == 4
+
+
+def test_nothing_is_shown_of_nothing() -> None:
+    assert replayed({"role": "assistant", "content": ""}) == []

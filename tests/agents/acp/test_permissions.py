@@ -1,0 +1,214 @@
+"""An agent's questions: put to people in our words, answered by kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import msgspec
+import pytest
+from tests.agents.acp.world import World, answered, gone, memory_in, run
+
+from threadline.agents.acp import AcpAgent
+from threadline.gateway.asking import checked_ask, question
+from threadline.model import words_acp_agent as words
+from threadline.ports.agent import AgentError, AskPermission, Event, Notice, Permission, ToolCall
+from threadline.testing.contracts.agents import a_turn, events_of, text_of
+
+ALLOWED = {"outcome": "selected", "optionId": "o-allow_once"}
+DENIED = {"outcome": "selected", "optionId": "o-reject_once"}
+CANCELLED = {"outcome": "cancelled"}
+
+
+async def asked(agent: AcpAgent, text: str, **more: Any) -> tuple[AskPermission, list[Event]]:
+    """The question that ends the first run of a turn, and all that came before it."""
+    *before, ask = await answered(agent, text, **more)
+    assert isinstance(ask, AskPermission)
+    return ask, before
+
+
+async def went_on(agent: AcpAgent, ask: AskPermission, granted: bool, so_far: list[Event], **more: Any) -> list[Event]:
+    """The run of the same turn after somebody has answered."""
+    permissions = (Permission(ask, granted),)
+    return await events_of(agent, a_turn("…", permissions=permissions, so_far=(*so_far, ask), **more))
+
+
+@pytest.mark.parametrize(("granted", "expected"), [(True, ALLOWED), (False, DENIED)])
+def test_the_waiting_prompt_goes_on_with_what_was_answered(world: World, granted: bool, expected: Any) -> None:
+    agent = world.agent()
+
+    async def turn() -> tuple[list[Event], list[Event]]:
+        ask, before = await asked(agent, "ask")
+        return before, await went_on(agent, ask, granted, before)
+
+    before, after = run(agent, turn())
+    assert text_of(before) == "before "
+    assert [event.arguments for event in before if isinstance(event, ToolCall)] == ['{"command": "rm -r /tmp/x"}']
+    assert text_of(after) == "after"
+    assert world.told("outcome") == [expected]
+    assert len(world.told("session/prompt")) == 1
+
+
+def test_the_question_is_in_our_words_and_whole(world: World) -> None:
+    agent = world.agent()
+    ask, _ = run(agent, asked(agent, "ask"))
+    assert ask.tool == words.TOOLS["execute"]
+    assert ask.least == "owner"
+    assert json.loads(ask.arguments) == {"title": "Remove all", "input": {"command": "rm -r /tmp/x"}}
+    assert "rm -r /tmp/x" in question(checked_ask(ask), "CODE")
+
+
+def test_a_name_that_lies_about_its_kind_is_never_shown_and_never_chosen_by(world: World) -> None:
+    agent = world.agent()
+
+    async def turn() -> AskPermission:
+        ask, before = await asked(agent, "lie")
+        await went_on(agent, ask, False, before)
+        return ask
+
+    ask = run(agent, turn())
+    shown = question(checked_ask(ask), "CODE")
+    assert "never" not in shown
+    assert "Harmless" in shown
+    assert not {"\x1b", "\u202e"} & set(shown)
+    assert words.ASK_FOR_GOOD in shown
+    assert world.told("outcome") == [DENIED]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "granted", "expected"),
+    [
+        ("allow_always reject_once", True, {"outcome": "selected", "optionId": "o-allow_always"}),
+        ("allow_always allow_once", True, ALLOWED),
+        ("reject_always reject_once", False, DENIED),
+        ("allow_once", False, CANCELLED),
+        ("reject_once", True, CANCELLED),
+        ("surprise", True, CANCELLED),
+    ],
+)
+def test_the_answer_is_chosen_by_kind(world: World, kinds: str, granted: bool, expected: Any) -> None:
+    agent = world.agent()
+
+    async def turn() -> None:
+        ask, before = await asked(agent, f"ask {kinds}")
+        await went_on(agent, ask, granted, before)
+
+    run(agent, turn())
+    assert world.told("outcome") == [expected]
+
+
+@pytest.mark.parametrize(("rule", "expected"), [("allow", ALLOWED), ("deny", DENIED)])
+def test_the_owners_rule_answers_by_itself(world: World, rule: str, expected: Any) -> None:
+    world.settings["permissions"] = rule
+    agent = world.agent()
+    assert text_of(run(agent, answered(agent, "ask"))) == "before after"
+    assert world.told("outcome") == [expected]
+
+
+def test_an_answer_to_another_question_is_none(world: World) -> None:
+    agent = world.agent()
+
+    async def turn() -> tuple[AskPermission, list[Event]]:
+        ask, before = await asked(agent, "ask")
+        other = msgspec.structs.replace(ask, arguments='{"command": "ls"}')
+        return ask, await went_on(agent, other, True, before)
+
+    ask, after = run(agent, turn())
+    assert after == [ask]
+    assert world.told("outcome") in ([], [CANCELLED])
+
+
+def test_several_questions_at_once_are_put_one_after_the_other(world: World) -> None:
+    agent = world.agent()
+
+    async def turn() -> list[str]:
+        ask, before = await asked(agent, "askmany 3")
+        seen = [ask.ask_id]
+        while True:
+            before = [*before, ask]
+            events = await went_on(agent, ask, len(seen) != 2, before)
+            if not isinstance(events[-1], AskPermission):
+                return [*seen, text_of(events)]
+            ask = events[-1]
+            seen.append(ask.ask_id)
+
+    assert run(agent, turn()) == ["acp-1", "acp-2", "acp-3", "all answered"]
+    outcomes = [outcome for _, outcome in world.told("outcome")]
+    assert sorted(map(json.dumps, outcomes)) == sorted(map(json.dumps, [ALLOWED, ALLOWED, DENIED]))
+
+
+def test_more_questions_at_once_than_anybody_answers_are_refused(world: World) -> None:
+    world.limits = msgspec.structs.replace(world.limits, questions=2)
+    agent = world.agent()
+
+    async def turn() -> list[Event]:
+        ask, events = await asked(agent, "askmany 5")
+        await world.noted("outcome", 3)
+        while ask is not None:
+            events += [ask, *await went_on(agent, ask, True, events)]
+            ask = events.pop() if isinstance(events[-1], AskPermission) else None  # type: ignore[assignment]
+        return events
+
+    events = run(agent, turn())
+    assert text_of(events) == "all answered"
+    assert events.count(Notice(words.NOT_WHOLE)) == 1
+    outcomes = [outcome for _, outcome in world.told("outcome")]
+    assert (outcomes.count(ALLOWED), outcomes.count(DENIED)) == (2, 3)
+
+
+def test_a_question_that_is_too_long_is_cut_and_says_so(world: World) -> None:
+    agent = world.agent()
+    ask, _ = run(agent, asked(agent, "asklong"))
+    assert len(checked_ask(ask).arguments) < 13_000
+    assert json.loads(ask.arguments)["input"]["path"] == "/a"
+    assert words.ASK_CUT in ask.reason
+
+
+def test_after_a_restart_the_answer_comes_too_late_and_people_are_told(world: World) -> None:
+    first, second = world.agent(), world.agent()
+    ask, before = run(first, asked(first, "ask"))
+    with pytest.raises(AgentError, match="no longer waits"):
+        run(second, went_on(second, ask, True, before))
+    assert len(world.told("session/prompt")) == 1
+
+
+def test_an_agent_that_has_ended_meanwhile_is_told(world: World) -> None:
+    agent = world.agent()
+
+    async def turn() -> None:
+        ask, before = await asked(agent, "ask")
+        (pid,) = world.told("started")
+        os.kill(pid, signal.SIGKILL)
+        await gone(pid)
+        await went_on(agent, ask, True, before)
+
+    with pytest.raises(AgentError, match="ended in the middle"):
+        run(agent, turn())
+
+
+def test_a_question_that_was_given_up_does_not_stand_in_the_way(world: World) -> None:
+    agent = world.agent()
+
+    async def turns() -> list[Event]:
+        _, before = await asked(agent, "ask", turn_id="t1")
+        memory = memory_in(before)
+        history = [{"role": "user", "content": "ask"}, {"role": "assistant", "content": "(stopped)"}]
+        return await answered(agent, "hello", turn_id="t2", remembered=memory, history=history)
+
+    assert text_of(run(agent, turns())) == "hello"
+    assert world.told("outcome") == [CANCELLED]
+    assert len(world.told("session/cancel")) == 1
+    assert len(world.told("session/new")) == 1
+
+
+def test_a_question_that_nobody_answers_is_given_up_in_the_end(world: World) -> None:
+    world.limits = msgspec.structs.replace(world.limits, asked=0.05)
+    agent = world.agent()
+
+    async def turn() -> Any:
+        await asked(agent, "ask")
+        return await world.noted("outcome")
+
+    assert run(agent, turn()) == CANCELLED

@@ -1,0 +1,201 @@
+"""In which session of the agent's a conversation goes on, and who hears of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from tests.agents.acp.world import World, answered, memory_in, run, talk
+
+from threadline.agents.acp import AcpAgent
+from threadline.model import words_acp_agent as words
+from threadline.ports.agent import AgentError, Event, Notice
+from threadline.testing.contracts.agents import a_turn, events_of, text_of
+
+SAID = talk("one", "one")
+
+
+def notices(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+def first_memory(world: World, **setup: Any) -> str:
+    """What one turn leaves behind; its process is gone by then."""
+    agent = world.agent(**setup)
+    memory = memory_in(run(agent, answered(agent, "one", history=[])))
+    (world.folder / "log").unlink()
+    return memory
+
+
+def again(world: World, agent: AcpAgent, memory: str | None, **more: Any) -> list[Event]:
+    return run(agent, answered(agent, "blocks", **{"history": SAID, "remembered": memory, **more}))
+
+
+def opened_by(world: World) -> list[str]:
+    return [name for name, _ in world.log() if name in ("session/new", "session/load", "session/resume")]
+
+
+def test_a_conversation_goes_on_in_the_session_that_is_open(world: World) -> None:
+    agent = world.agent()
+
+    async def both() -> list[Event]:
+        memory = memory_in(await answered(agent, "one", history=[]))
+        return await answered(agent, "blocks", history=SAID, remembered=memory, turn_id="t2")
+
+    events = run(agent, both())
+    assert opened_by(world) == ["session/new"]
+    assert notices(events) == []
+    assert json.loads(text_of(events)) == [{"type": "text", "text": "blocks"}]
+
+
+@pytest.mark.parametrize(
+    ("can", "expected"),
+    [({"resume": True, "load": True}, ["session/resume"]), ({"load": True}, ["session/load"])],
+)
+def test_after_a_restart_it_is_taken_up_as_the_agent_can_without_a_word(
+    world: World, can: dict[str, bool], expected: list[str]
+) -> None:
+    world.setup |= can
+    memory = first_memory(world)
+    events = again(world, world.agent(), memory)
+    assert opened_by(world) == expected
+    assert notices(events) == []
+    # Neither what the agent replays nor what it knows already is told again.
+    assert json.loads(text_of(events)) == [{"type": "text", "text": "blocks"}]
+    assert json.loads(memory_in(events))["agent"] == json.loads(memory)["agent"]
+
+
+@pytest.mark.parametrize("code", [-32002, -32602, -32603])
+def test_a_session_that_is_gone_begins_anew_with_what_was_said_and_people_hear_of_it(world: World, code: int) -> None:
+    world.setup |= {"resume": True, "load": True, "gone": code}
+    memory = first_memory(world)
+    for session in world.folder.glob("*.session"):
+        session.unlink()
+    events = again(world, world.agent(), memory)
+    assert opened_by(world) == ["session/resume", "session/load", "session/new"]
+    assert notices(events) == [words.GONE]
+    record, said = json.loads(text_of(events))
+    assert [json.loads(line) for line in record["text"].splitlines()[1:-1]] == [
+        {"role": "user", "text": "one"},
+        {"role": "assistant", "text": "one"},
+    ]
+    assert said["text"] == "blocks"
+
+
+def test_an_agent_that_can_not_take_up_anything_begins_anew(world: World) -> None:
+    events = again(world, world.agent(), first_memory(world))
+    assert opened_by(world) == ["session/new"]
+    assert notices(events) == [words.GONE]
+
+
+def test_a_fault_that_says_more_than_gone_is_told(world: World) -> None:
+    world.setup |= {"resume": True, "gone": -32050}
+    memory = first_memory(world)
+    for session in world.folder.glob("*.session"):
+        session.unlink()
+    with pytest.raises(AgentError, match="could not begin: no such session"):
+        again(world, world.agent(), memory)
+
+
+@pytest.mark.parametrize(
+    ("history", "told"),
+    [
+        pytest.param([*SAID, *talk("two", "two")], None, id="goes on"),
+        pytest.param([*SAID[:0]], None, id="all was taken back"),
+        pytest.param(SAID, words.CHANGED, id="the last was taken back"),
+        pytest.param([*talk("a summary", "of it"), *talk("two", "two")], words.CHANGED, id="compressed"),
+    ],
+)
+def test_what_was_taken_back_or_changed_is_not_known_to_the_new_session(
+    world: World, history: list[Any], told: str | None
+) -> None:
+    world.setup["resume"] = True
+    agent = world.agent()
+    memory = memory_in(run(agent, answered(agent, "two", history=SAID)))
+    (world.folder / "log").unlink()
+    events = again(world, world.agent(), memory, history=history)
+    is_plain = len(history) == 4 and told is None
+    assert opened_by(world) == (["session/resume"] if is_plain else ["session/new"])
+    assert notices(events) == ([] if told is None else [told])
+    assert len(json.loads(text_of(events))) == (1 if is_plain or not history else 2)
+
+
+def test_a_fork_has_a_session_of_its_own(world: World) -> None:
+    world.setup["resume"] = True
+    memory = first_memory(world)
+    forked = msgspec.structs.replace(a_turn().session, session_id="20260106_000000_0b")
+    events = again(world, world.agent(), memory, session=forked)
+    assert opened_by(world) == ["session/new"]
+    assert notices(events) == [words.ANEW]
+    assert json.loads(memory_in(events))["session"] == forked.session_id
+
+
+def test_another_program_begins_anew(world: World) -> None:
+    world.setup["resume"] = True
+    memory = first_memory(world)
+    events = again(world, world.agent(image=True), memory)
+    assert opened_by(world) == ["session/new"]
+    assert notices(events) == [words.GONE]
+
+
+def test_what_was_said_without_the_agent_is_told_to_it(world: World) -> None:
+    world.setup["resume"] = True
+    memory = first_memory(world)
+    history = [*SAID, *talk("to another", "by another")]
+    record, _ = json.loads(text_of(again(world, world.agent(), memory, history=history)))
+    assert [json.loads(line)["text"] for line in record["text"].splitlines()[1:-1]] == ["to another", "by another"]
+    assert opened_by(world) == ["session/resume"]
+
+
+@pytest.mark.parametrize("memory", ["", "no json", "{}", '{"agent": 7}'])
+def test_a_memory_that_can_not_be_read_is_none(world: World, memory: str) -> None:
+    assert opened_by(world) == []
+    assert notices(again(world, world.agent(), memory)) == [words.ANEW]
+
+
+def test_a_long_history_is_told_from_its_end_within_bounds_and_instructs_nobody(world: World) -> None:
+    said = [f"number {number} \x1b[31m\u202e" + "x" * 5_000 for number in range(50)]
+    record, _ = json.loads(text_of(again(world, world.agent(), None, history=talk(*said))))
+    lines = record["text"].splitlines()
+    told = [json.loads(line)["text"] for line in lines if line.startswith("{")]
+    assert told[-1].startswith("number 49 x")
+    assert 3 <= len(told) <= 7
+    assert len(record["text"]) < 40_000
+    assert f"({50 - len(told)} earlier messages are left out.)" in lines
+
+
+def test_a_name_that_is_given_twice_is_refused(world: World) -> None:
+    agent = world.agent(same_name="s-1")
+
+    async def both() -> None:
+        await answered(agent, "one", turn_id="t1")
+        await answered(agent, "two", turn_id="t2")
+
+    with pytest.raises(AgentError, match="the same name"):
+        run(agent, both())
+
+
+def test_sessions_of_one_person_share_a_process_and_two_persons_never_do(world: World) -> None:
+    agent = world.agent()
+    ann = a_turn().session
+    people = {
+        "ann": msgspec.structs.replace(ann, owner="telegram:7"),
+        "ann again": msgspec.structs.replace(ann, owner="telegram:7", session_id="20260106_000000_0b"),
+        "bob": msgspec.structs.replace(ann, owner="telegram:8"),
+        "both": msgspec.structs.replace(ann, owner=None, is_shared=True, session_key="agent:main:telegram:group:1"),
+    }
+
+    async def all_of_them() -> dict[str, dict[str, Any]]:
+        found = {}
+        for name, session in people.items():
+            turn = a_turn("where", session=session, turn_id=name)
+            found[name] = json.loads(text_of(await events_of(agent, turn)))
+        return found
+
+    found = run(agent, all_of_them())
+    pids = {name: one["pid"] for name, one in found.items()}
+    assert pids["ann"] == pids["ann again"]
+    assert len({pids["ann"], pids["bob"], pids["both"]}) == 3
+    assert len({found[name]["cwd"] for name in ("ann", "bob", "both")}) == 3
