@@ -91,6 +91,7 @@ async def test_an_error_that_has_no_json_is_answered_all_the_same(
 ) -> None:
     # The test's own report could not carry what is logged of half a character.
     caplog.set_level(logging.CRITICAL)
+
     def serve(request: Request) -> Awaitable[object]:
         raise error
 
