@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.peers.web.agent import WORDS
-from tests.peers.web.world import PHONE, ROOT, Site, Tab, visiting
+from tests.peers.web.world import PHONE, ROOT, Site, Tab, Visit, visiting
 
 pytestmark = pytest.mark.peers
 
@@ -152,6 +152,11 @@ def test_nobody_is_shut_out_of_drawers_and_dialogs(
         tab.page.goto(site.address)
         expect(tab.page.get_by_role("heading", name="You are not signed in")).to_be_visible()
         assert violations(tab.page) == []
+
+
+def test_a_tab_that_gets_no_frames_is_drawn_all_the_same(visit: Visit) -> None:
+    visit.context.add_init_script("window.requestAnimationFrame = () => 0")
+    visit.enter().ask("say hello", "hello")
 
 
 def test_a_reader_who_scrolled_up_is_not_moved_while_an_answer_grows(tab: Tab) -> None:

@@ -214,6 +214,11 @@ class Tab:
         """How wide the page is, with what would have to be scrolled to."""
         return int(self.page.evaluate("document.scrollingElement.scrollWidth"))
 
+    def told(self) -> str:
+        """What stood in the tab when a test failed, for whoever has to find out why."""
+        body = self.page.locator("body").inner_html(timeout=1_000) if not self.page.is_closed() else "(closed)"
+        return f"{self.page.url}: {body[:2_000]!r}, faults {self.faults}"
+
     def _note_console(self, message: ConsoleMessage) -> None:
         text = message.text
         if message.type == "error" and "Failed to load resource" not in text and "ERR_" not in text:
@@ -261,6 +266,10 @@ def visiting(site: Site, browser: Browser, size: tuple[int, int] = DESKTOP, **op
     try:
         yield visit
         assert visit.faults == []
+    except BaseException as failed:
+        for tab in visit.tabs:
+            failed.add_note(tab.told())
+        raise
     finally:
         context.close()
 

@@ -22,7 +22,8 @@ let state = {
   toEnd: 0,
 };
 const listeners = new Set();
-let isPlanned = false;
+// The frame and the timer that will draw next; null where nothing has changed.
+let planned = null;
 
 export function get() {
   return state;
@@ -30,15 +31,14 @@ export function get() {
 
 export function set(patch) {
   state = { ...state, ...patch };
-  if (isPlanned) return;
-  isPlanned = true;
-  // A hidden tab gets no frames, and must not grow old in the meantime.
-  if (document.hidden) setTimeout(tell, 250);
-  else requestAnimationFrame(tell);
+  // A tab may get no frames: hidden, or hidden before the frame came. It must not grow old in the meantime.
+  planned ??= [requestAnimationFrame(tell), setTimeout(tell, 250)];
 }
 
 function tell() {
-  isPlanned = false;
+  cancelAnimationFrame(planned[0]);
+  clearTimeout(planned[1]);
+  planned = null;
   for (const listener of listeners) listener(state);
 }
 
