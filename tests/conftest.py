@@ -10,11 +10,11 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import apsw
 import hypothesis
@@ -23,6 +23,9 @@ import pytest
 from psycopg import sql
 
 from threadline import SessionStore
+from threadline.store.migrations import migrations
+from threadline.store.postgres import schema as postgres_schema
+from threadline.store.sqlite import schema as sqlite_schema
 from threadline.testing.contracts.storage.fixtures import RawExecute, StoredBytes, client, clock, open_store, store
 
 __all__ = ["client", "clock", "open_store", "store"]
@@ -50,6 +53,9 @@ def _watch_over(pid: int, folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
 
+Rows: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
 class Engine(Protocol):
     """A fresh database and the ways to reach it behind the store's back."""
 
@@ -58,11 +64,18 @@ class Engine(Protocol):
     def renew(self) -> str:
         """Lets go of the database and makes a fresh one; its location."""
 
+    def begin_at(self, version: int, rows: Rows) -> str:
+        """Makes a fresh database with an earlier schema and these rows; its location."""
+
     def execute(self, text: str) -> None:
         """Runs SQL and commits it."""
 
     def content(self) -> bytes:
         """All that the database's files hold."""
+
+
+def _each(rows: Rows) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    return ((table, row) for table, several in rows.items() for row in several)
 
 
 class SqliteEngine:
@@ -76,6 +89,16 @@ class SqliteEngine:
     def renew(self) -> str:
         self._path = self._folder / f"store{next(self._numbers)}" / "threadline.db"
         self.location = f"sqlite://{self._path}"
+        return self.location
+
+    def begin_at(self, version: int, rows: Rows) -> str:
+        self.renew()
+        self._path.parent.mkdir()
+        with closing(apsw.Connection(str(self._path))) as connection:
+            sqlite_schema.migrate_schema(connection, migrations("sqlite")[:version])
+            for table, row in _each(rows):
+                names, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
+                connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", row).fetchall()
         return self.location
 
     def execute(self, text: str) -> None:
@@ -121,6 +144,19 @@ class PostgresServer:
                 cursor.execute(sql.SQL("DELETE FROM {}").format(table))
             cursor.executemany("INSERT INTO meta (name, value) VALUES (%s, %s)", self._meta)
         return self.location
+
+    def begin_at(self, version: int, rows: Rows) -> str:
+        """Makes another database, with an earlier schema and these rows; its location."""
+        self._admin.execute("DROP DATABASE IF EXISTS aged WITH (FORCE)")
+        self._admin.execute("CREATE DATABASE aged")
+        location = str(self._server.get_uri(database="aged"))
+        with psycopg.connect(location, options="-c search_path=threadline", cursor_factory=psycopg.RawCursor) as aged:
+            postgres_schema.migrate_schema(aged, migrations("postgres")[:version])
+            for table, row in _each(rows):
+                names, marks = ", ".join(row), ", ".join(f"${place}" for place in range(1, len(row) + 1))
+                text = f"INSERT INTO {table} ({names}) OVERRIDING SYSTEM VALUE VALUES ({marks})"
+                aged.execute(text.encode(), list(row.values()))
+        return location
 
     def execute(self, text: str) -> None:
         """Runs SQL and commits it."""

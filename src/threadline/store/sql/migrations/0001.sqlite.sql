@@ -22,6 +22,7 @@ CREATE TABLE sessions (
   title             TEXT,
   title_key         TEXT,
   model             TEXT,
+  cwd               TEXT,
   runtime           TEXT NOT NULL DEFAULT '{}',
   parent_session_id TEXT,
   created_at        INTEGER NOT NULL,
@@ -45,7 +46,6 @@ CREATE TABLE session_state (
   session_pk         INTEGER PRIMARY KEY REFERENCES sessions(pk),
   owner              TEXT,
   platform           TEXT NOT NULL,
-  cwd                TEXT,
   ended              INTEGER NOT NULL DEFAULT 0,
   updated_at         INTEGER NOT NULL,
   listed_at          INTEGER NOT NULL,              -- updated_at, or a little less: what the indexes go by
@@ -64,12 +64,11 @@ CREATE TABLE session_state (
   cost_micros        INTEGER NOT NULL DEFAULT 0,
   cost_status        TEXT NOT NULL DEFAULT 'unknown'
 ) STRICT;
+CREATE INDEX state_newest ON session_state(ended, listed_at);
 CREATE INDEX state_of_owner ON session_state(owner, listed_at);
 CREATE INDEX state_by_owner ON session_state(owner, session_pk) WHERE owner IS NOT NULL;
 CREATE INDEX state_borrowing ON session_state(owner) WHERE borrows = 1;
-CREATE INDEX state_of_platform ON session_state(platform, ended, listed_at);
--- A path may be longer than an index takes: its start finds few, and the whole is compared.
-CREATE INDEX state_of_cwd ON session_state(platform, substr(cwd, 1, 200), ended, listed_at) WHERE cwd IS NOT NULL;
+CREATE INDEX state_of_platform ON session_state(platform, listed_at);
 
 -- number = session pk << 24 | place in the log. So a log is one range of the primary key, and needs no other index.
 CREATE TABLE messages (
@@ -82,8 +81,7 @@ CREATE TABLE messages (
   key_digest  BLOB,                                 -- what its messages said; NULL once any of it was redacted
   body        TEXT NOT NULL                         -- JSON, to the letter
 ) STRICT;
--- The key first: keys are mostly made in the order of time, so those of many sessions that write at once are neighbours.
-CREATE UNIQUE INDEX messages_once ON messages(append_key, (number >> 24)) WHERE append_key IS NOT NULL;
+CREATE UNIQUE INDEX messages_once ON messages((number >> 24), append_key) WHERE append_key IS NOT NULL;
 CREATE INDEX messages_by_author ON messages(author) WHERE author IS NOT NULL;
 
 CREATE TABLE spans (

@@ -103,7 +103,6 @@ CREATE TABLE deliveries (
   text        TEXT NOT NULL,
   reply_to    TEXT,
   buttons     TEXT NOT NULL DEFAULT '[]',           -- JSON
-  files       TEXT NOT NULL DEFAULT '[]',           -- JSON; of what was sent only how many there were
   state       TEXT NOT NULL,
   doubtful    INTEGER NOT NULL DEFAULT 0,           -- an earlier try may have arrived
   attempts    INTEGER NOT NULL DEFAULT 0,
@@ -165,14 +164,6 @@ CREATE TABLE contexts (
   block      TEXT NOT NULL
 );
 
--- What an agent wants back with a session's next turn.
-CREATE TABLE memories (
-  session_pk INTEGER NOT NULL,
-  agent      TEXT NOT NULL,
-  text       TEXT NOT NULL,
-  PRIMARY KEY (session_pk, agent)
-) WITHOUT ROWID;
-
 -- Who spoke under which name where several people do: of two with the same name the first to use it is called by it alone.
 CREATE TABLE speakers (
   pk         INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -215,13 +206,6 @@ CREATE TABLE alarms (
   since INTEGER NOT NULL,
   told  INTEGER NOT NULL,                           -- 0: there was nowhere to say it
   known_at INTEGER NOT NULL                         -- when a gateway last said that its configuration has what this is about
-) WITHOUT ROWID;
-
--- What one gateway at a time may do, by a name that holds no secret: listen with a key, say. Who does not renew loses it.
-CREATE TABLE named_leases (
-  name        TEXT PRIMARY KEY,
-  owner       TEXT NOT NULL,
-  lease_until INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 -- A stranger who asked to be let in. Of the code only a keyed digest is kept.

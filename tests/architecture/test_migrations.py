@@ -1,0 +1,28 @@
+"""Whoever has a database has run the migrations that were there. So those never change."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import pytest
+from tests.architecture.sources import ROOT
+
+FOLDER = ROOT / "src" / "threadline" / "store" / "sql" / "migrations"
+# A new migration adds its line; no other line is ever touched.
+LANDED = {
+    "0001.postgres.sql": "9410b4d4ffdfdb7ec9050f7a519628eed506952840af36ef9b68c2908f144018",
+    "0001.sqlite.sql": "6421eeda06bf0d4dea8ff09592d582a9224ba6833f5b51bde115ca2f864df99c",
+    "0002.postgres.sql": "9dc6dfb113998bd85605699d8ffa6fecdc04f02daeb3a789f69d2ea35f01c013",
+    "0002.sqlite.sql": "6c6f5fa53f125659bdf22db356fced26731713fc6a95731dc507c9486b4f7c72",
+    "0003.postgres.sql": "d9f29c118686cc006b2c8db35c6a48548c4d754ae0af333668507c7d05d76d33",
+    "0003.sqlite.sql": "797e886639fee416a3f64a5eb4cc43e77ba388d083c4fb3ad45b2caacba28ddd",
+}
+
+
+def test_every_migration_is_known() -> None:
+    assert sorted(path.name for path in FOLDER.iterdir()) == sorted(LANDED)
+
+
+@pytest.mark.parametrize("name", LANDED)
+def test_a_landed_migration_never_changes(name: str) -> None:
+    assert sha256((FOLDER / name).read_bytes()).hexdigest() == LANDED[name], "write a new migration instead"
