@@ -39,6 +39,14 @@ def _start(*arguments: str, db: Path, stdin: int = subprocess.DEVNULL) -> subpro
     )
 
 
+@pytest.fixture
+def heeded_stop_key() -> Iterator[None]:
+    """A shell that starts the tests in the background tells them to ignore the stop key, and their children would too."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def _opened(pipe: IO[bytes] | None) -> IO[bytes]:
     assert pipe is not None
     return pipe
@@ -67,6 +75,7 @@ def test_someone_at_a_terminal_is_asked_before_anything_goes(db: Path, session_i
         assert store.list_sessions(include_ended=True).items == []
 
 
+@pytest.mark.usefixtures("heeded_stop_key")
 def test_the_stop_key_ends_a_command_with_130_and_no_traceback(db: Path, session_id: str) -> None:
     ours, theirs = pty.openpty()
     process = _start("sessions", "delete", session_id, db=db, stdin=theirs)
