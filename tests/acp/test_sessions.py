@@ -266,7 +266,7 @@ def test_a_replay_is_of_the_letter(manager: SessionManager, gateway: GatewayStor
     said = {"role": "assistant", "z": 1, "content": "half \ud800, nul \x00, é", "a": [None, 1.50]}
     run(gateway.append_to_transcript(made.session_id, said))
 
-    async def first() -> str:
+    async def first() -> str | bytes:
         async for messages in manager.replay(made.session_id):
             return messages[0][1]
         return ""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from threadline.acp.lines import head_of
 from threadline.acp.stored import Enclosure, Replay
+from threadline.model.message import Body
 
 
 def replayed(*messages: dict[str, Any]) -> list[Any]:
@@ -34,6 +38,32 @@ def test_words_are_shown_as_they_were() -> None:
         chunk("user_message_chunk", words),
         chunk("agent_message_chunk", words),
     ]
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ('{"content":"the other way round, and long","role":"user"}', "the other way round, and long"),
+        ('{ "role": "user", "content": "with room between" }', "with room between"),
+        ('{"role":"user","content":"a field more","name":"ada"}', "a field more"),
+        ('{"role":"user","content":"x"}', "x"),
+        ('{"role":"user","content":"a \\"quote\\" and\\na line"}', 'a "quote" and\na line'),
+        ('{"role":"user","content":"half a character: \\ud83d."}', "half a character: ?."),
+        ('{"role":"user","content":"by number: \\u00e9\\u0000 and more"}', "by number: é\x00 and more"),
+        ('{"role":"user","content":[{"type":"text","text":"\\"content\\":\\"in a block"}]}', '"content":"in a block'),
+    ],
+)
+@pytest.mark.parametrize("given", [str, str.encode])
+def test_words_are_shown_however_they_are_written(given: Callable[[str], Body], body: str, text: str) -> None:
+    (line,) = Replay(head_of("s1")).lines([given(body)])
+    assert isinstance(line, bytes)
+    assert json.loads(line)["params"]["update"] == chunk("user_message_chunk", text)
+
+
+@pytest.mark.parametrize("content", ['""', "null", "[]"])
+def test_a_message_without_words_is_not_shown(content: str) -> None:
+    bodies = [f'{{"role":"assistant","content":{content}}}', f'{{"content":{content},"role":"assistant"}}']
+    assert list(Replay(head_of("s1")).lines(bodies)) == [b""]
 
 
 def test_tools_are_shown_with_their_results_and_plans_whole() -> None:

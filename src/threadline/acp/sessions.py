@@ -21,6 +21,7 @@ from threadline.model.editors import (
     editor_source,
     is_editor_session,
 )
+from threadline.model.message import Body
 from threadline.model.session import CHOSEN_MODEL, SessionEntry
 from threadline.model.source import SessionSource
 from threadline.store.editors import Changes, Held
@@ -28,7 +29,7 @@ from threadline.store.gateway import GatewayStore
 from threadline.store.listing import Page
 
 # A stored message: a number that tells it from all others, and what it is, as JSON.
-Replayed: TypeAlias = tuple[int, str]
+Replayed: TypeAlias = tuple[int, Body]
 
 PAGE = 500
 

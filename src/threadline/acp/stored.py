@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -11,7 +11,7 @@ from threadline.acp.lines import TAIL, encoded, line_of
 from threadline.acp.translate import call_ended, call_started, file_block, heard, plan_of, said, thought
 from threadline.model.files import attachments_of
 from threadline.model.inbound import Attachment
-from threadline.model.message import Message, decode_body
+from threadline.model.message import Body, Message, decode_body
 from threadline.ports.agent import Diff, Place, PlanStep, ToolCall, ToolKind
 from threadline.rpc.acp import AgentMessageChunk, KnownUpdate, ToolCallStart, UserMessageChunk
 
@@ -20,6 +20,9 @@ Role: TypeAlias = Literal["user", "assistant"]
 _USER = b'{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":'
 _ASSISTANT = b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":'
 _TEXT_TAIL = b"}}" + TAIL
+_TEXT_BEGINS = b'"content":"'
+# With as much around it as there can be, one character is left for a text.
+_SHORTEST = len(b'{"role":"assistant","content":"?"}')
 
 
 class Enclosure(msgspec.Struct, frozen=True):
@@ -63,12 +66,15 @@ class _Stored(msgspec.Struct, gc=False):
     plan: tuple[PlanStep, ...] = ()
     attachments: tuple[Attachment, ...] = ()
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is nothing but text."""
-        return not (self.reasoning or self.tool_calls or self.tool_call_id or self.plan or self.attachments)
+
+class _Plain(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A message that is nothing but text, which stays as it is written."""
+
+    role: Role
+    content: msgspec.Raw
 
 
+_read_plain = msgspec.json.Decoder(_Plain).decode
 _read_one = msgspec.json.Decoder(_Stored).decode
 
 
@@ -79,17 +85,16 @@ class Replay:
         self._head = head
         self._called: set[str] = set()
 
-    def lines(self, bodies: Sequence[str]) -> Iterator[bytes | Enclosure]:
+    def lines(self, bodies: Iterable[Body]) -> Iterator[bytes | Enclosure]:
         """A page of messages, as stored, in order: lines ready to be sent, and files that have to be fetched."""
-        user, assistant = self._head + _USER, self._head + _ASSISTANT
-        ready: list[bytes] = []
-        for message in _page(bodies):
-            text = message.content
-            if message.is_plain and message.role in ("user", "assistant"):
-                if text:
-                    ready += (user if message.role == "user" else assistant, encoded(text), _TEXT_TAIL)
+        begun: dict[Role, bytes] = {"user": self._head + _USER, "assistant": self._head + _ASSISTANT}
+        ready: list[bytes | msgspec.Raw] = []
+        for given in bodies:
+            body = given if isinstance(given, bytes) else given.encode()
+            if (plain := _plain(body)) is not None:
+                ready += (begun[plain.role], plain.content, _TEXT_TAIL)
                 continue
-            for shown in self._updates(message):
+            for shown in self._updates(_one(body)):
                 if isinstance(shown, Enclosure):
                     yield b"".join(ready)
                     yield shown
@@ -131,15 +136,23 @@ def updates_of(message: Message) -> Iterator[KnownUpdate]:
         yield shown.update(None) if isinstance(shown, Enclosure) else shown
 
 
-def _page(bodies: Sequence[str]) -> Iterable[_Stored]:
+def _plain(body: bytes) -> _Plain | None:
+    """A message that is nothing but text, unread: most are such, and need not be taken apart and put together again."""
+    if body.find(_TEXT_BEGINS, 0, _SHORTEST) < 0 or len(body) < _SHORTEST or _is_escaped(body):
+        return None
     try:
-        # Each by itself: joined, one text in another script would make the whole page several times as large.
-        return [_read_one(body) for body in bodies]
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return map(_one, bodies)
+        return _read_plain(body)
+    except msgspec.DecodeError:
+        return None
 
 
-def _one(body: str) -> _Stored:
+def _is_escaped(body: bytes) -> bool:
+    """Whether characters are written by number: one may be half of a character, which no peer can read."""
+    # The backslash alone is looked for first, because that is many times as fast, and most texts have none.
+    return b"\\" in body and b"\\u" in body
+
+
+def _one(body: Body) -> _Stored:
     try:
         return _read_one(body)
     except (msgspec.DecodeError, UnicodeEncodeError):

@@ -16,6 +16,7 @@ from threadline.clock import Instant
 from threadline.errors import UnknownSession
 from threadline.model.address import SessionAddress
 from threadline.model.editors import ACP, OPTIONS
+from threadline.model.message import Body
 from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import Span, everything
@@ -143,14 +144,14 @@ def replayed(tx: Tx, place: Place) -> tuple[Span, ...]:
     return everything(view, log=session.pk, last_seq=session.last_seq)
 
 
-def bodies(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> list[tuple[int, str]]:
+def bodies(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> list[tuple[int, Body]]:
     """The next messages of a replay behind the number `after`, each with its number, as JSON. Fewer than `limit`: the last ones."""
     found: list[Row] = []
     for span in spans:
         if span.hi > after and len(found) < limit:
             lo = max(span.lo, after + 1)
             found += tx.rows("bodies_between", lo=lo, hi=span.hi, limit=limit - len(found))
-    return cast("list[tuple[int, str]]", found)
+    return cast("list[tuple[int, Body]]", found)
 
 
 def _merged(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,10 @@
 -- fragment: then
 CROSS JOIN
 
+-- As bytes, which nobody has to decode first: a session of ten thousand messages is told again while somebody waits.
+-- name: bodies_between
+SELECT m.number, CAST(m.body AS BLOB) FROM messages m WHERE m.number BETWEEN :lo AND :hi ORDER BY m.number LIMIT :limit
+
 -- The outer loops follow the inner query's order, ties included: a page goes on exactly where the one before it ended.
 -- name: search_ranked
 SELECT d.number, c.score, 1, {hit}
