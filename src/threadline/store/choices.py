@@ -10,9 +10,7 @@ from threadline.store.database import Tx
 
 def choose_model(tx: Tx, session_id: str, name: str | None, *, at: Instant) -> SessionEntry:
     """The model that answers in a session from now on; `None`: the agent's own. All else of its runtime stays."""
-    sessions.get_session(tx, session_id, lock=True)
-    # Looked at once more: what was read while waiting for the lock may be what somebody has changed since.
-    entry = sessions.get_entry(tx, session_id)
+    entry = sessions.get_session(tx, session_id, lock=True).entry
     kept = {option: value for option, value in entry.runtime.items() if option != CHOSEN_MODEL}
     runtime = kept if name is None else {**kept, CHOSEN_MODEL: name}
     return sessions.set_runtime(tx, session_id, {"runtime": runtime}, at=at)

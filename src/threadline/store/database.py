@@ -162,6 +162,14 @@ def read_along(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **o
     return result
 
 
+def find_locked(tx: Tx, name: str, /, **values: Any) -> Row | None:
+    """The row of a query that locks a session's state and tells last whether it waited for a change; all as it is now."""
+    row = tx.find(name, **values)
+    if row is not None and row[-1]:
+        row = tx.find(name, **values)
+    return None if row is None else row[:-1]
+
+
 def unbindable() -> InvalidRequest:
     """The error for text that an engine can't take as a value: nothing in a store is called that."""
     return InvalidRequest("an id, key or name holds NUL or half of a surrogate pair; nothing here is called that")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from threadline.model.message import decode_body, searchable_text
 from threadline.model.view import MAX_SEQ, message_number
-from threadline.store.database import Tx
+from threadline.store.database import Tx, find_locked
 from threadline.store.tokens import Document, tokenise
 
 INDEX_STEP = 256
@@ -80,7 +80,7 @@ def scope_of(session_pk: int, owner: str | None, platform: str, chat: str | None
 
 def index_session(tx: Tx, session_pk: int, limit: int = INDEX_STEP) -> int:
     """Brings the index nearer to one session's log; by how many messages. 0: it is level with it."""
-    state = tx.find("lock_index_state", session_pk=session_pk)
+    state = find_locked(tx, "lock_index_state", session_pk=session_pk)
     if state is None:
         tx.run("drop_unindexed", session_pk=session_pk)
         return 0

@@ -16,7 +16,7 @@ from threadline.model.session import ResetReason, SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.view import View, cut_after, inherited, log_of, new_view
 from threadline.store import aliases, flushes, preferences, views
-from threadline.store.database import Row, Tx
+from threadline.store.database import Row, Tx, find_locked
 from threadline.store.rows import StoredSession, entry_of, json_text, session_of
 from threadline.store.tokens import fold
 
@@ -230,7 +230,11 @@ def is_due(listed_at: int, at: Instant) -> bool:
 
 def get_session(tx: Tx, session_id: str, *, lock: bool = False) -> StoredSession:
     """The session of that id, or `UnknownSession`. Locked, its log and view stay as they are until the transaction ends."""
-    row = tx.find("lock_session" if lock else "find_session", session_id=session_id)
+    row = (
+        find_locked(tx, "lock_session", session_id=session_id)
+        if lock
+        else tx.find("find_session", session_id=session_id)
+    )
     if row is None:
         raise unknown(session_id)
     return session_of(row)
@@ -302,8 +306,7 @@ def title_key(title: str | None) -> str | None:
 def set_runtime(tx: Tx, session_id: str, changes: dict[str, Any], *, at: Instant) -> SessionEntry:
     """Sets any of `model`, `cwd`, `runtime`; the others stay."""
     session = get_session(tx, session_id, lock=True)
-    # Looked at once more: what was read while waiting for the lock may be what somebody has changed since.
-    entry = get_entry(tx, session_id)
+    entry = session.entry
     values = {
         "model": changes.get("model", entry.model),
         "runtime": json_text(changes.get("runtime", entry.runtime)),
@@ -396,7 +399,7 @@ def _seed(tx: Tx, wanted: Resolve) -> StoredSession | None:
         row = None if elsewhere is None else tx.find("find_current", digest=elsewhere.address.digest)
     if row is None:
         return None
-    parent = session_of(row)
+    parent = get_session(tx, entry_of(row).session_id, lock=True)
     return parent if parent.entry.message_count > 0 else None
 
 

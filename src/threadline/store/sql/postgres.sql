@@ -4,6 +4,11 @@ FOR NO KEY UPDATE OF a
 -- fragment: lock_state
 FOR NO KEY UPDATE OF t
 
+-- What waits for a lock sees the locked row as it is then, and all else as it was when the statement began: told by the state
+-- itself, looked at both ways. Asking twice only then saves every other turn a round trip.
+-- fragment: stale
+t.ctid <> (SELECT u.ctid FROM session_state u WHERE u.session_pk = t.session_pk)
+
 -- fragment: lock_row
 FOR UPDATE SKIP LOCKED
 

@@ -2,6 +2,8 @@
 -- fragment: lock_address
 -- fragment: lock_state
 -- fragment: lock_row
+-- fragment: stale
+0
 
 -- One machine, one clock: the caller's.
 -- fragment: now

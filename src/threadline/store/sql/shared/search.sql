@@ -2,7 +2,8 @@
 SELECT u.session_pk FROM unindexed u ORDER BY u.session_pk LIMIT :limit
 
 -- name: lock_index_state
-SELECT t.indexed_seq, t.last_seq, t.owner, t.platform, s.chat
+-- The last column as in lock_session.
+SELECT t.indexed_seq, t.last_seq, t.owner, t.platform, s.chat, {stale}
 FROM session_state t {then} sessions s ON s.pk = t.session_pk WHERE t.session_pk = :session_pk {lock_state}
 
 -- name: advance_index

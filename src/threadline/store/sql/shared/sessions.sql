@@ -58,8 +58,9 @@ VALUES (:session_pk, :owner, :platform, :cwd, :at, :at, :at, :borrows)
 SELECT {entry} FROM {entry_tables} WHERE s.session_id = :session_id
 
 -- name: lock_session
--- Whoever changes a session's log, view or state holds this lock: numbers in a log are taken in commit order.
-SELECT {entry} FROM {entry_tables} WHERE s.session_id = :session_id {lock_state}
+-- Whoever changes a session's log, view or state holds this lock, and changes its state too: numbers in a log are taken in commit
+-- order. The last column: somebody did while this waited, and only the state is what it is now. Ask again, the lock is held.
+SELECT {entry}, {stale} FROM {entry_tables} WHERE s.session_id = :session_id {lock_state}
 
 -- name: find_session_by_pk
 SELECT {entry} FROM {entry_tables} WHERE s.pk = :session_pk

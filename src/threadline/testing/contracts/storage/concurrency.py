@@ -142,6 +142,45 @@ class ConcurrencyContract:
         assert one.get_session(session_id).message_count == len(one.load_transcript(session_id))
         assert two.check().ok
 
+    def test_undos_at_once_each_take_an_exchange_back(self, open_store: OpenStore) -> None:
+        one, two = open_store(), open_store()
+        session_id = one.get_or_create_session(dm()).session_id
+        one.append_to_transcript(session_id, exchange("first", "answer"))
+        for _ in range(25):
+            one.append_to_transcript(session_id, [*exchange("q1", "a1"), *exchange("q2", "a2")])
+            at_once([partial(store.rewind_session, session_id) for store in (one, two)])
+            assert seen(one, session_id) == ["first", "answer"]
+            at_once([partial(store.redo_session, session_id) for store in (one, two)])
+            assert seen(two, session_id) == ["first", "answer", "q1", "a1", "q2", "a2"]
+            one.rewind_session(session_id, 2)
+        assert one.check().ok
+
+    def test_a_fork_shows_what_a_rewrite_at_the_same_time_left_or_found(self, open_store: OpenStore) -> None:
+        one, two = open_store(), open_store()
+        session_id = one.get_or_create_session(dm()).session_id
+        one.append_to_transcript(session_id, user("0"))
+        for n in range(1, 26):
+            jobs = [
+                partial(one.rewrite_transcript, session_id, [user(str(n))]),
+                partial(two.fork_session, session_id),
+            ]
+            _, fork = at_once(jobs)
+            assert seen(two, fork.session_id) in ([str(n - 1)], [str(n)])
+        assert two.check().ok
+
+    def test_a_thread_starts_with_what_a_rewrite_at_the_same_time_left_or_found(self, open_store: OpenStore) -> None:
+        one, two = open_store(), open_store()
+        session_id = one.get_or_create_session(dm()).session_id
+        one.append_to_transcript(session_id, user("0"))
+        for n in range(1, 26):
+            jobs = [
+                partial(one.rewrite_transcript, session_id, [user(str(n))]),
+                partial(two.get_or_create_session, dm(thread=f"t{n}")),
+            ]
+            _, begun = at_once(jobs)
+            assert seen(two, begun.session_id) in ([str(n - 1)], [str(n)])
+        assert two.check().ok
+
     def test_closing_waits_for_what_was_accepted(self, open_store: OpenStore) -> None:
         store = open_store()
         session_id = store.get_or_create_session(dm()).session_id
