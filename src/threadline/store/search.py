@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from threadline.clock import Instant, from_instant
-from threadline.errors import InvalidCursor
+from threadline.errors import InvalidCursor, NotYours
 from threadline.model.message import decode_body, searchable_text
 from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
@@ -126,14 +126,17 @@ class _OwnSessions:
 
 
 def search(tx: Tx, wanted: Search) -> SearchPage:
-    """A page of hits. Found is what some session shows or compaction folded away; undone and redacted text is not."""
+    """A page of hits. Found is what some session shows or compaction folded away; undone and redacted text is not.
+
+    `NotYours` where the one session that is asked for is not the viewer's to see.
+    """
     check_limit(wanted.limit)
     (offset,) = decode_cursor("q", wanted.cursor, 1) if wanted.cursor else (0,)
     if offset < 0:
         raise InvalidCursor
     if not wanted.query.wanted:
         return SearchPage([], behind=behind(tx, _COUNTED_BEHIND))
-    only = None if wanted.session_id is None else _place_of(tx, wanted.session_id)
+    only = None if wanted.session_id is None else _place_of(tx, wanted.session_id, wanted.viewer)
     query = _scoped(tx, wanted, only)
     match = tx.match(query)
     name = _query_name(tx, wanted, query)
@@ -299,8 +302,10 @@ def _place_elsewhere(tx: Tx, viewer: Viewer | None, number: int) -> _Place | Non
     return _Place(session, views.load(tx, session.pk, session.view_version))
 
 
-def _place_of(tx: Tx, session_id: str) -> _Place:
+def _place_of(tx: Tx, session_id: str, viewer: Viewer | None) -> _Place:
     session = sessions.get_session(tx, session_id)
+    if viewer is not None and not viewer.sees(session.ownership):
+        raise NotYours
     return _Place(session, views.load(tx, session.pk, session.view_version))
 
 

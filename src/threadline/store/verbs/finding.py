@@ -41,7 +41,8 @@ class SearchVerbs(VerbsBase):
         """Ranked hits with snippets and neighbours, in any language; words, `"phrases"`, `-not`, `pre*`.
 
         With `viewer` (a person, or a source: that sender, from there) only what that person may see; without, the operator's
-        view of everything. `order="newest"` asks for the latest instead of the best.
+        view of everything. `session` asks for what that one shows; `NotYours` where it is not the viewer's to see.
+        `order="newest"` asks for the latest instead of the best.
         """
         if order not in ("rank", "newest"):
             raise InvalidRequest(f"hits are ordered by 'rank' or 'newest', not by {order!r}")

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from threadline.errors import InvalidCursor, InvalidRequest, UnknownSession
+from threadline.errors import InvalidCursor, InvalidRequest, NotYours, UnknownSession
 from threadline.store.facade import SessionStore
 from threadline.testing.builders import assistant, dm, exchange, group, system, thread, tool_use, user
 from threadline.testing.clock import FakeClock
@@ -227,6 +227,32 @@ class ViewerContract:
         said(store, "private", person="7")
         for hit in store.search("tea", viewer=group("8")):
             assert "private" not in str(hit)
+
+    def test_a_session_that_is_not_the_viewers_is_not_searched_for_them(self, store: SessionStore) -> None:
+        theirs = said(store, "my tea", person="1")
+        shared = store.get_or_create_session(thread("1", "g1")).session_id
+        store.append_to_transcript(shared, user("our tea"), author="telegram:1")
+        for session, viewer in (
+            (theirs, "telegram:2"),
+            (theirs, group("1", "g1")),
+            (shared, "telegram:2"),
+            (shared, group("2", "g2")),
+        ):
+            with pytest.raises(NotYours):
+                store.search("tea", viewer=viewer, session=session)
+        assert found(store, "tea", viewer="telegram:1", session=theirs) == ["my tea"]
+        assert found(store, "tea", viewer=group("2", "g1"), session=shared) == ["our tea"]
+        assert found(store, "tea", session=theirs) == ["my tea"]
+
+    def test_who_holds_a_fork_finds_nothing_that_was_said_where_it_came_from_since(self, store: SessionStore) -> None:
+        parent = said(store, "tea before", person="1")
+        here = store.get_or_create_session(dm("2"))
+        fork = store.fork_session(parent, key=here.session_key).session_id
+        store.append_to_transcript(parent, user("tea after"))
+        assert found(store, "tea", viewer="telegram:2", session=fork) == ["tea before"]
+        assert found(store, "tea", viewer="telegram:2") == ["tea before"]
+        with pytest.raises(NotYours):
+            store.search("tea", viewer="telegram:2", session=parent)
 
 
 class FilterContract:
