@@ -11,17 +11,19 @@ import pytest
 from tests.conftest import PostgresServer
 
 from threadline import ResetPolicies, SessionResetPolicy
-from threadline.clock import to_instant
+from threadline.clock import Instant, to_instant
+from threadline.errors import UnknownSession
 from threadline.model.inbound import Inbound
 from threadline.model.message import encode_message
 from threadline.model.session import SessionEntry
-from threadline.store import claiming, inbox, sessions, turns
-from threadline.store.database import Row, Tx, drive, write
+from threadline.store import claiming, erasure, inbox, sessions, transcript, turns
+from threadline.store.database import Row, Tx, drive, read, write
 from threadline.store.gateway import GatewayStore
 from threadline.testing import FakeClock, assistant, dm
 
 IDLE = ResetPolicies(default=SessionResetPolicy(mode="idle", idle_minutes=60))
-DAY = 86_400_000_000
+HOUR = 3_600_000_000
+DAY = 24 * HOUR
 
 
 class Interrupted:
@@ -41,6 +43,13 @@ class Interrupted:
             happens, self._happens = self._happens, None
             happens()
         return row
+
+    def rows(self, name: str, /, **values: Any) -> list[Row]:
+        rows = self._tx.rows(name, **values)
+        if rows and name == self._after and self._happens is not None:
+            happens, self._happens = self._happens, None
+            happens()
+        return rows
 
 
 @pytest.fixture
@@ -64,9 +73,9 @@ def running(store: GatewayStore) -> turns.Claimed:
     return claimed
 
 
-def resolved(store: GatewayStore, meanwhile: Callable[[], None]) -> SessionEntry:
+def resolved(store: GatewayStore, meanwhile: Callable[[], None], person: str = "7") -> SessionEntry:
     """The session that a message belongs to, with something that happens after the first look at it."""
-    wanted = store.resolve_of(dm("7"))
+    wanted = store.resolve_of(dm(person))
 
     def resolve(tx: Tx) -> SessionEntry:
         return sessions.resolve(cast("Tx", Interrupted(tx, "find_current", meanwhile)), wanted)
@@ -102,3 +111,36 @@ def test_what_is_stale_under_its_lock_starts_afresh(store: GatewayStore, clock: 
     after = resolved(store, lambda: None)
     assert after.session_id != before.session_id
     assert after.auto_reset_reason == "idle"
+
+
+def pruned(store: GatewayStore, meanwhile: Callable[[], None]) -> int:
+    """How many sessions an hour's prune took, with something that happens once it knows which are old."""
+    wanted = erasure.Pruning(before=Instant(to_instant(store.clock.now()) - HOUR))
+
+    def prune(tx: Tx) -> int:
+        return erasure.prune_some(cast("Tx", Interrupted(tx, "old_sessions", meanwhile)), wanted, 50)
+
+    return drive(store._database, write(prune))
+
+
+def test_what_is_said_while_old_sessions_are_pruned_is_kept(store: GatewayStore, clock: FakeClock) -> None:
+    used, old = (resolved(store, lambda: None, person).session_id for person in ("7", "8"))
+    clock.advance(timedelta(hours=2))
+
+    def something_is_said() -> None:
+        request = transcript.AppendRequest(used, [encode_message(assistant("still here"))], to_instant(clock.now()))
+        drive(store._database, write(transcript.append, request))
+
+    assert pruned(store, something_is_said) == 1
+    assert [m.message["content"] for m in drive(store._database, read(transcript.read, used, None))] == ["still here"]
+    with pytest.raises(UnknownSession):
+        drive(store._database, read(sessions.get_entry, old))
+
+
+def test_two_who_prune_at_once_take_each_session_once(store: GatewayStore, clock: FakeClock) -> None:
+    for person in ("7", "8"):
+        resolved(store, lambda: None, person)
+    clock.advance(timedelta(hours=2))
+    others: list[int] = []
+    assert pruned(store, lambda: others.append(pruned(store, lambda: None))) == 0
+    assert others == [2]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from threadline.clock import Instant
+from threadline.clock import Instant, to_instant
 from threadline.model.delivery import target_of
 from threadline.model.message import tombstone
 from threadline.model.ownership import person_of
@@ -15,8 +15,8 @@ from threadline.model.source import SessionSource
 from threadline.model.transcript import MessageRef
 from threadline.model.view import MAX_SEQ, Span, joined, log_of, message_number
 from threadline.store import alarms, files, indexing, listing, sessions, transcript, web_people
-from threadline.store.database import Row, Tx
-from threadline.store.rows import entry_of, json_text, source_of
+from threadline.store.database import Row, Tx, find_locked
+from threadline.store.rows import StoredSession, entry_of, json_text, session_of, source_of
 
 STEP = 500
 _SESSIONS_A_STEP = 20
@@ -63,7 +63,10 @@ def _forget_quotes(tx: Tx, numbers: Sequence[int]) -> None:
 
 def delete_session(tx: Tx, session_id: str) -> None:
     """Drops a session and its views at once, at the same cost for any size; its messages are collected in steps."""
-    session = sessions.get_session(tx, session_id, lock=True)
+    _delete(tx, sessions.get_session(tx, session_id, lock=True))
+
+
+def _delete(tx: Tx, session: StoredSession) -> None:
     shown = {log_of(lo) for lo, _ in tx.rows("spans_of_session", session_pk=session.pk)}
     tx.run("unpoint_session", session_pk=session.pk)
     tx.run("drop_spans", session_pk=session.pk)
@@ -90,7 +93,7 @@ def delete_session(tx: Tx, session_id: str) -> None:
         tx.run(left, session_pk=session.pk)
     tx.run("set_meta", name=sessions.HAD_SESSIONS, value="1")
     scope = indexing.scope_of(session.pk, session.entry.owner, session.entry.platform, session.chat)
-    tx.run("mark_log_deleted", log=session.pk, session_id=session_id, scope=" ".join(scope))
+    tx.run("mark_log_deleted", log=session.pk, session_id=session.entry.session_id, scope=" ".join(scope))
     for log in shown - {session.pk}:
         tx.run("reconsider_log", log=log)
 
@@ -136,7 +139,21 @@ def prunable(tx: Tx, wanted: Pruning) -> int:
 
 
 def prune_some(tx: Tx, wanted: Pruning, limit: int) -> int:
-    """Deletes the oldest sessions that the prune takes, at most `limit`; how many."""
+    """Deletes the oldest sessions that the prune takes, at most `limit`; how many. 0: none is left."""
+    done = 0
+    seen: list[str] = []
+    # Asked again while nothing is done: somebody may just have deleted or used all that we were told of, and not the rest.
+    while not done and (ids := _old_sessions(tx, wanted, limit)) != seen:
+        seen = ids
+        for session_id in ids:
+            row = find_locked(tx, "lock_session", session_id=session_id)
+            if row is not None and _is_taken(session := session_of(row), wanted):
+                _delete(tx, session)
+                done += 1
+    return done
+
+
+def _old_sessions(tx: Tx, wanted: Pruning, limit: int) -> list[str]:
     ids: list[str] = []
     for ended in (1,) if wanted.ended_only else (1, 0):
         rows: list[Row] = []
@@ -146,9 +163,14 @@ def prune_some(tx: Tx, wanted: Pruning, limit: int) -> int:
         ids += [session_id for _, _, session_id in sorted(rows)[: limit - len(ids)]]
         if len(ids) >= limit:
             break
-    for session_id in ids:
-        delete_session(tx, session_id)
-    return len(ids)
+    return ids
+
+
+def _is_taken(session: StoredSession, wanted: Pruning) -> bool:
+    """Whether a prune still takes a session once it is locked: something may have been said in it a moment ago."""
+    if wanted.ended_only and session.entry.ended_at is None:
+        return False
+    return to_instant(session.entry.updated_at) < wanted.before
 
 
 def erase_some(tx: Tx, person: str, *, at: Instant, limit: int = STEP) -> int:
