@@ -1,4 +1,4 @@
-"""Work behind the writes: a thread that brings the search index level once they pause."""
+"""Work behind the writes: a thread that brings the search index level and collects what was deleted, once they pause."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from threadline.errors import StoreClosed, StoreForked, ThreadlineError
 from threadline.log import get_logger
 from threadline.store.database import Database, WriteStep
+from threadline.store.erasure import collect_some
 from threadline.store.indexing import INDEX_STEP, index_some
 
 log = get_logger(__name__)
@@ -19,7 +20,10 @@ _AFTER_FAULT_SECONDS = 5.0
 
 
 class Upkeep:
-    """Indexes what was appended: a short step at a time, when writes have paused or have gone on for long."""
+    """Indexes what was appended: a short step at a time, when writes have paused or have gone on for long.
+
+    Then messages of deleted sessions go that whoever deleted them did not live to collect.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -76,6 +80,6 @@ class Upkeep:
                 return
 
     def _catch_up(self) -> None:
-        while not self._stopping.is_set():
-            if self._database.perform(WriteStep(index_some, (INDEX_STEP,), {})) == 0:
-                return
+        for step in (WriteStep(index_some, (INDEX_STEP,), {}), WriteStep(collect_some, (), {})):
+            while not self._stopping.is_set() and self._database.perform(step):
+                pass

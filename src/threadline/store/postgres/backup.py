@@ -31,4 +31,9 @@ def copy_database(connection: psycopg.Connection[Any], target: Path, progress: P
             row = connection.execute(cast("Any", f"SELECT COUNT(*) FROM {table}")).fetchone()
             return 0 if row is None else int(row[0])
 
-        build_copy(target, rows, count, progress)
+        def last_pk(table: str) -> int:
+            sequence = "CAST(pg_get_serial_sequence($1, 'pk') AS regclass)"
+            row = connection.execute(f"SELECT pg_sequence_last_value({sequence})", [table]).fetchone()
+            return 0 if row is None or row[0] is None else int(row[0])
+
+        build_copy(target, rows, count, last_pk, progress)

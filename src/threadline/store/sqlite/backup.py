@@ -38,8 +38,13 @@ def copy_database(source: apsw.Connection, target: Path, progress: Progress) -> 
             progress(backup.page_count - backup.remaining, backup.page_count)
 
 
-def build_copy(target: Path, read: ReadTable, count: Callable[[str], int], progress: Progress) -> None:
-    """Makes an SQLite store of rows that come from elsewhere; every row must arrive."""
+def build_copy(
+    target: Path, read: ReadTable, count: Callable[[str], int], last_pk: Callable[[str], int], progress: Progress
+) -> None:
+    """Makes an SQLite store of rows that come from elsewhere; every row must arrive.
+
+    `last_pk` tells the last number that a table gave to a row, whether that row is still there or not.
+    """
     with _partial(target) as copy:
         migrate_schema(copy, migrations("sqlite"))
         tables = {name: _columns(copy, name) for name in _tables(copy)}
@@ -51,12 +56,23 @@ def build_copy(target: Path, read: ReadTable, count: Callable[[str], int], progr
             copy.executemany(text, read(name, columns)).fetchall()
             done += _count(copy, name)
             progress(done, total)
+        _go_on_counting(copy, last_pk)
         copy.execute("UPDATE session_state SET indexed_seq = 0").fetchall()
         copy.execute("INSERT INTO unindexed SELECT session_pk FROM session_state WHERE last_seq > 0").fetchall()
         _index_deleted_logs(copy)
         copy.execute("COMMIT")
         if done != total:
             raise StoreDamaged(f"the copy has {done} rows of {total}; it was thrown away, try again")
+
+
+def _go_on_counting(copy: apsw.Connection, last_pk: Callable[[str], int]) -> None:
+    """No number is given twice, those of rows that are gone included: a new session would show what a deleted one said."""
+    counted = copy.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'"
+    ).fetchall()
+    for name in {str(name) for (name,) in counted}.intersection(_tables(copy)):
+        copy.execute("DELETE FROM sqlite_sequence WHERE name = ?", [name]).fetchall()
+        copy.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", [name, last_pk(name)]).fetchall()
 
 
 def _index_deleted_logs(copy: apsw.Connection) -> None:
