@@ -7,8 +7,9 @@ import msgspec
 from threadline.model.message import decode_body, searchable_text
 from threadline.model.view import Span, log_of, open_span, seq_of
 from threadline.store.database import Tx
-from threadline.store.indexing import behind
+from threadline.store.indexing import STEP_BYTES, behind
 from threadline.store.tokens import tokenise
+from threadline.store.views import FAR
 
 STEP = 1_000
 
@@ -59,7 +60,7 @@ def check_views(tx: Tx, after: int) -> Stretch:
 def check_messages(tx: Tx, after: int) -> Stretch:
     """A stretch of messages: each parses, and the index knows it exactly if it should."""
     faults: list[str] = []
-    rows = tx.rows("indexed_part", after=after, limit=STEP)
+    rows = tx.rows("indexed_part", lo=after + 1, hi=FAR, limit=STEP, most=STEP_BYTES)
     for number, redacted_at, body, should, doc, known in rows:
         try:
             tokens = tokenise(searchable_text(decode_body(body)))
@@ -75,7 +76,7 @@ def check_messages(tx: Tx, after: int) -> Stretch:
             faults.append(f"message {number}: search knows it, and should not")
         elif doc is not None and not tx.index_agrees(known, tokens):
             faults.append(f"message {number}: search knows other words than it has")
-    return Stretch(faults, len(rows), rows[-1][0] if len(rows) == STEP else None)
+    return Stretch(faults, len(rows), rows[-1][0] if rows else None)
 
 
 def check_strays(tx: Tx) -> list[str]:

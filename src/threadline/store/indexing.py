@@ -16,6 +16,9 @@ from threadline.store.database import Tx, find_locked
 from threadline.store.tokens import Document, tokenise
 
 INDEX_STEP = 256
+# Of what is stored, so that a step is short whatever it says: a server takes who is silent for seconds in a transaction for dead,
+# and appends wait for the sessions that are being indexed.
+STEP_BYTES = 500_000
 # Every message has a role and a platform: the usual ones are shorter than a hash. Part of what is stored, so never changed.
 _SHORT = {
     "r": {"user": "ru", "assistant": "ra", "tool": "rt", "system": "rs"},
@@ -35,13 +38,14 @@ _SHORT = {
 
 
 def index_some(tx: Tx, limit: int = INDEX_STEP) -> int:
-    """Brings the index nearer to the logs by at most `limit` messages; how many. 0: it is level with them."""
-    done = 0
+    """Brings the index nearer to the logs by at most `limit` messages, fewer long ones; how many. 0: it is level with them."""
+    done, left = 0, STEP_BYTES
     # Asked again while nothing is done: another indexer may just have finished all that we were told of, and not the rest.
     while not done and (waiting := tx.rows("unindexed_sessions", limit=limit)):
         for (session_pk,) in waiting:
-            done += index_session(tx, session_pk, limit - done)
-            if done >= limit:
+            messages, size = _index(tx, session_pk, limit - done, left)
+            done, left = done + messages, left - size
+            if done >= limit or left <= 0:
                 break
     return done
 
@@ -78,15 +82,20 @@ def scope_of(session_pk: int, owner: str | None, platform: str, chat: str | None
     return scope
 
 
-def index_session(tx: Tx, session_pk: int, limit: int = INDEX_STEP) -> int:
+def index_session(tx: Tx, session_pk: int) -> int:
     """Brings the index nearer to one session's log; by how many messages. 0: it is level with it."""
+    return _index(tx, session_pk, INDEX_STEP, STEP_BYTES)[0]
+
+
+def _index(tx: Tx, session_pk: int, limit: int, most: int) -> tuple[int, int]:
+    """Takes in messages of one session, at most `limit`, and no more of them once they come to `most` bytes; how many of both."""
     state = find_locked(tx, "lock_index_state", session_pk=session_pk)
     if state is None:
         tx.run("drop_unindexed", session_pk=session_pk)
-        return 0
+        return 0, 0
     indexed_seq, last_seq, owner, platform, chat = state
     lo, hi = message_number(session_pk, indexed_seq + 1), message_number(session_pk, MAX_SEQ)
-    rows = tx.rows("load_log", lo=lo, hi=hi, limit=limit)
+    rows = tx.rows("load_stretch", lo=lo, hi=hi, limit=limit, most=most)
     scope = scope_of(session_pk, owner, platform, chat)
     documents = [
         document_of(number, role, author, body, scope)
@@ -98,4 +107,4 @@ def index_session(tx: Tx, session_pk: int, limit: int = INDEX_STEP) -> int:
     tx.run("advance_index", seq=reached, session_pk=session_pk)
     if reached >= last_seq:
         tx.run("drop_unindexed", session_pk=session_pk)
-    return len(rows)
+    return len(rows), sum(len(row[5].encode()) for row in rows)

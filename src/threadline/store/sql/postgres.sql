@@ -202,4 +202,4 @@ WHERE m.number IS NULL OR m.redacted_at IS NOT NULL LIMIT :limit
 -- name: indexed_part
 SELECT m.number, m.redacted_at, m.body, m.number & 16777215 <= t.indexed_seq, d.doc, CAST(d.words AS text)
 FROM messages m LEFT JOIN documents d ON d.number = m.number AND d.part = 0 LEFT JOIN session_state t ON t.session_pk = m.number >> 24
-WHERE m.number > :after ORDER BY m.number LIMIT :limit
+WHERE m.number BETWEEN :lo AND {stretch_end} ORDER BY m.number

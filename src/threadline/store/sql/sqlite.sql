@@ -66,5 +66,5 @@ WHERE m.number IS NULL OR m.redacted_at IS NOT NULL LIMIT :limit
 SELECT m.number, m.redacted_at, m.body, m.number & 16777215 <= t.indexed_seq, d.doc,
   (SELECT sz FROM words_docsize WHERE id = d.doc)
 FROM messages m LEFT JOIN documents d ON d.number = m.number LEFT JOIN session_state t ON t.session_pk = m.number >> 24
-WHERE m.number > :after ORDER BY m.number LIMIT :limit
+WHERE m.number BETWEEN :lo AND {stretch_end} ORDER BY m.number
 

@@ -16,8 +16,8 @@ from threadline.store.verbs.arguments import (
 )
 from threadline.store.verbs.base import VerbsBase
 
-# A search indexes at most this much before it answers; what is left over is told, not hidden.
-_INLINE_INDEXING = 4_096
+# A search indexes at most so many steps before it answers; what is left over is told, not hidden.
+_INLINE_STEPS = 16
 
 
 class SearchVerbs(VerbsBase):
@@ -61,7 +61,9 @@ class SearchVerbs(VerbsBase):
         )
         page = yield from read_along(search.search, wanted)
         if page.behind:
-            yield from self.index_pending(_INLINE_INDEXING)
+            for _ in range(_INLINE_STEPS):
+                if not (yield from write(indexing.index_some)):
+                    break
             page = yield from read_along(search.search, wanted)
         return page
 

@@ -89,6 +89,17 @@ SELECT m.number, m.role, m.at, m.author, m.redacted_at, m.body FROM messages m W
 SELECT m.number, m.role, m.at, m.author, m.redacted_at, m.body FROM messages m
 WHERE m.number BETWEEN :lo AND :hi ORDER BY m.number LIMIT :limit
 
+-- The last of the messages from one number on that together are no longer than so many bytes; of longer ones, the first.
+-- fragment: stretch_end
+(SELECT MAX(c.number) FROM (
+  SELECT b.number, SUM(b.size) OVER (ORDER BY b.number) - b.size AS ahead FROM (
+    SELECT n.number, OCTET_LENGTH(n.body) AS size FROM messages n WHERE n.number BETWEEN :lo AND :hi ORDER BY n.number LIMIT :limit) b
+) c WHERE c.ahead < :most)
+
+-- name: load_stretch
+SELECT m.number, m.role, m.at, m.author, m.redacted_at, m.body FROM messages m
+WHERE m.number BETWEEN :lo AND {stretch_end} ORDER BY m.number
+
 -- name: redact_message
 UPDATE messages SET body = :body, redacted_at = :at WHERE number = :number AND redacted_at IS NULL
 
