@@ -15,12 +15,13 @@ from threadline.errors import (
     InvalidRequest,
     ThreadlineError,
     UnknownMessage,
+    UnknownSession,
 )
 from threadline.model.message import ACTIVE_ROLES, EncodedMessage, Message, decode_body
 from threadline.model.session import SessionEntry
 from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
 from threadline.model.view import MAX_SEQ, log_of, message_number, seq_of
-from threadline.store import authorship, sessions, views
+from threadline.store import authorship, sessions, switching, views
 from threadline.store.database import Row, Tx
 from threadline.store.listing import Page, check_limit, decode_cursor, encode_cursor
 from threadline.store.rows import StoredSession, session_of
@@ -36,6 +37,8 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     digest: bytes | None = None
     author: str | None = None
     external_id: str | None = None
+    # Whether somebody speaks now. A rewrite says again what was said.
+    is_activity: bool = True
 
 
 class _Target:
@@ -92,7 +95,7 @@ class _Batch:
             self.messages.append((number, role, at, author if role == "user" else None, *mark, message.body))
             mark = (None, None)
             number += 1
-            if role in ACTIVE_ROLES:
+            if role in ACTIVE_ROLES and request.is_activity:
                 target.active = 1
         target.last_seq += count
         target.added += count
@@ -194,7 +197,7 @@ def rewrite(tx: Tx, session_id: str, messages: Sequence[EncodedMessage], *, at: 
     if middle:
         authors = authorship.of_fresh(tx, session, shown[head : len(shown) - tail], middle)
         for author, run in authorship.runs(middle, authors):
-            append(tx, AppendRequest(session_id, run, at, author=author))
+            append(tx, AppendRequest(session_id, run, at, author=author, is_activity=False))
         authorship.keep_possible(tx, message_number(session.pk, session.last_seq + 1), authors)
     views.rewrite(tx, session, shown, (head, tail), len(middle), at=at)
     return sessions.get_entry(tx, session_id)
@@ -219,16 +222,25 @@ def retry(tx: Tx, session_id: str, *, at: Instant) -> SessionEntry:
 
 
 def fork(tx: Tx, session_id: str, how: sessions.Beginning, *, upto: MessageRef | None, key: str | None) -> SessionEntry:
-    """A new session with the same history. With `key` it becomes that conversation's current session."""
+    """A new session with the same history. With `key` it becomes that conversation's current session, and has its origin."""
     parent = sessions.get_session(tx, session_id, lock=True)
     address = sessions.find_address(tx, key or parent.entry.session_key)
     if address is None:
         raise sessions.unknown(key or session_id)
     number = None if upto is None else shown_number(tx, parent, upto)
-    if key is not None and address.session_pk is not None:
-        current = session_of(_found(tx.find("find_session_by_pk", session_pk=address.session_pk)))
-        sessions.end(tx, current, reason="session_switch", at=how.at)
+    if address.session_pk is not None and key is not None:
+        here = session_of(_found(tx.find("find_session_by_pk", session_pk=address.session_pk)))
+        sessions.end(tx, here, reason="session_switch", at=how.at)
+        how = how if address.pk == parent.address_pk else _beginning_at(here.entry, parent.entry, how)
+    elif address.pk != parent.address_pk:
+        raise UnknownSession(f"nothing is held at {key!r} any more that could go on with it; nothing was changed")
     return sessions.fork_at(tx, address, parent, how, number, current=key is not None)
+
+
+def _beginning_at(place: SessionEntry, parent: SessionEntry, how: sessions.Beginning) -> sessions.Beginning:
+    """What is told in a fork reaches where it is held, not where its history was."""
+    there = switching.beginning_at(place, parent, new_id=how.session_id, at=how.at)
+    return msgspec.structs.replace(there, model=how.model, cwd=how.cwd or there.cwd)
 
 
 def shown_number(tx: Tx, session: StoredSession, ref: MessageRef) -> int:

@@ -80,7 +80,10 @@ class TranscriptVerbs(VerbsBase):
         return (yield from read(transcript.read_log, session_id, after, limit))
 
     def rewrite_transcript(self, session_id: str, messages: Sequence[Message]) -> Plan[SessionEntry]:
-        """Replaces what the model sees, all or nothing. The earlier text stays: found by search, read by `read_log`."""
+        """Replaces what the model sees, all or nothing. The earlier text stays: found by search, read by `read_log`.
+
+        That is no activity: a conversation that goes stale does so all the same.
+        """
         encoded = encode_messages(messages)
         return (yield from write(transcript.rewrite, session_id, encoded, at=self._now()))
 
@@ -107,8 +110,8 @@ class TranscriptVerbs(VerbsBase):
     ) -> Plan[SessionEntry]:
         """A new session with the same history, model and working directory, at the same cost for any length.
 
-        `upto` cuts the history after that message. With `key` the fork becomes that conversation's current session;
-        without, it waits to be resumed.
+        `upto` cuts the history after that message. With `key` the fork becomes that conversation's current session, and is
+        answered there; without, it waits to be resumed.
         """
         now = self._settings.clock.now()
         parent: SessionEntry = yield from read(sessions.get_entry, session_id)

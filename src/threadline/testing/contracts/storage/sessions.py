@@ -196,6 +196,7 @@ class SessionContract:
         store.set_title(session_id, "Tea")
         store.record_usage(session_id, "turn-1", input_tokens=3)
         store.set_runtime(session_id, model="m-1")
+        store.rewrite_transcript(session_id, [user("said again"), assistant("answered again")])
         kept = store.get_session(session_id)
         assert (kept.active_at, kept.updated_at) == (entry.active_at, later)
         latest = clock.advance(MINUTE)

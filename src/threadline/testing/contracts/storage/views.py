@@ -16,7 +16,7 @@ from threadline.errors import (
 )
 from threadline.model.transcript import MessageRef
 from threadline.store.facade import SessionStore
-from threadline.testing.builders import assistant, dm, exchange, system, tool_use, user
+from threadline.testing.builders import assistant, dm, exchange, group, system, tool_use, user
 from threadline.testing.contracts.storage.fixtures import OpenStore, seen
 
 
@@ -213,6 +213,27 @@ class ForkContract:
         assert store.get_session(session_id).end_reason == "session_switch"
         with pytest.raises(UnknownSession):
             store.fork_session(session_id, key="agent:main:telegram:dm:nobody")
+
+    def test_a_fork_at_another_address_is_held_there(self, store: SessionStore) -> None:
+        session_id = talk(store, "a")
+        store.set_runtime(session_id, model="m-1")
+        source = group("8", "g2", platform="discord", chat_name="Tea room")
+        there = store.get_or_create_session(source)
+        fork = store.fork_session(session_id, key=there.session_key)
+        assert (fork.origin, fork.platform, fork.chat_type) == (source, "discord", "group")
+        assert (fork.display_name, fork.owner, fork.model) == ("Tea room", there.owner, "m-1")
+        assert [entry.session_id for entry in store.list_sessions(platform="discord")] == [fork.session_id]
+        assert store.get_or_create_session(source).session_id == fork.session_id
+        assert store.get_session(session_id).ended_at is None
+        assert seen(store, fork.session_id) == ["sys", "a", "A"]
+
+    def test_no_fork_goes_where_nothing_is_held_any_more(self, store: SessionStore) -> None:
+        session_id = talk(store, "a")
+        there = store.get_or_create_session(dm("8"))
+        store.delete_session(there.session_id)
+        with pytest.raises(UnknownSession):
+            store.fork_session(session_id, key=there.session_key)
+        assert [entry.session_id for entry in store.list_sessions(include_ended=True)] == [session_id]
 
     def test_undo_in_a_fork_reaches_into_what_it_inherited(self, store: SessionStore) -> None:
         session_id = talk(store, "a", "b")
