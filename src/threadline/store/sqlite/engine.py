@@ -88,7 +88,7 @@ class SqliteDatabase:
 
     def scrub(self) -> None:
         self._opened.require()
-        self._lane.perform(BetweenBatches(_scrub))
+        self._lane.perform(BetweenBatches(scrub_file))
 
     def migrate(self) -> tuple[int, int]:
         self._opened.require()
@@ -147,17 +147,27 @@ def _make_private(path: Path) -> None:
         raise StoreUnavailable(f"{path} can't be made: {cause.strerror}; choose another place") from cause
 
 
-def _scrub(connection: apsw.Connection) -> None:
+def scrub_file(connection: apsw.Connection) -> None:
     """Deleted words stay in the index's segments, in free pages and in the journal until all three are rewritten.
 
-    If somebody had the planner's statistics made, they hold samples too.
+    If somebody had the planner's statistics made, they hold samples too. `StoreUnavailable` while somebody reads on in the file
+    as it was: then they are still there.
     """
     connection.execute("INSERT INTO words(words) VALUES ('optimize')").fetchall()
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'").fetchall():
         connection.execute("ANALYZE").fetchall()
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    _empty_journal(connection)
     connection.execute("VACUUM").fetchall()
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    _empty_journal(connection)
+
+
+def _empty_journal(connection: apsw.Connection) -> None:
+    ((is_busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    if is_busy:
+        raise StoreUnavailable(
+            f"somebody is reading {connection.filename}, so what was removed may still be in the file; "
+            "let them finish (a backup, a listing, another program that has it open), then run this again"
+        )
 
 
 def _size(path: Path) -> int:

@@ -63,7 +63,8 @@ class RemovalVerbs(VerbsBase):
     def erase_person(self, person: SessionSource | str) -> Plan[int]:
         """Removes all that a person wrote anywhere, the agent's replies in sessions that were theirs alone, and their traces.
 
-        Afterwards the database's files no longer contain their words. Returns how many things went.
+        Afterwards the database's files no longer contain their words. Returns how many things went. `StoreUnavailable`: somebody
+        kept the files from being rewritten; once it is run again, it is done.
         """
         name = person_named(person)
         if name is None:
