@@ -178,22 +178,29 @@ def erase_some(tx: Tx, person: str, *, at: Instant, limit: int = STEP) -> int:
     for found in ("numbers_by_author", "numbers_possibly_by"):
         numbers = [n for (n,) in tx.rows(found, author=person, limit=limit)]
         if numbers:
-            return redact_numbers(tx, numbers, at=at)
+            return _erase_numbers(tx, numbers, at=at)
     numbers = _left_in_forks(tx, person, limit)
     if numbers:
-        return redact_numbers(tx, numbers, at=at)
+        return _erase_numbers(tx, numbers, at=at)
     gone = 0
     for session_id, pk, origin in tx.rows("sessions_of_owner", owner=person, limit=_SESSIONS_A_STEP):
         # Emptied before it is deleted: a fork that someone else holds keeps only tombstones.
         lo, hi = message_number(pk, 0), message_number(pk, MAX_SEQ)
         numbers = [n for (n,) in tx.rows("unredacted_in_log", lo=lo, hi=hi, limit=limit)]
         if numbers:
-            return gone + redact_numbers(tx, numbers, at=at)
+            return gone + _erase_numbers(tx, numbers, at=at)
         if (source := source_of(origin)).chat_type == "dm":
             alarms.forget_told(tx, target_of(source))
         delete_session(tx, session_id)
         gone += 1
     return gone
+
+
+def _erase_numbers(tx: Tx, numbers: Sequence[int], *, at: Instant) -> int:
+    """Empties what a person said, wherever it is shown. What others call such a conversation may say it again: that goes too."""
+    for number in numbers:
+        tx.run("forget_titles", number=number)
+    return redact_numbers(tx, numbers, at=at)
 
 
 def _left_in_forks(tx: Tx, person: str, limit: int) -> list[int]:

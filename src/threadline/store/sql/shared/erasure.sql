@@ -71,6 +71,12 @@ UPDATE sessions SET origin = :origin WHERE pk = :session_pk
 -- name: forget_display_name
 UPDATE sessions SET display_name = NULL WHERE pk = :session_pk
 
+-- name: forget_titles
+-- Of the session that a message was said in, and of all that show it, or could again.
+UPDATE sessions SET title = NULL, title_key = NULL WHERE title IS NOT NULL AND pk IN (
+  SELECT CAST(:number AS BIGINT) >> 24
+  UNION ALL SELECT v.session_pk FROM spans v WHERE v.lo BETWEEN ((CAST(:number AS BIGINT) >> 24) << 24) AND :number AND v.hi >= :number)
+
 -- name: unredacted_in_log
 SELECT number FROM messages WHERE number BETWEEN :lo AND :hi AND redacted_at IS NULL ORDER BY number LIMIT :limit
 

@@ -253,6 +253,20 @@ class ErasePersonContract:
         for word in (b"xylophonic", b"quixotic", b"jazzy", b"Wizardry", b"wizardry", b"kumquat", b"Zebediah"):
             assert word not in left, word
 
+    def test_titles_go_where_their_words_were_shown(self, store: SessionStore, stored_bytes: StoredBytes) -> None:
+        shared, other = (store.get_or_create_session(thread("8", name=name)).session_id for name in ("t1", "t2"))
+        for session_id, author in ((shared, "telegram:7"), (shared, "telegram:8"), (other, "telegram:8")):
+            store.append_to_transcript(session_id, user("a kumquat conundrum"), author=author)
+        fork = store.fork_session(shared).session_id
+        store.set_title(shared, "Kumquat")
+        store.set_title(fork, "Conundrum")
+        store.set_title(other, "Ordinary")
+        store.erase_person("telegram:7")
+        titles = [store.get_session(session_id).title for session_id in (shared, fork, other)]
+        assert titles == [None, None, "Ordinary"]
+        assert store.find_by_title("kumquat") is None
+        assert b"Kumquat" not in stored_bytes()
+
     def test_a_fork_of_someone_else_keeps_its_own_words(self, store: SessionStore) -> None:
         mine = said(store, group("7"), "one")
         fork = store.fork_session(mine).session_id
