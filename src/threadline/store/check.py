@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from threadline.model.message import decode_body, searchable_text
-from threadline.model.view import Span, log_of, open_span, seq_of
+from threadline.model.view import View, log_of, open_span, seq_of
+from threadline.store import views
 from threadline.store.database import Tx
 from threadline.store.indexing import STEP_BYTES, behind
+from threadline.store.rows import json_value
 from threadline.store.tokens import tokenise
-from threadline.store.views import FAR
 
 STEP = 1_000
 
@@ -46,21 +47,27 @@ def counts(tx: Tx) -> tuple[int, int, int, int]:
 
 
 def check_views(tx: Tx, after: int) -> Stretch:
-    """A stretch of sessions: each has a current view that ends open on its own log and shows only what is there."""
+    """A stretch of sessions: each has a current view that ends open on its own log, and what that shows or folded is there.
+
+    So it is with each view that redo can bring back.
+    """
     faults: list[str] = []
     rows = tx.rows("sessions_after", after=after, limit=STEP)
-    for pk, session_id, version, last_seq, message_count in rows:
-        spans = [
-            Span(lo, hi) for folded, _, lo, hi in tx.rows("load_spans", session_pk=pk, version=version) if not folded
-        ]
-        faults += [f"session {session_id}: {fault}" for fault in _view_faults(tx, pk, spans, last_seq, message_count)]
+    for pk, session_id, version, redo, last_seq, message_count in rows:
+        view = views.load(tx, pk, version)
+        found = _view_faults(tx, pk, view, last_seq)
+        if not found and (own := views.own_count(view, pk, last_seq)) != message_count:
+            found = [f"it says that it has {message_count} messages of its own, and shows {own}"]
+        for kept in json_value(redo):
+            found += [f"{fault} (to redo)" for fault in _view_faults(tx, pk, views.load(tx, pk, kept), last_seq)]
+        faults += [f"session {session_id}: {fault}" for fault in found]
     return Stretch(faults, len(rows), rows[-1][0] if len(rows) == STEP else None)
 
 
 def check_messages(tx: Tx, after: int) -> Stretch:
     """A stretch of messages: each parses, and the index knows it exactly if it should."""
     faults: list[str] = []
-    rows = tx.rows("indexed_part", lo=after + 1, hi=FAR, limit=STEP, most=STEP_BYTES)
+    rows = tx.rows("indexed_part", lo=after + 1, hi=views.FAR, limit=STEP, most=STEP_BYTES)
     for number, redacted_at, body, should, doc, known in rows:
         try:
             tokens = tokenise(searchable_text(decode_body(body)))
@@ -86,18 +93,14 @@ def check_strays(tx: Tx) -> list[str]:
     return faults + [f"{key} does not tell rightly whether its current session has ended" for (key,) in odd]
 
 
-def _view_faults(tx: Tx, pk: int, spans: list[Span], last_seq: int, message_count: int) -> list[str]:
-    if not spans or log_of(spans[-1].lo) != pk or spans[-1].hi != open_span(pk).hi:
+def _view_faults(tx: Tx, pk: int, view: View, last_seq: int) -> list[str]:
+    if not view.shown or log_of(view.shown[-1].lo) != pk or view.shown[-1].hi != open_span(pk).hi:
         return ["its view does not end open on its own log"]
     faults = []
-    own = 0
-    for span in spans:
+    for span in (*view.shown, *view.folded):
         row = tx.find("count_in_span", lo=span.lo, hi=span.hi)
         there = 0 if row is None else int(row[0])
         reach = seq_of(span.hi) if log_of(span.lo) != pk else min(seq_of(span.hi), last_seq)
         if there != max(0, reach - seq_of(span.lo) + 1):
             faults.append(f"messages {span.lo} to {span.hi} of its view are not all there")
-        own += there if log_of(span.lo) == pk else 0
-    if own != message_count:
-        faults.append(f"it says that it has {message_count} messages of its own, and shows {own}")
     return faults

@@ -1,5 +1,5 @@
 -- name: sessions_after
-SELECT s.pk, s.session_id, s.view_version, t.last_seq, t.message_count
+SELECT s.pk, s.session_id, s.view_version, s.redo, t.last_seq, t.message_count
 FROM sessions s {then} session_state t ON t.session_pk = s.pk WHERE s.pk > :after ORDER BY s.pk LIMIT :limit
 
 -- name: count_in_span

@@ -183,6 +183,24 @@ class CareContract:
         assert not report.ok
         assert all(isinstance(fault, str) and fault for fault in report.faults)
 
+    @pytest.mark.parametrize("how", ["undone", "folded"])
+    def test_a_check_finds_what_could_not_come_back(
+        self, store: SessionStore, raw_execute: RawExecute, how: str
+    ) -> None:
+        session_id = store.get_or_create_session(dm()).session_id
+        store.append_to_transcript(session_id, [*exchange("first", "answer"), *exchange("second", "answer")])
+        if how == "undone":
+            store.rewind_session(session_id)
+        else:
+            store.rewrite_transcript(session_id, [*exchange("first", "answer"), user("of the rest")])
+        store.index_pending()
+        assert store.check().ok
+        # Search is not told either.
+        for table in ("documents", "messages"):
+            raw_execute(f"DELETE FROM {table} WHERE number & 16777215 = 3")
+        (fault,) = store.check().faults
+        assert "not all there" in fault
+
     def test_a_database_of_a_newer_version_is_left_alone(self, open_store: OpenStore, raw_execute: RawExecute) -> None:
         first = open_store()
         session_id = first.get_or_create_session(dm()).session_id
