@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import Engine
 
 from threadline import SessionSource, SessionStore
-from threadline.errors import SchemaTooOld
+from threadline.errors import SchemaTooOld, StoreDamaged
 
 # What a program that wrote schema 2 had stored: a titled conversation and its fork, a session of an editor, one that was
 # reset, and a message at the terminal with its answer.
@@ -44,6 +44,16 @@ def test_it_is_not_touched_unasked(aged: str) -> None:
         SessionStore.open(aged, migrate=False)
     SessionStore.open(aged).close()
     SessionStore.open(aged, migrate=False).close()
+
+
+def test_one_that_is_not_made_as_it_says_is_left_alone_and_no_use_trying_again(engine: Engine) -> None:
+    SessionStore.open(engine.location).close()
+    engine.execute("UPDATE meta SET value = '2' WHERE name = 'schema_version'")
+    with pytest.raises(StoreDamaged, match="development version"):
+        SessionStore.open(engine.location)
+    engine.execute("UPDATE meta SET value = '3' WHERE name = 'schema_version'")
+    with SessionStore.open(engine.location) as store:
+        assert store.check().ok
 
 
 def test_every_conversation_is_there_as_it_was(upgraded: SessionStore) -> None:

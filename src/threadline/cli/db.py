@@ -112,7 +112,7 @@ def backup(
 def migrate(db: Db = None, as_json: AsJson = False) -> None:
     """Make the database where it is missing, or bring an older one up to date.
 
-    Safe to run again and while others use the database.
+    Safe to run again. Before an older database is brought up to date, stop the programs of an older version that use it.
     """
     from threadline.app import is_there, locate, open_existing, open_or_make
     from threadline.errors import SchemaTooOld

@@ -70,6 +70,15 @@ def require_current(steps: tuple[Migration, ...], state: SchemaState) -> None:
         )
 
 
+def unlike_its_schema(state: SchemaState, cause: Exception) -> StoreDamaged:
+    """The error for a database that a step can't be taken on, because it is not made as its schema says."""
+    why = (str(cause).strip().splitlines() or [type(cause).__name__])[0][:200]
+    return StoreDamaged(
+        f"this database says that it has schema {state.version}, and is not made like one ({why}): a development version of "
+        "Threadline may have made it; nothing was changed. Export it with that version, or restore a backup"
+    )
+
+
 def state_from(values: dict[str, str]) -> SchemaState:
     """The state that the `meta` table tells of."""
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import psycopg
+from psycopg import errors
 
 from threadline.store.migrations import (
     READABLE_BY,
@@ -14,6 +15,7 @@ from threadline.store.migrations import (
     pending,
     require_current,
     state_from,
+    unlike_its_schema,
 )
 from threadline.store.postgres.connection import SCHEMA
 
@@ -50,11 +52,20 @@ def migrate_schema(connection: psycopg.Connection[Any], steps: tuple[Migration, 
             connection.execute(cast("Any", _META))
             state = SchemaState(0, 0)
         missing = pending(steps, state)
-        for step in missing:
-            _run_script(connection, step.script)
+        _take(connection, missing, state)
         if missing:
             _stamp(connection, missing[-1].version)
     return state.version, missing[-1].version if missing else state.version
+
+
+def _take(connection: psycopg.Connection[Any], steps: tuple[Migration, ...], state: SchemaState) -> None:
+    try:
+        for step in steps:
+            _run_script(connection, step.script)
+    except errors.InsufficientPrivilege:
+        raise
+    except psycopg.ProgrammingError as cause:
+        raise unlike_its_schema(state, cause) from cause
 
 
 def _run_script(connection: psycopg.Connection[Any], script: str) -> None:

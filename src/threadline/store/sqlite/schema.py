@@ -12,6 +12,7 @@ from threadline.store.migrations import (
     pending,
     require_current,
     state_from,
+    unlike_its_schema,
 )
 from threadline.store.sqlite.connection import APPLICATION_ID
 
@@ -49,8 +50,7 @@ def migrate_schema(connection: apsw.Connection, steps: tuple[Migration, ...]) ->
             connection.execute(_META).fetchall()
             state = SchemaState(0, 0)
         missing = pending(steps, state)
-        for step in missing:
-            connection.execute(step.script).fetchall()
+        _take(connection, missing, state)
         if missing:
             newest = missing[-1].version
             stamp = [("schema_version", str(newest)), ("readable_by", str(READABLE_BY))]
@@ -61,3 +61,11 @@ def migrate_schema(connection: apsw.Connection, steps: tuple[Migration, ...]) ->
             connection.execute("ROLLBACK")
         raise
     return state.version, missing[-1].version if missing else state.version
+
+
+def _take(connection: apsw.Connection, steps: tuple[Migration, ...], state: SchemaState) -> None:
+    try:
+        for step in steps:
+            connection.execute(step.script).fetchall()
+    except apsw.SQLError as cause:
+        raise unlike_its_schema(state, cause) from cause
