@@ -68,7 +68,7 @@ class TelegramWorld(Surroundings):
         """Somebody writes to the bot."""
         assert user in self.people
         happened = self.api.say(text, user=user)
-        self.said.append(Said(user, text, f"m:{happened.chat}:{happened.message_id}"))
+        self.said.append(Said(user, text, f"m:{self.api.bot.id}:{happened.chat}:{happened.message_id}"))
 
     async def listening(self) -> None:
         """Waits until a gateway asks for messages."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from tests.system.telegram_gateway import OnTelegram, awaited, on_telegram
+from tests.system.telegram_gateway import OnTelegram, at_telegram, awaited, on_telegram
 
 from threadline.ports.agent import Event, Text, Turn
 from threadline.testing.agents import ScriptedAgent
-from threadline.testing.telegram import Chat
+from threadline.testing.telegram import BotApi, Chat
 
 
 @awaited
@@ -43,6 +43,22 @@ async def test_the_agent_is_told_which_words_are_answered(location: str) -> None
         await here.ask("which?", reply_to=first, quote={"text": "and more", "position": 10})
         heard = [(spoken.text, spoken.quoted) for turn in agent.turns for spoken in turn.messages]
         assert heard == [("one", None), ("two", None), ("why?", "answer 1, and more"), ("which?", "and more")]
+
+
+@awaited
+async def test_an_account_that_gets_another_bot_hears_all_that_is_said_to_that_one(location: str) -> None:
+    async def echo(turn: Turn) -> AsyncIterator[Event]:
+        yield Text(f"you said: {turn.text}")
+
+    async with BotApi() as api:
+        for number, bot in enumerate((api.bot, api.add_bot("other_bot")), start=1):
+            async with at_telegram(api, location, ScriptedAgent(echo), bot=bot) as here:
+                # Each bot counts what it is told for itself.
+                assert api.say("hello", bot=bot).message_id == 1
+                api.raw({"update_id": 800_000_002, "something": "new"}, bot=bot)
+                await here.heard()
+                assert here.texts() == ["you said: hello"]
+                assert len(await here.store.list_messages("parked")) == number
 
 
 @awaited

@@ -45,6 +45,19 @@ def test_the_same_message_in_two_chats_is_two_events() -> None:
     assert inbound(text="hi").dedupe_key != inbound(text="hi", chat=group).dedupe_key
 
 
+@pytest.mark.parametrize("update", [{"message": {}}, {"edited_message": {"edit_date": 1767614401}}, {"unknown": {}}])
+def test_the_same_numbers_from_two_bots_are_two_events(update: dict[str, Any]) -> None:
+    (kind, more), *_ = update.items()
+    message = {"message_id": 5, "date": 1767614400, "chat": {"id": 7, "type": "private"}, "from": ADA, "text": "hi"}
+    raw = json.dumps({"update_id": 9, kind: message | more}).encode()
+    keys = set()
+    for us in (HERE.us, Us(110000002, "other_bot")):
+        what = read_update(raw, Here("tg", "work", us), topics={}, at=AT).what
+        assert isinstance(what, Inbound | Unreadable)
+        keys.add(what.dedupe_key)
+    assert len(keys) == 2
+
+
 def test_two_edits_within_one_second_are_two_events_and_each_told_again_is_one() -> None:
     first, second = (inbound("edited_message", text=text, edit_date=1767614401) for text in ("one", "two"))
     again = inbound("edited_message", text="two", edit_date=1767614401)

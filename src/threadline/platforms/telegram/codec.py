@@ -125,11 +125,12 @@ def _said(
     if not text and not files:
         return _nothing_said(raw)
     chat, when = message.chat.id, message.date
-    key = f"m:{chat}:{message.message_id}"
+    # Each bot counts for itself what is said to it alone: an account that gets another bot hears the same numbers again.
+    key = f"m:{here.us.id}:{chat}:{message.message_id}"
     if kind == "edit":
         when = message.edit_date or message.date
         # Telegram counts whole seconds, and somebody may have changed their mind within one.
-        key = f"e:{chat}:{message.message_id}:{when}:{crc32(text.encode()):08x}"
+        key = f"e:{here.us.id}:{chat}:{message.message_id}:{when}:{crc32(text.encode()):08x}"
     return Inbound(
         dedupe_key=key,
         message_id=str(message.message_id),
@@ -260,5 +261,5 @@ def _unreadable(raw: bytes, here: Here, number: int | None, reason: str) -> Unre
         account=here.account,
         raw=raw.decode(errors="replace"),
         reason=reason,
-        dedupe_key="" if number is None else f"u:{number}",
+        dedupe_key="" if number is None else f"u:{here.us.id}:{number}",
     )
