@@ -27,8 +27,9 @@ from threadline.model.source import SessionSource
 from threadline.store import moves
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission
-from threadline.store.outbox import NewDelivery
+from threadline.store.outbox import NewDelivery, Stream
 from threadline.store.queries import load_queries
+from threadline.store.turns import Claim
 from threadline.store.verbs.people import PairingCode
 from threadline.testing import FakeClock, assistant, dm, group, thread, user
 from threadline.testing.contracts.storage.fixtures import RawExecute, StoredBytes
@@ -241,6 +242,61 @@ async def test_what_is_still_to_be_sent_goes_to_the_new_chat(location: str) -> N
         assert (following.delivery_id, following.target) == ("2", msgspec.structs.replace(there, chat_id="2"))
         targets = {line.delivery_id: line.target.chat_id for line in await store.list_deliveries()}
         assert targets == {"0": "2", "1": "10", "2": "2", "3": "2"}
+
+
+async def streaming(store: GatewayStore) -> tuple[NewDelivery, Stream]:
+    """A turn that shows its answer while it grows, in the group `1`."""
+    now, source = to_instant(store.clock.now()), group("7", "1")
+    event = Inbound(dedupe_key="k", message_id="m", source=source, sent_at=store.clock.now(), text="hello")
+    person = person_of(source)
+    resolve = store.resolve_of(source)
+    await store.accept(Admission(event=event, resolve=resolve, lane="talk", person=person, role="guest", at=now))
+    wanted = Claim(owner="x", turn_ids=("t",), at=now, lease=10**9, per_person=9, platforms=("telegram",))
+    (claimed,) = await store.claim_turns(wanted)
+    new = NewDelivery(
+        delivery_id="t.0",
+        target=target_of(source),
+        text="",
+        kind="reply",
+        session_pk=claimed.session_pk,
+        turn_pk=claimed.held.turn_pk,
+    )
+    stream = await store.open_stream(new)
+    assert stream is not None
+    return new, stream
+
+
+@awaited
+async def test_what_grows_in_a_chat_that_moves_is_begun_anew_in_the_new_one(location: str) -> None:
+    async with opened(location) as store:
+        new, stream = await streaming(store)
+        await store.keep_stream_id(stream, "5")
+        await store.move(move("chat", "1", "2"))
+        (line,) = await store.list_deliveries("open")
+        assert (line.target.chat_id, line.external_id) == ("2", None)
+        # What was on its way meanwhile.
+        await store.keep_stream_id(stream, "5")
+        await store.stream_not_begun(stream)
+        anew = await store.open_stream(new)
+        assert anew is not None
+        assert (anew.external_id, anew.is_doubtful) == (None, False)
+        await store.keep_stream_id(anew, "6")
+        (line,) = await store.list_deliveries("open")
+        assert (line.external_id, line.attempts) == ("6", 1)
+
+
+@awaited
+async def test_a_receipt_outlives_the_move_of_its_chat(location: str, raw_execute: RawExecute) -> None:
+    async with opened(location) as store:
+        there = Target(platform="telegram", chat_id="1", chat_type="group")
+        for number in range(2):
+            await store.enqueue(NewDelivery(delivery_id=str(number), target=there, text="news"))
+        raw_execute("UPDATE deliveries SET external_id = '5', state = 'parked' WHERE delivery_id = '1'")
+        (flying,) = await store.claim_deliveries([("telegram", "main")], owner="x", lease=10**9, limit=9)
+        await store.move(move("chat", "1", "2"))
+        await store.delivery_sent(flying, "4", owner="x")
+        ids = {line.delivery_id: line.external_id for line in await store.list_deliveries()}
+        assert ids == {"0": "4", "1": None}
 
 
 @awaited

@@ -15,7 +15,7 @@ from threadline.gateway.bots import MOST_IN_A_ROW
 from threadline.model import words_gateway as words
 from threadline.ports.agent import AskPermission, Event, Text, Turn
 from threadline.testing.agents import ScriptedAgent
-from threadline.testing.telegram import Bot, BotApi, Json
+from threadline.testing.telegram import Bot, BotApi, Json, hang
 from threadline.testing.telegram_text import found_entities
 
 ALONE = words.BOTS_ALONE.format(count=MOST_IN_A_ROW)
@@ -167,6 +167,36 @@ async def test_an_answer_that_is_being_made_arrives_where_its_group_has_gone(loc
         assert here.texts(group) == []
         (session,) = await here.sessions()
         assert session.origin.chat_id == str(crowd.id)
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["its id is known", "its id comes late"])
+@awaited
+async def test_an_answer_that_grows_while_its_group_moves_overwrites_nothing(location: str, is_late: bool) -> None:
+    may_end = asyncio.Event()
+
+    async def growing(_: Turn) -> AsyncIterator[Event]:
+        yield Text("The beginning")
+        await may_end.wait()
+        yield Text(" and the end.")
+
+    async with on_telegram(location, ScriptedAgent(growing), stream_after_seconds=0.0) as here:
+        group = here.api.group()
+        here.api.say("nothing for us", chat=group, user="bob")
+        if is_late:
+            here.api.fail_next("sendMessage", hang(performed=True))
+        here.api.say(here.named("go on"), chat=group, user="bob")
+        await here.api.wait_for(lambda: here.texts(group))
+        crowd = here.api.migrate(group)
+        await here.api.wait_for(lambda: not here.bot.queue)
+        here.api.release()
+        # In the new chat ids begin anew.
+        here.api.say("/help", chat=crowd, user="eve")
+        await here.api.wait_for(lambda: here.texts(crowd))
+        assert here.shown(crowd)[0].message_id == here.shown(group)[0].message_id
+        (told,) = here.texts(crowd)
+        may_end.set()
+        await here.heard()
+        assert here.texts(crowd) == [told, "The beginning and the end."]
 
 
 @awaited

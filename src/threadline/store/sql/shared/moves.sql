@@ -128,8 +128,10 @@ WHERE a.state = 'open' AND d.state IN ('sent', 'unknown') AND d.target LIKE :pat
 
 -- name: retarget_delivery
 -- One that is being sent keeps its place in the old chat's order: two must not be sent at once in one lane. What it answered may
--- have another id there, or none.
-UPDATE deliveries SET target = :target, reply_to = NULL, lane = CASE WHEN state = 'sending' THEN lane ELSE :lane END WHERE pk = :pk
+-- have another id there, or none, and its own id may be another message's: nothing of it stands there yet. A receipt stays.
+UPDATE deliveries SET target = :target, reply_to = NULL, lane = CASE WHEN state = 'sending' THEN lane ELSE :lane END,
+  external_id = CASE WHEN state IN ('sent', 'unknown') THEN external_id END, attempts = CASE WHEN state = 'open' THEN 0 ELSE attempts END
+WHERE pk = :pk AND target <> :target
 
 -- name: open_streams
 SELECT pk, target FROM deliveries WHERE turn_pk = :turn_pk AND state = 'open'

@@ -64,11 +64,13 @@ SELECT d.pk, d.external_id, d.attempts, EXISTS (
 FROM deliveries d WHERE d.turn_pk = :turn_pk AND d.state = 'open'
 
 -- name: begin_stream
--- From here until its id is kept, a crash leaves it open whether the message arrived.
-UPDATE deliveries SET attempts = attempts + :step WHERE pk = :pk AND state = 'open'
+-- From here until its id is kept, a crash leaves it open whether the message arrived. There is nothing to take back where its chat has
+-- moved meanwhile.
+UPDATE deliveries SET attempts = attempts + :step WHERE pk = :pk AND state = 'open' AND attempts + :step >= 0
 
 -- name: keep_stream_id
-UPDATE deliveries SET external_id = :external_id WHERE pk = :pk AND state = 'open'
+-- Not where its chat has moved since it was begun: there the id is another message's, or none.
+UPDATE deliveries SET external_id = :external_id WHERE pk = :pk AND state = 'open' AND attempts > 0
 
 -- name: finish_stream
 -- The time that it may be held begins with the final text, however long the turn took.
