@@ -19,7 +19,17 @@ from threadline.model import words_gateway as words
 from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival
 from threadline.ports.agent import Event, Text, Turn
-from threadline.ports.platform import BadMarkup, Gone, Outgoing, Platform, PlatformError, TooLong, Transient, Verdict
+from threadline.ports.platform import (
+    BadMarkup,
+    Button,
+    Gone,
+    Outgoing,
+    Platform,
+    PlatformError,
+    TooLong,
+    Transient,
+    Verdict,
+)
 from threadline.store.gateway import GatewayStore
 from threadline.store.outbox import Delivery, DeliveryLine, NewDelivery
 from threadline.store.turns import Finish
@@ -184,6 +194,22 @@ async def test_what_may_have_arrived_is_sent_again_and_marked(office: OpenOffice
         await here.shows("one", MARK.format(text="one"), "two")
         await here.comes_to("unknown", 2)
         await here.comes_to("sent", 1, place=1)
+
+
+@pytest.mark.parametrize("text", ["Shall I?", "Shall I? " * 12], ids=["in one part", "in several parts"])
+@awaited
+async def test_a_question_that_may_have_arrived_can_still_be_answered(office: OpenOffice, text: str) -> None:
+    yes = Button(label="Yes", value="y")
+    async with office(max_length=120) as here:
+        here.chat.swallow_next()
+        target = Target(platform="scripted", chat_id="dm-ada")
+        await here.store.enqueue(NewDelivery(delivery_id="q", target=target, text=text, buttons=(yes,)))
+        here.outbox.wake()
+        await here.comes_to("pending", 1)
+        here.later(seconds=5)
+        await here.comes_to("unknown", 2)
+        _, *again = here.chat.messages("dm-ada")
+        assert [message.buttons for message in again] == [()] * (len(again) - 1) + [(yes,)]
 
 
 class Breaking(ScriptedPlatform):

@@ -241,13 +241,16 @@ class Outbox:
             await self._send(platform, msgspec.structs.replace(delivery, external_id=None), since)
 
     async def _marked(self, platform: Platform, delivery: Delivery, message: Outgoing) -> str:
-        """Says that it may be a repetition. With that it may be longer than the platform takes, so it comes in parts."""
+        """Says that it may be a repetition. With that it may be longer than the platform takes, so it comes in parts.
+
+        Buttons stand below the last of them.
+        """
         text = words.MAY_BE_REPEATED.format(text=message.text).lstrip("\n")
         first, *more = self._settings.split(text, platform.capabilities)
-        marked = Outgoing(text=first, reply_to=delivery.reply_to, files=message.files)
-        external_id = await self._shown(platform, delivery, marked)
-        for part in more:
-            await self._shown(platform, delivery, Outgoing(text=part))
+        parts = [Outgoing(text=first, reply_to=delivery.reply_to, files=message.files)]
+        parts += [Outgoing(text=part) for part in more]
+        parts[-1] = msgspec.structs.replace(parts[-1], buttons=message.buttons)
+        external_id, *_ = [await self._shown(platform, delivery, part) for part in parts]
         return external_id
 
     async def _shown(self, platform: Platform, delivery: Delivery, message: Outgoing) -> str:
