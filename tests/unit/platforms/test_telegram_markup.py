@@ -78,6 +78,20 @@ def test_an_escaped_sign_loses_its_backslash_outside_of_code_alone() -> None:
     assert show(r"\$5 \< \* `\$5 \<`").text == r"$5 < * \$5 \<"
 
 
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        (r"\\<server>\share", r"\<server>\share"),
+        (r"\\\\<server>\share", r"\\<server>\share"),
+        (r"\\\<b> and \\<i>", r"\<b> and \<i>"),
+        (r"\\$HOME/\\$PATH and \\\$5", r"\$HOME/\$PATH and \$5"),
+        (r"`\\<b>\\$5` \\<https://example.org>", r"\\<b>\\$5 \https://example.org"),
+    ],
+)
+def test_a_backslash_that_is_escaped_itself_hides_no_word(text: str, seen: str) -> None:
+    assert show(text).text == seen
+
+
 def test_what_telegram_makes_no_link_of_is_written_out() -> None:
     found = show("**see [main.py](src/main.py) now**, mail [Ada](mailto:ada@example.org), `then`")
     assert found.text == "see main.py (src/main.py) now, mail Ada (ada@example.org), then"
@@ -96,6 +110,12 @@ def test_plain_text_is_shown_as_it_is() -> None:
 def test_what_shows_nothing_says_so(text: str) -> None:
     assert show(text).text == NOTHING_TO_SEE
     assert show(text, is_plain=True).text == NOTHING_TO_SEE
+
+
+@pytest.mark.parametrize("text", ["\U0001fae8", "\U0001fae9 \U0001fae9", "\ue000", "\u0378"])
+def test_a_sign_that_python_does_not_know_can_be_seen(text: str) -> None:
+    assert show(text).text == show(text, is_plain=True).text == text
+    assert show(f"**{text}**") == Shown(text, show("**" + "x" * length(text, "utf16") + "**").entities)
 
 
 def test_markup_without_text_is_shown_as_it_was_written() -> None:

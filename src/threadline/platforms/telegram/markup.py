@@ -17,8 +17,9 @@ LONGEST_CAPTION = 1024
 
 # The converter takes some signs for markup that mean nothing of the kind in what agents write: it would swallow `Array<String>`
 # as a tag, `$HOME/$PATH` as a formula, and hide what stands between `||`. Signs that no text may hold stand for them meanwhile.
-_NO_TAG = re.compile(r"(?<!\\)<(?!(?:https?://|mailto:)[^\s<>]+>)")
-_NO_FORMULA = re.compile(r"(?<!\\)\$")
+# A backslash that is itself escaped escapes nothing.
+_NO_TAG = re.compile(r"(?<!\\)((?:\\\\)*+)<(?!(?:https?://|mailto:)[^\s<>]+>)")
+_NO_FORMULA = re.compile(r"(?<!\\)((?:\\\\)*+)\$")
 _NO_TABLE_ROW = re.compile(r"^(?![ \t]*\|).*\|\|.*$", re.MULTILINE)
 _STAND_INS = "\ufdd0\ufdd1\ufdd2"
 _RESTORED = str.maketrans(_STAND_INS, "<$|")
@@ -29,6 +30,8 @@ _TAKEN = re.compile(f"[{_STAND_INS}]")
 _NO_MARK = r"\s\x00-\x1f\x7f\\`*_\[\]<>~$&|^" + _STAND_INS
 _PLAIN_LINE = rf"(?!\d+[.)])[^{_NO_MARK}#+\-=:](?:[^{_NO_MARK}]| ++(?=[^\n]))*+"
 PLAIN = re.compile(rf"{_PLAIN_LINE}(?:\n\n?{_PLAIN_LINE})*+")
+
+_SHAPELESS = frozenset(["Zs", "Zl", "Zp", "Cc", "Cf", "Cs"])
 
 # All that Telegram opens from a text.
 _LINKS = ("http://", "https://", "tg://")
@@ -72,7 +75,7 @@ def mended(text: str) -> str:
 def converted(text: str) -> Shown:
     """How a text with markup is to be shown, however long that is; `BadMarkup` where it can't be read."""
     hidden = _TAKEN.sub("\N{REPLACEMENT CHARACTER}", text)
-    hidden = _NO_FORMULA.sub(_STAND_INS[1], _NO_TAG.sub(_STAND_INS[0], hidden))
+    hidden = _NO_FORMULA.sub(rf"\1{_STAND_INS[1]}", _NO_TAG.sub(rf"\1{_STAND_INS[0]}", hidden))
     hidden = _NO_TABLE_ROW.sub(lambda line: line[0].replace("||", 2 * _STAND_INS[2]), hidden)
     try:
         written, entities = convert(hidden, latex_escape=False, config=_LOOKS)
@@ -115,8 +118,11 @@ def _with_addresses(text: str, entities: list[MessageEntity]) -> Shown:
 
 
 def _is_visible(text: str) -> bool:
-    """Whether there is a sign in it that is neither white space nor without a shape."""
-    return any(unicodedata.category(sign)[0] not in "ZC" for sign in text)
+    """Whether there is a sign in it that is neither white space nor without a shape.
+
+    One that this Python does not know yet is a newer emoji, or somebody's own: it has one.
+    """
+    return any(unicodedata.category(sign) not in _SHAPELESS for sign in text)
 
 
 def _looks() -> RenderConfig:
