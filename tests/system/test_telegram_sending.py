@@ -339,6 +339,27 @@ def test_files_that_came_in_can_be_had() -> None:
     with_api(scenario)
 
 
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        (refuse(429, "Too Many Requests"), Transient),
+        (refuse(500, "Internal Server Error"), Transient),
+        (refuse(502, "Bad Gateway"), Transient),
+        (refuse(404, "Not Found"), Gone),
+    ],
+)
+def test_a_file_that_can_not_be_had_just_now_is_not_gone(how: Fault, error: type[Exception]) -> None:
+    async def scenario(api: BotApi, _: Heard) -> None:
+        file = Attachment(handle=api.add_file(b"a paper")["file_id"])
+        api.fail_next("download", how)
+        async with opened(make_bot(api)) as bot:
+            with pytest.raises(error):
+                await bot.fetch(file, at_most=100)
+            assert await bot.fetch(file, at_most=100) == b"a paper"
+
+    with_api(scenario)
+
+
 def test_a_send_in_flight_is_finished_when_it_is_closed_and_none_begins_after() -> None:
     async def scenario(api: BotApi, _: Heard) -> None:
         chat, bot = api.private("ada"), make_bot(api)

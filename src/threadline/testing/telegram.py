@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -63,6 +63,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_Perform: TypeAlias = Callable[[], Reply | Awaitable[Reply]]
 
 _LONGEST_POLL = 50
 _MOST_UPDATES = 100
@@ -143,7 +144,7 @@ class BotApi(TelegramWorld):
     # What goes wrong.
 
     def fail_next(self, method: str, how: Fault, count: int = 1) -> None:
-        """The next `count` calls of that method go wrong; of any method where it is `*`."""
+        """The next `count` calls of that method go wrong; of any method where it is `*`. `download` is that of a file."""
         self._faults += [(method.lower(), how)] * count
 
     def release(self) -> None:
@@ -168,7 +169,7 @@ class BotApi(TelegramWorld):
     def _respond(self, request: HttpRequest) -> Reply | Awaitable[Reply]:
         parts = request.path.removeprefix("/").split("/", 2)
         if parts[0] == "file" and len(parts) == 3:
-            return self._download(parts[1], parts[2])
+            return self._unless_wrong("download", partial(self._download, parts[1], parts[2]))
         bot = self._bot_with(parts[0])
         if bot is None or len(parts) != 2:
             return _refused(ApiError(401, "Unauthorized") if parts[0].startswith("bot") else ApiError(404, "Not Found"))
@@ -177,10 +178,8 @@ class BotApi(TelegramWorld):
         except ApiError as error:
             return _refused(error)
         self.calls.append(Call(method=parts[1], bot=bot.id, parameters=asked.texts, files=tuple(asked.uploads)))
-        fault = self._take_fault(parts[1].lower())
-        if fault is not None:
-            return self._go_wrong(fault, bot, parts[1].lower(), asked)
-        return self._answer(bot, parts[1].lower(), asked)
+        method = parts[1].lower()
+        return self._unless_wrong(method, partial(self._answer, bot, method, asked))
 
     def _answer(self, bot: Bot, method: str, asked: Asked) -> Reply | Awaitable[Reply]:
         try:
@@ -200,16 +199,20 @@ class BotApi(TelegramWorld):
             self._appeared(bot, result if isinstance(result, list) else [result])
         return result
 
-    async def _go_wrong(self, fault: Fault, bot: Bot, method: str, asked: Asked) -> Reply:
+    def _unless_wrong(self, method: str, perform: _Perform) -> Reply | Awaitable[Reply]:
+        fault = self._take_fault(method)
+        return perform() if fault is None else self._go_wrong(fault, perform)
+
+    async def _go_wrong(self, fault: Fault, perform: _Perform) -> Reply:
         if fault.error is not None:
             self._touch()
             return _refused(fault.error)
-        answer = await _settled(self._answer(bot, method, asked)) if fault.is_performed else None
+        answer = await _settled(perform()) if fault.is_performed else None
         if not fault.hangs:
             self._touch()
             return None
         await self._hang()
-        return answer or await _settled(self._answer(bot, method, asked))
+        return answer or await _settled(perform())
 
     async def _hang(self) -> None:
         self.hanging += 1

@@ -108,11 +108,13 @@ class Transport(BaseRequest):
             raise Refused(Ambiguous("Telegram's answer can't be read")) from cause
 
     async def download(self, url: str, at_most: int) -> bytes:
-        """What is at an address; `TooLong` as soon as it is more than so many bytes."""
+        """What is at an address. `Gone` where there is nothing any more, `TooLong` as soon as it is more than so many bytes."""
         if self._is_closing:
             raise Transient("the platform is being closed")
         try:
             async with self._connected().get(url, proxy=self._proxy, timeout=_within(_DOWNLOAD_SECONDS)) as answer:
+                if answer.status == 429 or answer.status >= 500:
+                    raise Transient(f"Telegram does not give the file out just now (error {answer.status})")
                 if answer.status >= 300:
                     raise Gone(f"Telegram no longer has the file (error {answer.status})")
                 return await _read_some(answer, at_most)
