@@ -1,0 +1,83 @@
+"""What Telegram is asked for beside the messages: who runs a group. Nobody is held up by it, and one bad answer costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from tests.system.telegram_bot import Heard, with_api
+
+from threadline.model.inbound import Inbound
+from threadline.model.source import SessionSource
+from threadline.platforms.telegram.admins import Admins
+from threadline.platforms.telegram.client import Client
+from threadline.platforms.telegram.remembering import Times
+from threadline.testing.telegram import BotApi, Chat, Fault, disconnect, hang, refuse
+
+# Asked each time, and whatever was known stays so.
+ALWAYS = Times(patience=5.0, known=0.0, again=0.0, at_most=3_600.0)
+
+
+def command(api: BotApi, chat: Chat, user: str = "ada") -> Inbound:
+    source = SessionSource(
+        platform="telegram", chat_id=str(chat.id), chat_type="group", user_id=str(api.person(user).id)
+    )
+    at = datetime(2026, 1, 5, tzinfo=UTC)
+    return Inbound(dedupe_key="k", message_id="1", source=source, text="/new", sent_at=at)
+
+
+@pytest.mark.parametrize("how", [refuse(502, "Bad Gateway"), refuse(429, "Too Many Requests"), disconnect()])
+def test_who_runs_a_group_stays_known_while_telegram_does_not_answer(how: Fault) -> None:
+    async def scenario(api: BotApi, _: Heard) -> None:
+        group, client = api.supergroup(), Client(api.token, api.url)
+        api.promote("ada", group)
+        admins = Admins(client, times=ALWAYS)
+        for _attempt in range(3):
+            assert (await admins.named(command(api, group))).sender_is_admin
+            assert not (await admins.named(command(api, group, "bob"))).sender_is_admin
+            api.fail_next("getChatAdministrators", how, 2)
+        await client.close(1)
+
+    with_api(scenario)
+
+
+def test_after_a_bad_answer_it_is_asked_again_and_after_a_good_one_not() -> None:
+    async def scenario(api: BotApi, _: Heard) -> None:
+        group, client = api.supergroup(), Client(api.token, api.url)
+        api.promote("ada", group)
+        admins = Admins(client, times=msgspec.structs.replace(ALWAYS, known=3_600.0))
+        api.fail_next("getChatAdministrators", refuse(500, "Internal Server Error"))
+        told = [(await admins.named(command(api, group))).sender_is_admin for _ in range(3)]
+        assert told == [False, True, True]
+        assert len(api.calls_of("getChatAdministrators")) == 2
+        await client.close(1)
+
+    with_api(scenario)
+
+
+def test_what_nobody_confirms_any_more_is_forgotten_in_the_end() -> None:
+    async def scenario(api: BotApi, _: Heard) -> None:
+        group, client = api.supergroup(), Client(api.token, api.url)
+        api.promote("ada", group)
+        admins = Admins(client, times=msgspec.structs.replace(ALWAYS, at_most=0.0))
+        assert (await admins.named(command(api, group))).sender_is_admin
+        api.fail_next("getChatAdministrators", refuse(500, "Internal Server Error"))
+        assert not (await admins.named(command(api, group))).sender_is_admin
+        await client.close(1)
+
+    with_api(scenario)
+
+
+def test_a_command_does_not_wait_for_long_to_learn_who_runs_the_group() -> None:
+    async def scenario(api: BotApi, _: Heard) -> None:
+        group, client = api.supergroup(), Client(api.token, api.url)
+        api.fail_next("getChatAdministrators", hang())
+        admins = Admins(client, times=msgspec.structs.replace(ALWAYS, patience=0.05))
+        async with asyncio.timeout(10):
+            assert not (await admins.named(command(api, group))).sender_is_admin
+        api.release()
+        await client.close(1)
+
+    with_api(scenario)
