@@ -159,6 +159,8 @@ class TelegramService(PlatformWorld):
         api = self.api
         group, forum, channel = api.group("Friends"), api.supergroup("Forum", forum=True), api.channel("News")
         thread = api.topic(forum, "Plans")
+        for chat, about in ((group, "Old friends"), (forum, "All that we plan"), (channel, "What is new")):
+            api.describe(chat, about)
         for chat in (api.private("ada"), group, forum, channel):
             self._chats[str(chat.id)] = chat
         ada, bob = (
@@ -170,9 +172,9 @@ class TelegramService(PlatformWorld):
         api.bot.queue.clear()
         return [
             _source(api.private("ada"), "dm", **ada),
-            _source(group, "group", chat_name="Friends", **bob),
+            _source(group, "group", chat_name="Friends", chat_topic="Old friends", **bob),
             _source(forum, "group", chat_name="Forum", thread_id=str(thread), chat_topic="Plans", **ada),
-            _source(channel, "channel", chat_name="News", **news),
+            _source(channel, "channel", chat_name="News", chat_topic="What is new", **news),
         ]
 
 

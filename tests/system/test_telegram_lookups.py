@@ -1,4 +1,4 @@
-"""What Telegram is asked for beside the messages: who runs a group. Nobody is held up by it, and one bad answer costs nothing."""
+"""What Telegram is asked for beside the messages: who runs a group, and what it is about. One bad answer costs nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 import pytest
-from tests.system.telegram_bot import Heard, with_api
+from tests.system.telegram_bot import Heard, listening, make_bot, opened, with_api
 
 from threadline.model.inbound import Inbound
 from threadline.model.source import SessionSource
@@ -79,5 +79,60 @@ def test_a_command_does_not_wait_for_long_to_learn_who_runs_the_group() -> None:
             assert not (await admins.named(command(api, group))).sender_is_admin
         api.release()
         await client.close(1)
+
+    with_api(scenario)
+
+
+def test_what_a_group_and_a_channel_are_about_is_told_and_asked_for_once() -> None:
+    async def scenario(api: BotApi, heard: Heard) -> None:
+        group, channel, bare = api.supergroup(), api.channel(), api.group()
+        for chat, about in ((group, "All about cats"), (channel, "What is new")):
+            api.describe(chat, about)
+        for chat in (group, channel, bare):
+            said = api.say("one", chat=chat)
+            api.edit(said, "two")
+        api.say("three")
+        async with opened(make_bot(api)) as bot, listening(bot, heard):
+            await api.wait_for(lambda: not api.unconfirmed)
+        topics = {(event.source.chat_id, event.source.chat_topic) for event in heard.inbound}
+        assert topics == {
+            (str(group.id), "All about cats"),
+            (str(channel.id), "What is new"),
+            (str(bare.id), None),
+            (str(api.private().id), None),
+        }
+        asked = [call.parameters["chat_id"] for call in api.calls_of("getChat")]
+        assert sorted(asked) == sorted(str(chat.id) for chat in (group, channel, bare))
+
+    with_api(scenario)
+
+
+def test_a_topic_of_a_forum_has_its_own_name_as_its_topic() -> None:
+    async def scenario(api: BotApi, heard: Heard) -> None:
+        forum = api.supergroup(forum=True)
+        api.describe(forum, "All about animals")
+        cats = api.topic(forum, "Cats")
+        api.say("meow", chat=forum, thread=cats)
+        api.say("hello", chat=forum)
+        async with opened(make_bot(api)) as bot, listening(bot, heard):
+            await api.wait_for(lambda: not api.unconfirmed)
+        assert [event.source.chat_topic for event in heard.inbound] == ["Cats", "All about animals"]
+
+    with_api(scenario)
+
+
+@pytest.mark.parametrize("how", [refuse(400, "Bad Request: chat not found"), disconnect(), hang()])
+def test_a_message_is_heard_where_nobody_says_what_its_group_is_about(how: Fault) -> None:
+    async def scenario(api: BotApi, heard: Heard) -> None:
+        group = api.supergroup()
+        api.describe(group, "All about cats")
+        api.fail_next("getChat", how)
+        for text in ("one", "two"):
+            api.say(text, chat=group)
+        async with opened(make_bot(api)) as bot, listening(bot, heard):
+            await api.wait_for(lambda: not api.unconfirmed)
+        assert [(event.text, event.source.chat_topic) for event in heard.inbound] == [("one", None), ("two", None)]
+        assert len(api.calls_of("getChat")) == 1
+        api.release()
 
     with_api(scenario)

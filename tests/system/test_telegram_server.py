@@ -252,7 +252,10 @@ def test_a_chat_and_who_is_in_it_can_be_asked_for() -> None:
         chat = api.group("Friends")
         api.promote("ada", chat)
         ada, bob = api.person("ada").id, api.person("bob").id
-        assert (await client.get_chat(chat.id)).title == "Friends"
+        assert (await client.get_chat(chat.id)).description is None
+        api.describe(chat, "Old friends")
+        there = await client.get_chat(chat.id)
+        assert (there.title, there.description) == ("Friends", "Old friends")
         assert (await client.get_chat_member(chat.id, ada)).status == "administrator"
         assert (await client.get_chat_member(chat.id, bob)).status == "member"
         assert [one.user.id for one in await client.get_chat_administrators(chat.id)] == [ada]

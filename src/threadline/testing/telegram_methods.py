@@ -298,7 +298,7 @@ def _get_chat(call: Calling) -> Json:
     room = room_asked(call)
     gifts = ("unlimited_gifts", "limited_gifts", "unique_gifts", "premium_subscription", "gifts_from_channels")
     looks = {"accent_color_id": 1, "max_reaction_count": 11, "accepted_gift_types": dict.fromkeys(gifts, False)}
-    return room.chat.wire | looks
+    return room.chat.wire | looks | ({"description": room.description} if room.description else {})
 
 
 def _get_chat_member(call: Calling) -> Json:

@@ -26,6 +26,7 @@ class Room:
         self.statuses: dict[int, str] = {}
         self.barred: dict[int, str] = {}
         self.moved_to: int | None = None
+        self.description = ""
         self.next_id = 1
         # Which bot sent a message, by its id.
         self.authors: dict[int, int] = {}

@@ -99,6 +99,10 @@ class TelegramWorld:
         """Makes somebody an administrator of a chat."""
         self.room_of(chat).statuses[self._who(user).id] = "administrator"
 
+    def describe(self, chat: Chat, description: str) -> None:
+        """Says what a group or channel is about. No update tells of it."""
+        self.room_of(chat).description = description
+
     def add_file(
         self, body: bytes, *, kind: FileKind = "document", name: str | None = None, mime: str | None = None, **more: Any
     ) -> Any:
@@ -166,6 +170,7 @@ class TelegramWorld:
         old, sender = self.room_of(chat), self._who(user).wire
         new = self.supergroup(chat.title or "", bots=old.bots)
         old.moved_to = new.id
+        self.describe(new, old.description)
         leaving = old.add(self.now, sender=sender, fields={"migrate_to_chat_id": new.id})
         arriving = self.room_of(new).add(self.now, sender=sender, fields={"migrate_from_chat_id": chat.id})
         self._tell_all(old, "message", leaving)

@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -14,12 +14,13 @@ from threadline.clock import Clock, SystemClock
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.log import get_logger
 from threadline.model.delivery import Target
-from threadline.model.inbound import Attachment, Inbound
+from threadline.model.inbound import Arrival, Attachment, Inbound
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.platforms.registry import PlatformSettings
 from threadline.platforms.telegram.admins import Admins
 from threadline.platforms.telegram.client import Client
 from threadline.platforms.telegram.codec import Here, Ignored, Read, Topic, read_update
+from threadline.platforms.telegram.descriptions import Descriptions
 from threadline.platforms.telegram.entities import Us
 from threadline.platforms.telegram.fetching import fetch_file
 from threadline.platforms.telegram.offering import Menu
@@ -237,13 +238,17 @@ class Telegram:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _listen(self, link: _Link, accept: Accept, ready: asyncio.Event) -> Contested | Unauthorized:
-        admins = Admins(link.client)
+        admins, descriptions = Admins(link.client), Descriptions(link.client)
+
+        async def store(what: Arrival) -> None:
+            await accept(await admins.named(await descriptions.told(what)) if isinstance(what, Inbound) else what)
+
         async with asyncio.TaskGroup() as group:
             # Beside the messages: neither the menu nor the press of a button keeps anybody waiting.
             showing = group.create_task(self._menu.keep(link.client))
 
             async def take(read: Read) -> bool:
-                is_done = await self._take(read, accept, admins)
+                is_done = await self._take(read, store)
                 if is_done and read.press is not None:
                     group.create_task(_answer_press(link.client, read.press))
                 return is_done
@@ -270,14 +275,14 @@ class Telegram:
         while len(self._topics) > _TOPICS_KEPT:
             self._topics.popitem(last=False)
 
-    async def _take(self, read: Read, accept: Accept, admins: Admins) -> bool:
+    async def _take(self, read: Read, store: Callable[[Arrival], Awaitable[None]]) -> bool:
         """Whether the update is done with: it is stored, or nobody will ever want it."""
         what = read.what
         if isinstance(what, Ignored):
             log.debug("telegram.ignored", platform=self.name, update=read.number, reason=what.reason)
             return True
         try:
-            await accept(await admins.named(what) if isinstance(what, Inbound) else what)
+            await store(what)
         except ThreadlineError as cause:
             log.warning("platform.not_accepted", platform=self.name, update=read.number, reason=str(cause))
             return False

@@ -85,6 +85,8 @@ class ReceivingContract:
         wanted = ["message"] * len(_two_chats(world))
         async with running(world.connect(), door.accept):
             ids = [await world.say("hello", where) for where in reversed(_two_chats(world))]
+            # Chats may come side by side.
+            await heard(door, len(ids))
             if world.service.amends:
                 await world.amend(str(ids[-1]), "hello again", home)
                 wanted.append("edit")
