@@ -17,6 +17,7 @@ from threadline.ports.platform import (
     Accept,
     Ambiguous,
     BadMarkup,
+    Capabilities,
     Gone,
     OfferedCommand,
     Outgoing,
@@ -61,6 +62,14 @@ class AccountOfAnother(ScriptedPlatform):
     def __init__(self, address: str, **options: Any) -> None:
         super().__init__(address, **options)
         self.account = "another"
+
+
+class CountsSigns(ScriptedPlatform):
+    """Says that characters are counted, whatever its service counts."""
+
+    def __init__(self, address: str, *, capabilities: Capabilities, **options: Any) -> None:
+        signs = msgspec.structs.replace(capabilities, length_unit="chars")
+        super().__init__(address, capabilities=signs, **options)
 
 
 class Takes(ScriptedPlatform):
@@ -214,6 +223,7 @@ def _without(**fields: object) -> type[Sends]:
 
 
 Cuts = with_text(lambda message: message.text[:300])
+CutsByUnits = with_text(lambda message: message.text.encode("utf-16-le")[: 2 * 4096].decode("utf-16-le", "ignore"))
 EscapesPlain = with_text(lambda message: message.text.replace("_", "\\_"))
 LosesFences = with_text(lambda message: message.text.replace("```\n", "", 1))
 LosesReply = _without(reply_to=None)

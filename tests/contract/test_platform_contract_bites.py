@@ -58,6 +58,7 @@ MISTAKES: list[tuple[str, Mistake]] = [
     ("a_message_is_shown_and_has_an_id_of_its_own", broken.OneId),
     ("many_may_send_at_once", broken.OneAtATime),
     ("a_message_of_the_greatest_length_is_shown_whole", broken.Cuts),
+    ("a_message_of_the_greatest_length_is_shown_whole", broken.CutsByUnits),
     ("a_plain_text_is_shown_as_it_is", broken.EscapesPlain),
     ("an_answer_can_be_sent_while_an_event_is_being_accepted", broken.SendsNothingMeanwhile),
     ("a_message_goes_to_its_chat_and_thread_alone", broken.LosesThread),
@@ -86,6 +87,7 @@ MISTAKES: list[tuple[str, Mistake]] = [
     ("what_is_said_is_answered", broken.DropsTheFirst),
     ("an_answer_goes_to_where_it_was_asked_for", broken.LosesThread),
     ("a_long_answer_arrives_whole_in_parts_that_fit", broken.Cuts),
+    ("a_long_answer_arrives_whole_in_parts_that_fit", broken.CutsByUnits),
     ("a_long_answer_arrives_whole_in_parts_that_fit", broken.LosesFences),
     ("a_stream_ends_in_the_exact_text", broken.EditsTwiceOnly),
     ("what_cannot_be_shown_with_its_markup_is_shown_without", broken.HidesMarkup),
@@ -142,6 +144,15 @@ def test_a_mistake_is_found(promise: str, mistake: Mistake) -> None:
 def test_what_is_done_by_halves_is_found(promise: str, mistake: Mistake, declared: dict[str, object]) -> None:
     with pytest.raises(AssertionError):
         holds(promise, mistake, **declared)
+
+
+@pytest.mark.parametrize("unit", ["utf16", "bytes"])
+@pytest.mark.parametrize(
+    "promise", ["a_message_of_the_greatest_length_is_shown_whole", "a_long_answer_arrives_whole_in_parts_that_fit"]
+)
+def test_a_unit_that_is_not_the_service_s_is_found(promise: str, unit: str) -> None:
+    with pytest.raises((AssertionError, TimeoutError, PlatformError)):
+        holds(promise, broken.CountsSigns, length_unit=unit)
 
 
 def test_every_promise_is_broken_by_somebody() -> None:

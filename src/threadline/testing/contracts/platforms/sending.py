@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 import msgspec
 
 from threadline.model.inbound import Arrival
+from threadline.platforms.text import length
 from threadline.ports.platform import (
     Button,
     Gone,
@@ -65,8 +66,10 @@ class SendingContract:
     @promised
     async def test_a_message_of_the_greatest_length_is_shown_whole(self, world: PlatformWorld) -> None:
         platform, home = world.connect(), world.places[0]
-        # Letters that are one character, one unit and one byte each: they fit whatever the unit.
-        text = "x" * platform.capabilities.max_length
+        can = platform.capabilities
+        # As many waves as fit, each of which is one character, two units or four bytes: it is the declared unit that counts.
+        waves = "🌊" * (can.max_length // length("🌊", can.length_unit))
+        text = waves + "x" * (can.max_length - length(waves, can.length_unit))
         async with running(platform, Door().accept):
             await platform.send(to(home), Outgoing(text=text), key="k")
             assert await texts_in(world) == [text]

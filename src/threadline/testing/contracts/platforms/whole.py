@@ -123,7 +123,8 @@ class WholeContract:
 def _long_text(limit: int) -> str:
     """Prose and a long block of code, some times as long as a message may be."""
     wanted = limit * 2.5 if limit < 100_000 else limit * 1.05
-    line = "a line like any other, of which there are many"
+    # With signs beyond the first plane: they are one character each, but two units of UTF-16 and four bytes.
+    line = "a line like any other 🌊🌊🌊, of which there are many 🐚🐚🐚"
     # Few long lines where much is wanted: it is the length that counts, not the number of lines.
     filler = " ".join([line] * max(1, int(wanted // 40_000)))
     prose: list[str] = []
