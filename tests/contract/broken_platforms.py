@@ -382,6 +382,13 @@ class NeverCloses(ScriptedPlatform):
         await super().close()
 
 
+class ClosesLate(ScriptedPlatform):
+    async def close(self) -> None:
+        is_first = not self._closed.is_set()
+        await super().close()
+        await asyncio.sleep(1.5 if is_first else 0)
+
+
 class HangsUp(ScriptedPlatform):
     async def close(self) -> None:
         if self._connection is not None:

@@ -81,6 +81,7 @@ MISTAKES: list[tuple[str, Mistake]] = [
     ("what_is_asked_of_it_too_late_fails_as_a_platform_fails", broken.FailsWhenClosed),
     ("what_is_being_sent_is_finished_before_the_end", broken.HangsUp),
     ("a_send_that_never_ends_holds_the_end_up_for_five_seconds_at_most", broken.NeverCloses),
+    ("a_send_that_never_ends_holds_the_end_up_for_five_seconds_at_most", broken.ClosesLate),
     ("commands_that_are_offered_are_shown", broken.OffersNothing),
     ("it_sends_while_another_listens", broken.OpensNothing),
     ("it_can_stop_listening_and_begin_again", broken.ListensOnce),

@@ -48,7 +48,8 @@ log = get_logger(__name__)
 
 _FIRST_WAIT = 0.02
 _LONGEST_WAIT = 1.0
-_CLOSING_SECONDS = 5.0
+# Less than a gateway waits, so that there is time left to hang up.
+_CLOSING_SECONDS = 4.0
 
 
 class ScriptedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,7 +123,7 @@ class ScriptedPlatform:
         return given.body
 
     async def close(self) -> None:
-        """Waits for calls in flight, five seconds at most, and hangs up; `run` returns then."""
+        """Waits for calls in flight, some seconds at most, and hangs up; `run` returns then."""
         self._closed.set()
         if self._connection is None:
             return

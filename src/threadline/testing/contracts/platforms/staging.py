@@ -28,8 +28,8 @@ from threadline.testing.contracts.platforms.worlds import OpenWorld, PlatformWor
 
 # Bytes that no text may hold: a file must come through as it is.
 LETTER = OutgoingFile(name="letter.txt", mime="text/plain", body=b"Dear \xff\x00 all,\r\n" * 50)
-# What `close` may take, and a little for a slow machine.
-CLOSING = 7.0
+# What `close` may take: after that a gateway goes on without it.
+CLOSING = 5.0
 _LOOK_AGAIN = 0.01
 
 C = TypeVar("C")
