@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from threadline.log import get_logger
+from threadline.rpc.envelope import PARSE_ERROR, Refused, parse
 from threadline.rpc.lines import Lines, LineTooLong
 
 log = get_logger(__name__)
-
-
-class _Anything(msgspec.Struct):
-    """Any object."""
-
-
-_is_object = msgspec.json.Decoder(_Anything).decode
 
 
 class Sifted:
@@ -51,8 +43,8 @@ class Sifted:
 
 
 def _is_message(line: bytes) -> bool:
-    try:
-        _is_object(line)
-    except (msgspec.DecodeError, RecursionError):
+    """Whether it is an object that can be read. What is wrong with it beyond that, its sender is told."""
+    if not line.lstrip().startswith(b"{"):
         return False
-    return True
+    read = parse(line)
+    return not (isinstance(read, Refused) and read.code == PARSE_ERROR)
