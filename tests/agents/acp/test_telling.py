@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from threadline.agents.acp.asking import question_of
 from threadline.agents.acp.translate import Call, Telling, TooMuch
 from threadline.agents.acp.wanted import Limits
 from threadline.gateway.asking import checked_ask
-from threadline.ports.agent import NewFile, Text, Thought, ToolCall, ToolResult
+from threadline.ports.agent import AskPermission, NewFile, Text, Thought, ToolCall, ToolResult
 from threadline.rpc import acp
 
 WORDS = st.text(max_size=12) | st.sampled_from(["\x1b[31m", "\u202e", "a\nb"])
@@ -102,3 +103,93 @@ def test_a_call_of_any_size_can_be_asked_about(raw: Any) -> None:
     ask = checked_ask(question_of("acp-1", call, ()))
     assert len(ask.arguments) <= 12_500
     assert "too long" in ask.reason
+
+
+def a_call(number: int = 0, **fields: Any) -> acp.Update:
+    return decoded({"sessionUpdate": "tool_call", "toolCallId": f"c{number}", **fields})
+
+
+def taken(limits: Limits, updates: Iterator[acp.Update]) -> int:
+    """How many of the updates are taken before it is too much."""
+    telling = Telling(limits)
+    for count, update in enumerate(updates):
+        try:
+            telling.take(update)
+        except TooMuch:
+            return count
+    raise AssertionError("it was never too much")
+
+
+def test_calls_that_are_only_announced_are_no_more_than_what_is_told() -> None:
+    assert taken(Limits(events=30), (a_call(number, status="pending") for number in range(100))) == 30
+
+
+TEXT = {"type": "content", "content": {"type": "text", "text": "x" * 1000}}
+PICTURE = {"type": "content", "content": {"type": "image", "data": "x" * 1000, "mimeType": "image/png"}}
+FILE = {"type": "content", "content": {"type": "resource", "resource": {"uri": "a", "blob": "x" * 1000}}}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"content": [TEXT]},
+        {"content": [PICTURE]},
+        {"content": [FILE]},
+        {"content": [{"type": "diff", "path": "/a", "newText": "x" * 1000}]},
+        {"content": [{"type": "terminal", "terminalId": "t"}] * 10},
+        {"rawInput": "x" * 1000},
+        {"rawOutput": "x" * 1000},
+        {"title": "x" * 1000},
+        {"locations": [{"path": "/"}] * 10},
+    ],
+)
+def test_what_is_kept_of_calls_that_do_not_end_weighs(fields: dict[str, Any]) -> None:
+    updates = (a_call(number, status="in_progress", **fields) for number in range(1_000))
+    assert taken(Limits(tools=20_000), updates) <= 20
+
+
+def test_plans_weigh() -> None:
+    plan = {"sessionUpdate": "plan", "entries": [{"content": "x" * 400, "status": "pending", "priority": "low"}] * 2}
+    assert taken(Limits(tools=20_000), (decoded(plan) for _ in range(1_000))) <= 25
+
+
+def test_places_weigh_where_they_are_told() -> None:
+    places = [{"path": "/" + "x" * 400}] * 2
+    updates = (a_call(number, status="completed", locations=places) for number in range(1_000))
+    assert taken(Limits(tools=20_000), updates) <= 25
+
+
+def test_a_call_that_shows_its_output_as_it_grows_is_as_heavy_as_all_of_it() -> None:
+    telling = Telling(Limits(tools=20_000))
+    told = []
+    for number in range(1_000):
+        told += telling.take(a_call(status="in_progress", content=[TEXT], rawInput={"n": number}))
+    told += telling.take(a_call(status="completed"))
+    assert [type(one) for one in told] == [ToolCall, ToolResult]
+
+
+def test_questions_weigh() -> None:
+    telling = Telling(Limits(tools=20_000))
+    ask = AskPermission(ask_id="a", tool="run", arguments="x" * 1_000)
+    for _ in range(19):
+        telling.asked(ask)
+    with pytest.raises(TooMuch):
+        telling.asked(ask)
+
+
+def test_a_question_about_a_call_that_is_over_shows_what_is_asked() -> None:
+    telling = Telling(Limits())
+    telling.take(a_call(status="completed", rawInput={"command": "ls"}))
+    call, _ = telling.ask(acp.ToolCallPatch(tool_call_id="c0", raw_input=acp.as_raw('{"command": "rm"}')))
+    assert "rm" in question_of("acp-1", call, ()).arguments
+
+
+def test_a_call_with_more_changes_than_anybody_reads_can_be_asked_about() -> None:
+    call = Call("c")
+    diff = {"type": "diff", "path": "/" + "p" * 100, "newText": "x" * 500, "oldText": "y" * 500}
+    update = a_call(content=[diff] * 1_000)
+    assert isinstance(update, acp.ToolCallStart)
+    call.learn(update)
+    ask = checked_ask(question_of("acp-1", call, ()))
+    assert "too long" in ask.reason
+    assert "ppp" in ask.arguments

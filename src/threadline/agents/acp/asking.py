@@ -17,6 +17,9 @@ from threadline.rpc import acp
 # A question has to be read in a chat: the longest texts in it are cut until all of it is no longer than this.
 _ASK_CHARS = 12_000
 _CUTS = (8_000, 2_000, 400, 80)
+# A call that is longer is shown as the text that it begins with: to look through all of it would hold up everybody.
+_READ_CHARS = 400_000
+_CHANGES = 50
 _TITLE_CHARS = 200
 _YES: tuple[acp.PermissionKind, ...] = ("allow_once", "allow_always")
 _NO: tuple[acp.PermissionKind, ...] = ("reject_once",)
@@ -68,19 +71,24 @@ def _arguments(call: Call) -> tuple[str, bool]:
         told["files"] = [inert_line(one.path, 500) for one in call.locations[:20]]
     changes = [one for one in call.content if isinstance(one, acp.Diff)]
     if changes and not call.input:
-        told["changes"] = [{"path": one.path, "old": one.old_text, "new": one.new_text} for one in changes]
-    text = _written(told)
-    if len(text) <= _ASK_CHARS:
+        told["changes"] = [{"path": one.path, "old": one.old_text, "new": one.new_text} for one in changes[:_CHANGES]]
+    shorter = ""
+    is_short = call.weight <= _READ_CHARS and len(changes) <= _CHANGES
+    text = _written(told) if is_short else ""
+    if is_short and len(text) <= _ASK_CHARS:
         return text, False
     for most in _CUTS:
         shorter = _written(_cut(told, most))
         if len(shorter) <= _ASK_CHARS:
             return shorter, True
     # Thousands of short values: nobody reads them either.
+    text = text or call.input or shorter
     return _written({"title": told.get("title", ""), "input": text[: _ASK_CHARS // 2] + _more(text)}), True
 
 
 def _decoded(text: str) -> object:
+    if len(text) > _READ_CHARS:
+        return text
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -139,6 +139,11 @@ class Prompting:
             return _given(chosen(params.options, granted=False))
         self._asked += 1
         question = Question(question_of(f"acp-{self._asked}", call, params.options), params.options)
+        try:
+            self._telling.asked(question.ask)
+        except TooMuch:
+            self._break_off()
+            return _given(CANCELLED)
         self._questions.append(question)
         question.answer.add_done_callback(lambda _: self._questions.remove(question))
         self._add(question)
@@ -188,11 +193,14 @@ class Prompting:
 
     def _break_off(self) -> None:
         self._is_shut = True
+        self._telling = Telling(self._limits)
         self._add(AgentError(words.TOO_MUCH.format(agent=self._wanted.name)))
         self.abandon()
 
     def _finish(self) -> None:
         self._over.set()
+        # What is known of its calls is known for nobody any more.
+        self._telling = Telling(self._limits)
         self._drop_questions()
 
     def _drop_questions(self) -> None:

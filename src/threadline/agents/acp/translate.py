@@ -13,7 +13,19 @@ from msgspec import UNSET, UnsetType
 from threadline.agents.acp.wanted import Limits
 from threadline.model import words_acp_agent as words
 from threadline.model.inert import inert, inert_line
-from threadline.ports.agent import Diff, Event, NewFile, Place, Plan, PlanStep, Text, Thought, ToolCall, ToolResult
+from threadline.ports.agent import (
+    AskPermission,
+    Diff,
+    Event,
+    NewFile,
+    Place,
+    Plan,
+    PlanStep,
+    Text,
+    Thought,
+    ToolCall,
+    ToolResult,
+)
 from threadline.rpc import acp
 
 # What becomes an event, or a file that has to be stored before it can be one.
@@ -30,6 +42,8 @@ _INPUT_CHARS = 20_000
 _RESULT_CHARS = 20_000
 _DIFF_CHARS = 200_000
 _DIFFS = 50
+# What a thing weighs besides its characters: many empty ones are not nothing.
+_THING = 100
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 
 
@@ -51,14 +65,36 @@ class Call(msgspec.Struct):
     output: str = ""
     is_told: bool = False
     is_over: bool = False
+    # Whether it waits to be told.
+    is_held: bool = False
+    # What each of its parts weighs.
+    weights: dict[str, int] = {}
+
+    @property
+    def weight(self) -> int:
+        """How much of the agent's is kept with it."""
+        return sum(self.weights.values())
 
     def learn(self, patch: acp.ToolCallPatch | acp.ToolCallStart) -> None:
-        """Takes in what is new: what is not given stays as it was."""
-        for name in ("title", "name", "kind", "status", "content", "locations"):
+        """Takes in what is new: what is not given stays as it was. It costs as much as what is new, however much there was."""
+        for name in ("title", "name", "kind", "status"):
             if (value := getattr(patch, name)) is not None:
                 setattr(self, name, value)
-        self.input = _json_of(patch.raw_input) or self.input
-        self.output = _json_of(patch.raw_output) or self.output
+                self.weights[name] = len(value)
+        if patch.content is not None:
+            self.content, self.weights["content"] = patch.content, sum(_THING + _held_in(one) for one in patch.content)
+        if patch.locations is not None:
+            self.locations = patch.locations
+            self.weights["locations"] = sum(_THING + len(one.path) for one in patch.locations)
+        for name, text in (("input", _json_of(patch.raw_input)), ("output", _json_of(patch.raw_output))):
+            if text:
+                setattr(self, name, text)
+                self.weights[name] = len(text)
+
+    def let_go(self) -> None:
+        """What it held is told; its id stays known, so that nothing more is heard of it."""
+        self.title, self.name, self.input, self.output = "", "", "", ""
+        self.content, self.locations, self.weights = (), (), {}
 
     def event(self) -> ToolCall:
         """The call as people and transcripts know it."""
@@ -93,7 +129,9 @@ class Telling:
         # The calls that are announced and of which more is to come: told with the next that happens.
         self._held: list[Call] = []
         self._words = 0
+        # What was told of tools, and what is kept of those that are not over.
         self._tools = 0
+        self._kept = 0
         self._events = 0
         self._updates = 0
 
@@ -114,27 +152,57 @@ class Telling:
 
     def tool(self, patch: acp.ToolCallStart | acp.ToolCallPatch) -> list[Told]:
         """What is new about a tool call: that it begins, once, and what it gave back, once."""
-        call_id = inert_line(patch.tool_call_id, _ID_CHARS)
-        call = self.calls.setdefault(call_id, Call(call_id))
+        call = self._call(inert_line(patch.tool_call_id, _ID_CHARS))
         if call.is_over:
             return self._counted([])
+        before = call.weight
         call.learn(patch)
+        self._kept += call.weight - before
         if not call.is_told and call.status == "pending" and not call.input:
             # Agents announce a call before they know what it is called with.
-            if all(call is not one for one in self._held):
-                self._held.append(call)
+            self._hold(call)
             return self._counted([])
-        return self._counted([*self._announce(call), *_conclusion(call)])
+        return self._counted([*self._announce(call), *self._conclusion(call)])
 
     def ask(self, patch: acp.ToolCallPatch) -> tuple[Call, list[Told]]:
         """The call that a question is about, and what is to be told before it."""
         told = self.tool(patch)
         call = self.calls[inert_line(patch.tool_call_id, _ID_CHARS)]
-        return call, [*told, *self._counted([*self._announce(call)])]
+        told += self._counted([*self._announce(call)])
+        if call.is_over:
+            # Nothing more is heard of it, but whoever is asked sees what they are asked.
+            call = Call(call.call_id)
+            call.learn(patch)
+        return call, told
+
+    def asked(self, ask: AskPermission) -> None:
+        """A question is put; `TooMuch` where it can't be any more."""
+        self._counted([ask])
 
     def end(self) -> list[Told]:
         """What is left to tell when the turn is over."""
         return list(self._announce())
+
+    def _call(self, call_id: str) -> Call:
+        call = self.calls.get(call_id)
+        if call is None:
+            # Each is an event in the end.
+            if len(self.calls) >= self._limits.events:
+                raise TooMuch
+            call = self.calls[call_id] = Call(call_id)
+        return call
+
+    def _hold(self, call: Call) -> None:
+        if not call.is_held:
+            call.is_held = True
+            self._held.append(call)
+
+    def _conclusion(self, call: Call) -> Iterator[Told]:
+        if call.status in ("completed", "failed"):
+            self._kept -= call.weight
+            call.is_over = True
+            yield call.result()
+            call.let_go()
 
     def _announce(self, *more: Call) -> Iterator[Told]:
         held, self._held = self._held, []
@@ -153,19 +221,12 @@ class Telling:
                 self._events += 1
                 self._tools += _weight(one)
         limits = self._limits
-        is_too_much = self._words > limits.words or self._events > limits.events or self._tools > limits.tools
+        is_too_much = self._words > limits.words or self._events > limits.events
+        is_too_much = is_too_much or self._tools + self._kept > limits.tools
         # Words may come one by one.
         if is_too_much or self._updates > limits.words + limits.updates:
             raise TooMuch
         return told
-
-
-def _conclusion(call: Call) -> Iterator[Told]:
-    if call.status in ("completed", "failed"):
-        call.is_over = True
-        yield call.result()
-        # What it held is told; its id stays known, so that nothing more is heard of it.
-        call.content, call.input, call.output = (), "", ""
 
 
 def _said(block: acp.ContentBlock) -> Iterator[Told]:
@@ -179,9 +240,15 @@ def _said(block: acp.ContentBlock) -> Iterator[Told]:
 def _weight(told: Told) -> int:
     match told:
         case ToolCall():
-            return len(told.arguments)
+            said = len(told.name) + len(told.arguments) + len(told.title)
+            return said + sum(_THING + len(one.path) for one in told.places)
         case ToolResult():
-            return len(told.content) + sum(len(one.new) + len(one.old or "") for one in told.diffs)
+            changed = (len(one.path) + len(one.new) + len(one.old or "") for one in told.diffs)
+            return len(told.content) + sum(_THING + one for one in changed)
+        case Plan():
+            return sum(_THING + len(one.text) for one in told.steps)
+        case AskPermission():
+            return len(told.tool) + len(told.arguments) + len(told.reason)
         case NewFile():
             return len(told.body)
         case _:
@@ -251,6 +318,18 @@ def _size(one: acp.ToolContent) -> int:
             return len(_text_of(one.content))
         case _:
             return 0
+
+
+def _held_in(one: acp.ToolContent) -> int:
+    match one:
+        case acp.ContentPart(content=acp.ImageContent() | acp.AudioContent() as block):
+            return len(block.data)
+        case acp.ContentPart(content=acp.EmbeddedResource(resource=resource)):
+            return len(resource.text or "") + len(resource.blob or "")
+        case acp.Diff():
+            return len(one.path) + _size(one)
+        case _:
+            return _size(one)
 
 
 def _is_line(line: int | None) -> bool:
