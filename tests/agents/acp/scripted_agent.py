@@ -338,6 +338,24 @@ def unserved(session: str, text: str, _: Any) -> None:
     say(session, str(answer["error"]["code"]))
 
 
+def spam(session: str, text: str, _: Any) -> None:
+    """What nobody here has any use for, so many times, or without end."""
+    kind, times = text.split()
+    for number in count() if times == "on" else range(int(times)):
+        if kind == "notifications":
+            write({"method": "_surprise/told", "params": {}})
+        elif kind == "requests":
+            write({"id": f"spam-{number}", "method": "terminal/create", "params": {}})
+        else:
+            write({"id": f"spam-{number}", "method": "session/request_permission", "params": {"options": 7}})
+    say(session, "clean")
+
+
+def malformed(session: str, text: str, _: Any) -> None:
+    answer = ask("session/request_permission", {"sessionId": session, "toolCall": "none"})
+    say(session, str(answer["error"]["code"]))
+
+
 def surroundings(session: str, text: str, _: Any) -> None:
     kept = json.loads((FOLDER / f"{session}.session").read_text())
     shown = {"env": sorted(os.environ), "cwd": kept["cwd"], "here": str(Path.cwd()), "pid": os.getpid()}
@@ -395,6 +413,8 @@ SCRIPTS: dict[str, Script] = {
     "stop": stop_reason,
     "news": news,
     "unserved": unserved,
+    "spam": spam,
+    "malformed": malformed,
     "where": surroundings,
     "blocks": blocks,
     "breed": breed,

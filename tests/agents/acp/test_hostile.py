@@ -109,6 +109,23 @@ def test_one_that_goes_on_and_on_about_what_nobody_asked_is_ended(world: World) 
     assert not is_alive(world.told("started")[0])
 
 
+@pytest.mark.parametrize("kind", ["notifications", "requests", "questions"])
+def test_one_that_sends_nothing_but_what_is_not_served_is_ended(world: World, kind: str) -> None:
+    world.limits = msgspec.structs.replace(world.limits, strays=200)
+    agent = world.agent()
+    events, fault = run(agent, kept(agent, f"spam {kind} 20"))
+    assert (text_of(events), fault) == ("clean", "")
+    assert "ended in the middle" in run(agent, kept(agent, f"spam {kind} on"))[1]
+
+
+def test_a_question_that_is_none_is_refused_and_no_fault_of_ours(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = world.agent()
+    assert text_of(run(agent, answered(agent, "malformed"))) == "-32602"
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 def test_an_answer_that_comes_twice_counts_once(world: World) -> None:
     agent = world.agent()
 

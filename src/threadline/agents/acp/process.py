@@ -19,7 +19,15 @@ from threadline.model import words_acp_agent as words
 from threadline.model.inert import inert_line
 from threadline.ports.agent import AgentError
 from threadline.rpc import acp
-from threadline.rpc.connection import AUTH_REQUIRED, METHOD_NOT_FOUND, Connection, ConnectionEnded, Request, RpcError
+from threadline.rpc.connection import (
+    AUTH_REQUIRED,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Connection,
+    ConnectionEnded,
+    Request,
+    RpcError,
+)
 
 log = get_logger(__name__)
 
@@ -87,7 +95,7 @@ class AgentProcess:
         self.can = acp.AgentCapabilities()
         # Turns that are about to prompt it.
         self.users = 0
-        # Updates that belonged to no session of this process, or to no turn; in a row.
+        # What came and was of no use, in a row: updates of no session of this process or of no turn, and what is not served.
         self.strays = 0
         # Whether nothing more can be asked of it, and whether it was we who ended it.
         self.is_over = False
@@ -217,8 +225,13 @@ class AgentProcess:
 
     def _serve(self, request: Request) -> Awaitable[object]:
         if request.method != "session/request_permission":
+            self._stray()
             raise RpcError(METHOD_NOT_FOUND, _NOT_SERVED)
-        params = acp.read(request.params, acp.RequestPermissionRequest)
+        try:
+            params = acp.read(request.params, acp.RequestPermissionRequest)
+        except acp.WrongShape as cause:
+            self._stray()
+            raise RpcError(INVALID_PARAMS, str(cause)) from cause
         session = self.sessions.get(params.session_id)
         if session is None or session.prompting is None:
             self._stray()
@@ -226,14 +239,12 @@ class AgentProcess:
         return session.prompting.ask(params)
 
     def _hear(self, method: str, params: msgspec.Raw) -> None:
-        if method != "session/update":
-            return
         try:
-            told = acp.decode_params(method, params)
+            told = acp.decode_params(method, params) if method == "session/update" else None
         except acp.WrongShape:
-            self._stray()
-            return
+            told = None
         if not isinstance(told, acp.SessionNotification):
+            self._stray()
             return
         session = self.sessions.get(told.session_id)
         if session is None or not (session.is_replayed or session.is_prompted):
@@ -246,7 +257,7 @@ class AgentProcess:
     def _stray(self) -> None:
         self.strays += 1
         if self.strays == self.limits.strays:
-            log.warning("acp.flooded", agent=self.wanted.name, updates=self.strays)
+            log.warning("acp.flooded", agent=self.wanted.name, messages=self.strays)
             self._tasks.start("acp.end", self.end())
 
     def _configured(self, method: str) -> str:

@@ -46,7 +46,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     events: int = 5_000
     updates: int = 100_000
     questions: int = 20
-    # Lines that are no message, in a row; and updates that belong to no turn, between two that do.
+    # Lines that are no message, in a row; and messages that belong to no turn, between two updates that do.
     noise: int = 100
     strays: int = 10_000
 
