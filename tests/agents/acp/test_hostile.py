@@ -300,6 +300,27 @@ def test_no_more_processes_run_at_once_than_there_may(world: World) -> None:
     assert not any(is_alive(pid) for pid in world.told("started"))
 
 
+def test_no_more_processes_are_started_at_once_than_may_run(world: World) -> None:
+    world.limits = msgspec.structs.replace(world.limits, processes=2)
+    agent = world.agent()
+    session = a_turn().session
+
+    async def turn(number: int) -> str:
+        theirs = msgspec.structs.replace(session, owner=f"telegram:{number}")
+        try:
+            return text_of(await events_of(agent, a_turn("hello", session=theirs, turn_id=f"t{number}")))
+        except AgentError as fault:
+            return str(fault)
+
+    async def turns() -> list[str]:
+        return list(await asyncio.gather(*(turn(number) for number in range(5))))
+
+    told = run(agent, turns())
+    assert told.count("hello") == 2
+    assert len([one for one in told if "works for 2 people at once" in one]) == 3
+    assert len(world.told("started")) == 2
+
+
 @pytest.mark.parametrize(
     ("setup", "told"),
     [({"version": 2}, "another version of the protocol"), ({"mute": True}, "did not answer within")],

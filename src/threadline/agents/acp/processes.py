@@ -32,6 +32,8 @@ class _Place:
     def __init__(self) -> None:
         self.process: AgentProcess | None = None
         self.starting = asyncio.Lock()
+        # Whether there will be a process soon: it has its room already.
+        self.has_room = False
         # How often in a row it has ended by itself, and until when it rests.
         self.deaths = 0
         self.rests_until = 0.0
@@ -49,6 +51,8 @@ class Processes:
         self._places: dict[str, _Place] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ends: set[asyncio.Task[None]] = set()
+        # One at a time: who looks for room must see what the others were given.
+        self._giving_room = asyncio.Lock()
         self.tasks = Supervisor()
 
     async def of(self, person: str) -> AgentProcess:
@@ -63,8 +67,11 @@ class Processes:
                 await place.process.ended.wait()
                 place.process = None
             await self._rest(place)
-            await self._make_room()
-            place.process = process = await self._start(place, person)
+            await self._make_room(place)
+            try:
+                place.process = process = await self._start(place, person)
+            finally:
+                place.has_room = False
             self.tasks.start("acp.watch", self._watch(person, place, process))
             self._let_rest(place)
             return process
@@ -103,6 +110,7 @@ class Processes:
                 place.process.kill()
         self._loop, self._places, self.tasks = loop, {}, Supervisor()
         self._ends = set()
+        self._giving_room = asyncio.Lock()
 
     async def _start(self, place: _Place, person: str) -> AgentProcess:
         try:
@@ -145,15 +153,17 @@ class Processes:
         if left > 0:
             await asyncio.sleep(left)
 
-    async def _make_room(self) -> None:
-        """Ends one that nobody needs just now, where there are too many."""
-        running = [place.process for place in self._places.values() if place.process is not None]
-        if len(running) < self._limits.processes:
-            return
-        idle = next((process for process in running if not process.is_busy), None)
-        if idle is None:
-            raise AgentError(words.TOO_MANY.format(agent=self._wanted.name, most=self._limits.processes))
-        await idle.end()
+    async def _make_room(self, place: _Place) -> None:
+        """Gives that place room for a process; where there are too many, one that nobody needs just now is ended for it."""
+        async with self._giving_room:
+            others = [one for one in self._places.values() if one is not place]
+            running = [one.process for one in others if one.process is not None and not one.process.ended.is_set()]
+            if len(running) + sum(one.has_room for one in others) >= self._limits.processes:
+                idle = next((process for process in running if not process.is_busy), None)
+                if idle is None:
+                    raise AgentError(words.TOO_MANY.format(agent=self._wanted.name, most=self._limits.processes))
+                await idle.end()
+            place.has_room = True
 
     def _let_rest(self, place: _Place) -> None:
         """Ends the process once nobody has needed it for long."""
