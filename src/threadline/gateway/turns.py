@@ -22,7 +22,7 @@ from threadline.model import words_gateway as words
 from threadline.model.delivery import target_of
 from threadline.model.source import SessionSource
 from threadline.model.turn import Close, GiveUp, Rerun, Stop, after_crash
-from threadline.ports.agent import Agent
+from threadline.ports.agent import Agent, HearsOfEnds
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission
 from threadline.store.reception import Greeting, Received
@@ -177,8 +177,11 @@ class Turns:
             await self._composer.close(claimed, "interrupted", words.BROKEN_OFF)
 
     async def _close_stopped(self, claimed: Claimed, stop: Stop) -> None:
-        """Nobody wants it any more: it does not run again."""
+        """Nobody wants it any more: it does not run again. An agent that waits for an answer in it hears so."""
         await self._composer.close(claimed, "stopped", words.STOPS[stop])
+        _, agent = self._settings.agent_for(claimed.origin)
+        if isinstance(agent, HearsOfEnds):
+            agent.abandoned(claimed.held.turn_id)
 
     async def _start_some(self) -> bool:
         """Claims turns as far as there is room, and starts them; whether there may be more."""

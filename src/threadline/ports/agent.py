@@ -407,3 +407,15 @@ class Closes(Protocol):
     async def close(self) -> None:
         """Lets go of all of it, within five seconds. No turn of it runs any more, and none will."""
         ...
+
+
+@runtime_checkable
+class HearsOfEnds(Protocol):
+    """An agent that holds something for a turn while that waits for somebody's word."""
+
+    def abandoned(self, turn_id: str) -> None:
+        """A turn that has asked was ended without an answer: it does not run again. Returns at once, and never raises.
+
+        Told in the process that ended it, for any turn that no run was at.
+        """
+        ...

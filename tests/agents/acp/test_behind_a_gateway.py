@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 from tests.agents.acp.world import World, is_alive
-from tests.gateway.talk import ask, asked
+from tests.gateway.talk import ask, asked, running_with
 from tests.gateway.world import Running, awaited, running
 
 from threadline.model import words_acp_agent as words
+from threadline.testing import FakeClock
 
 
 @asynccontextmanager
@@ -80,3 +82,29 @@ async def test_stop_cancels_what_the_agent_works_at(world: World) -> None:
         await here.gateway.idle()
     assert len(world.told("started")) == 1
     assert not is_alive(world.told("started")[0])
+
+
+@awaited
+async def test_stop_while_a_question_is_open_reaches_the_agent(world: World) -> None:
+    async with behind(world) as here:
+        here.chat.say("ask")
+        await asked(here)
+        here.chat.say("/stop")
+        assert await world.noted("outcome") == {"outcome": "cancelled"}
+        await world.noted("session/cancel")
+        await here.gateway.idle()
+    assert len(world.told("session/prompt")) == 1
+
+
+@awaited
+async def test_a_question_that_expires_is_taken_back_from_the_agent(world: World) -> None:
+    clock, agent = FakeClock(), world.agent()
+    location = str(world.folder / "threadline.db")
+    try:
+        async with running_with(location, agent, store={"clock": clock}, lease_seconds=0.6) as here:
+            here.chat.say("ask")
+            await asked(here)
+            clock.advance(timedelta(days=1, seconds=1))
+            assert await world.noted("outcome") == {"outcome": "cancelled"}
+    finally:
+        await agent.close()

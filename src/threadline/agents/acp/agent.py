@@ -108,6 +108,10 @@ class AcpAgent:
             raise InvalidRequest(words.UNKNOWN_MODEL.format(model=shown, known=known))
         return found
 
+    def abandoned(self, turn_id: str) -> None:
+        """Nobody will answer what the agent asks in that turn: it is told so, and its prompt is cancelled."""
+        self._forget(turn_id)
+
     async def close(self) -> None:
         """Ends all processes of this agent, and whatever they started."""
         for waiting in self._waiting.values():
