@@ -10,7 +10,7 @@ import msgspec
 
 from threadline.acp.conversation import Conversation, Prompt
 from threadline.acp.desk import Desk, new_id
-from threadline.acp.translate import asked_for
+from threadline.acp.translate import asked_for, call_allowed
 from threadline.log import get_logger
 from threadline.model.delivery import Button, target_of
 from threadline.model.inbound import Inbound
@@ -68,6 +68,8 @@ class Permissions:
                 # The editor is gone, and with it whoever could have answered.
                 return
         if prompt is None or not prompt.is_cancelled:
+            if allows and prompt is not None and prompt.ask is not None and prompt.ask.call is not None:
+                conversation.tell(call_allowed(prompt.ask.call))
             await self._press(conversation, message.buttons, allows=allows)
 
     async def _put(self, conversation: Conversation, prompt: Prompt, message: Outgoing) -> bool:

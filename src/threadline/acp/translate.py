@@ -84,21 +84,26 @@ def heard(text: str) -> UserMessageChunk:
 
 
 def call_started(call: ToolCall) -> ToolCallStart:
-    """A tool that runs from now on."""
+    """A tool that runs from now on, or once somebody has allowed it."""
     return ToolCallStart(
         tool_call_id=call.call_id,
         title=call.title or call.name,
         name=call.name,
         kind=call.kind,
-        status="in_progress",
-        locations=tuple(ToolLocation(path=place.path, line=place.line) for place in call.places),
+        status="pending" if call.is_asked else "in_progress",
+        locations=_locations(call),
         raw_input=as_raw(call.arguments),
     )
 
 
+def call_allowed(call: ToolCall) -> ToolCallUpdate:
+    """A tool that somebody was asked about, and that runs from now on."""
+    return ToolCallUpdate(tool_call_id=call.call_id, status="in_progress")
+
+
 def call_ended(call_id: str, content: str, diffs: Sequence[agent.Diff], *, is_error: bool) -> ToolCallUpdate:
     """What came of a tool."""
-    changed: list[ToolContent] = [Diff(path=diff.path, new_text=diff.new, old_text=diff.old) for diff in diffs]
+    changed = _changed(diffs)
     if content or not changed:
         changed.append(ContentPart(content=TextContent(text=content)))
     return ToolCallUpdate(tool_call_id=call_id, status="failed" if is_error else "completed", content=tuple(changed))
@@ -111,16 +116,37 @@ def plan_of(steps: Iterable[agent.PlanStep]) -> Plan:
 
 
 def asked_for(ask: AskPermission) -> ToolCallPatch:
-    """The call that a person is asked about, in full."""
-    reason = (ContentPart(content=TextContent(text=ask.reason)),) if ask.reason.strip() else None
+    """The call that a person is asked about, in full: the one that they were told of, where there is one."""
+    reason = [ContentPart(content=TextContent(text=ask.reason))] if ask.reason.strip() else []
+    content = (*_changed(ask.diffs), *reason) or None
+    call = ask.call
+    if call is None:
+        return ToolCallPatch(
+            tool_call_id=ask.ask_id,
+            title=ask.tool,
+            name=ask.tool,
+            status="pending",
+            content=content,
+            raw_input=as_raw(ask.arguments),
+        )
     return ToolCallPatch(
-        tool_call_id=ask.ask_id,
-        title=ask.tool,
-        name=ask.tool,
+        tool_call_id=call.call_id,
+        title=call.title or call.name,
+        name=call.name,
+        kind=call.kind,
         status="pending",
-        content=reason,
-        raw_input=as_raw(ask.arguments),
+        content=content,
+        locations=_locations(call) or None,
+        raw_input=as_raw(call.arguments),
     )
+
+
+def _changed(diffs: Sequence[agent.Diff]) -> list[ToolContent]:
+    return [Diff(path=diff.path, new_text=diff.new, old_text=diff.old) for diff in diffs]
+
+
+def _locations(call: ToolCall) -> tuple[ToolLocation, ...]:
+    return tuple(ToolLocation(path=place.path, line=place.line) for place in call.places)
 
 
 def file_block(file: Attachment, body: bytes | None) -> ContentBlock:

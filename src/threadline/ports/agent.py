@@ -55,7 +55,10 @@ class Diff(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ToolCall(msgspec.Struct, frozen=True, tag="tool_call", omit_defaults=True):
-    """A tool is about to run. `arguments` is JSON text; `title` says for people what it does, where the name does not."""
+    """A tool is about to run. `arguments` is JSON text; `title` says for people what it does, where the name does not.
+
+    `is_asked`: only if somebody allows it; an `AskPermission` about it follows.
+    """
 
     call_id: str
     name: str
@@ -63,6 +66,7 @@ class ToolCall(msgspec.Struct, frozen=True, tag="tool_call", omit_defaults=True)
     title: str = ""
     kind: ToolKind = "other"
     places: tuple[Place, ...] = ()
+    is_asked: bool = False
 
 
 class ToolResult(msgspec.Struct, frozen=True, tag="tool_result", omit_defaults=True):
@@ -136,12 +140,15 @@ class UsageOf(msgspec.Struct, frozen=True, tag="usage", kw_only=True, omit_defau
     model: str | None = None
 
 
-class AskPermission(msgspec.Struct, frozen=True, tag="ask", kw_only=True):
+class AskPermission(msgspec.Struct, frozen=True, tag="ask", kw_only=True, omit_defaults=True):
     """The agent may not go on without somebody's word; the run ends with this event.
 
     People see the whole call. Once somebody whose role is at least `least` has answered, the turn runs again: `Turn.answered`
     tells whether this question is behind it, `Turn.permitted` lets exactly this call be done, in one run alone, and
     `Turn.so_far` has what was said and done before.
+
+    `call` is the tool call that was told before and that this is about, `diffs` how it would change files: those who show calls
+    show the question with it. Everybody else sees `tool` and `arguments` alone, so these say all.
     """
 
     ask_id: str
@@ -149,6 +156,8 @@ class AskPermission(msgspec.Struct, frozen=True, tag="ask", kw_only=True):
     arguments: str = "{}"
     reason: str = ""
     least: Role = "owner"
+    call: ToolCall | None = None
+    diffs: tuple[Diff, ...] = ()
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):

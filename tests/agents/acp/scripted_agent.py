@@ -211,6 +211,18 @@ def ask_script(session: str, text: str, _: Any) -> None:
     say(session, "after")
 
 
+def edit(session: str, text: str, _: Any) -> None:
+    """A change that is announced, asked for with all that is known of it, and made."""
+    places, change = [{"path": "/a.txt", "line": 3}], {"path": "/a.txt", "old": "old", "new": "new"}
+    diff = {"type": "diff", "path": "/a.txt", "oldText": "old", "newText": "new"}
+    update(session, "tool_call", toolCallId=text, title="Edit a.txt", kind="edit", status="pending")
+    call = {"toolCallId": text, "rawInput": change, "locations": places, "content": [diff]}
+    outcome = permission(session, call, ["allow_once", "reject_once"])
+    status = "completed" if outcome.get("optionId") == "o-allow_once" else "failed"
+    update(session, "tool_call_update", toolCallId=text, status=status)
+    say(session, "done")
+
+
 def lie(session: str, text: str, _: Any) -> None:
     call = {"toolCallId": "t1", "title": "Harmless\u202e\n\x1b[2J", "kind": "delete", "rawInput": {"path": "/"}}
     note("outcome", permission(session, call, ["allow_always", "reject_once"], name="No, never do that"))
@@ -397,6 +409,7 @@ SCRIPTS: dict[str, Script] = {
     "think": think,
     "tool": tool,
     "ask": ask_script,
+    "edit": edit,
     "lie": lie,
     "askmany": ask_many,
     "asklong": ask_long,

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from threadline.agents.acp.translate import Call
+from threadline.agents.acp.translate import INPUT_CHARS, Call
 from threadline.agents.acp.wanted import Permissions
 from threadline.model import words_acp_agent as words
 from threadline.model.inert import inert_line
-from threadline.ports.agent import AskPermission
+from threadline.ports.agent import AskPermission, ToolCall
 from threadline.rpc import acp
 
 # A question has to be read in a chat: the longest texts in it are cut until all of it is no longer than this.
@@ -52,12 +52,26 @@ def answer_by_rule(
 def question_of(ask_id: str, call: Call, options: Sequence[acp.PermissionOption]) -> AskPermission:
     """The question as it is put to people. What the agent calls its options is not in it."""
     arguments, is_cut = _arguments(call)
+    diffs, is_less = call.changes()
     reasons = [words.ASK_REASON]
     if not any(option.kind == "allow_once" for option in options):
         reasons.append(words.ASK_FOR_GOOD)
-    if is_cut:
+    if is_cut or is_less:
         reasons.append(words.ASK_CUT)
-    return AskPermission(ask_id=ask_id, tool=words.TOOLS[call.kind], arguments=arguments, reason=" ".join(reasons))
+    return AskPermission(
+        ask_id=ask_id,
+        tool=words.TOOLS[call.kind],
+        arguments=arguments,
+        reason=" ".join(reasons),
+        call=_told(call, arguments),
+        diffs=diffs,
+    )
+
+
+def _told(call: Call, arguments: str) -> ToolCall:
+    """The call as it was told; one whose input is too long for that with as much of it as people are shown."""
+    told = call.event()
+    return told if len(call.input) <= INPUT_CHARS else msgspec.structs.replace(told, arguments=arguments)
 
 
 def _arguments(call: Call) -> tuple[str, bool]:

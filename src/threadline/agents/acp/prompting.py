@@ -125,14 +125,15 @@ class Prompting:
         """The agent's question; what is returned gives the answer once it is there."""
         if self._is_cancelled or self._is_shut or self.is_over:
             return _given(CANCELLED)
+        answer = answer_by_rule(self._wanted.permissions, params.options)
         try:
-            call, told = self._telling.ask(params.tool_call)
+            call, told = self._telling.ask(params.tool_call, is_put=answer is None)
         except TooMuch:
             self._break_off()
             return _given(CANCELLED)
         for one in told:
             self._add(one)
-        if (answer := answer_by_rule(self._wanted.permissions, params.options)) is not None:
+        if answer is not None:
             return _given(answer)
         if len(self._questions) >= self._limits.questions:
             self._tell_of_refusals()

@@ -38,7 +38,7 @@ _PATH_CHARS = 500
 _PLACES = 20
 _STEPS = 100
 _STEP_CHARS = 500
-_INPUT_CHARS = 20_000
+INPUT_CHARS = 20_000
 _RESULT_CHARS = 20_000
 _DIFF_CHARS = 200_000
 _DIFFS = 50
@@ -65,8 +65,9 @@ class Call(msgspec.Struct):
     output: str = ""
     is_told: bool = False
     is_over: bool = False
-    # Whether it waits to be told.
+    # Whether it waits to be told, and whether somebody is asked before it runs.
     is_held: bool = False
+    is_asked: bool = False
     # What each of its parts weighs.
     weights: dict[str, int] = {}
 
@@ -101,14 +102,25 @@ class Call(msgspec.Struct):
         return ToolCall(
             call_id=self.call_id,
             name=inert_line(self.name, _NAME_CHARS) or self.kind,
-            arguments=self.input if len(self.input) <= _INPUT_CHARS and self.input else "{}",
+            arguments=self.input if len(self.input) <= INPUT_CHARS and self.input else "{}",
             title=inert_line(self.title, _TITLE_CHARS),
             kind=self.kind,
             places=tuple(
                 Place(inert_line(one.path, _PATH_CHARS), one.line if _is_line(one.line) else None)
                 for one in self.locations[:_PLACES]
             ),
+            is_asked=self.is_asked,
         )
+
+    def changes(self) -> tuple[tuple[Diff, ...], bool]:
+        """How it would change files, within bounds; whether something of it is left out."""
+        diffs = [one for one in self.content if isinstance(one, acp.Diff)]
+        left, kept = _DIFF_CHARS, []
+        for one in diffs[:_DIFFS]:
+            left -= _size(one)
+            if left >= 0:
+                kept.append(_diff(one))
+        return tuple(kept), len(kept) < len(diffs)
 
     def result(self) -> ToolResult:
         """What it gave back; for want of content what it says of its output."""
@@ -164,8 +176,9 @@ class Telling:
             return self._counted([])
         return self._counted([*self._announce(call), *self._conclusion(call)])
 
-    def ask(self, patch: acp.ToolCallPatch) -> tuple[Call, list[Told]]:
-        """The call that a question is about, and what is to be told before it."""
+    def ask(self, patch: acp.ToolCallPatch, *, is_put: bool = True) -> tuple[Call, list[Told]]:
+        """The call that a question is about, and what is to be told before it. `is_put`: somebody is asked, and no rule."""
+        self._call(inert_line(patch.tool_call_id, _ID_CHARS)).is_asked = is_put
         told = self.tool(patch)
         call = self.calls[inert_line(patch.tool_call_id, _ID_CHARS)]
         told += self._counted([*self._announce(call)])
@@ -243,16 +256,20 @@ def _weight(told: Told) -> int:
             said = len(told.name) + len(told.arguments) + len(told.title)
             return said + sum(_THING + len(one.path) for one in told.places)
         case ToolResult():
-            changed = (len(one.path) + len(one.new) + len(one.old or "") for one in told.diffs)
-            return len(told.content) + sum(_THING + one for one in changed)
+            return len(told.content) + _weight_of(told.diffs)
         case Plan():
             return sum(_THING + len(one.text) for one in told.steps)
         case AskPermission():
-            return len(told.tool) + len(told.arguments) + len(told.reason)
+            said = len(told.tool) + len(told.arguments) + len(told.reason)
+            return said + _weight_of(told.diffs) + (0 if told.call is None else _weight(told.call))
         case NewFile():
             return len(told.body)
         case _:
             return 0
+
+
+def _weight_of(diffs: tuple[Diff, ...]) -> int:
+    return sum(_THING + len(one.path) + len(one.new) + len(one.old or "") for one in diffs)
 
 
 def cut(text: str, most: int) -> str:
