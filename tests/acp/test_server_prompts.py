@@ -351,3 +351,20 @@ def _all_bytes(folder: Path) -> bytes:
 async def _words(_turn: Turn, *said: str) -> AsyncIterator[Event]:
     for text in said:
         yield Text(text)
+
+
+@pytest.mark.parametrize("method", ["session/cancel", "$/cancel_request"])
+@awaited
+async def test_a_cancel_counts_also_while_its_prompt_opens_the_session(location: str, method: str) -> None:
+    async with opened(location, EchoAgent(pause=0)) as editor:
+        session = await editor.new()
+        await editor.said(session, "before")
+    async with opened(location, EchoAgent(pause=0)) as editor:
+        answer = editor.prompt(session, "unwanted")
+        if method == "session/cancel":
+            editor.tell(method, sessionId=session)
+        else:
+            editor.tell(method, requestId=2)
+        assert (await answer)["stopReason"] == "cancelled"
+        assert (await editor.said(session, "wanted"))["stopReason"] == "end_turn"
+        assert [u["content"]["text"] for u in await editor.load(session)] == ["before", "before", "wanted", "wanted"]

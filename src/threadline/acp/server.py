@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from threadline.acp.contents import heard
+from threadline.acp.contents import Heard, heard
 from threadline.acp.desk import Desk
 from threadline.acp.opening import Openings
 from threadline.acp.permissions import Permissions
@@ -70,6 +70,17 @@ _ID_CHARS = 80
 _GRACE_SECONDS = 2.0
 
 
+class _Reopening(msgspec.Struct, eq=False):
+    """A session that a prompt opens, and whether the prompt was cancelled meanwhile."""
+
+    session_id: str
+    is_cancelled: bool = False
+
+    def cancel(self) -> None:
+        """Nobody waits for the answer any more."""
+        self.is_cancelled = True
+
+
 class AcpServer:
     """Serves one editor over one connection: every request is answered once, and what it is told was stored before."""
 
@@ -95,6 +106,7 @@ class AcpServer:
         self._prompts = Prompts(desk, start, openings.refresh, lease_seconds=lease_seconds)
         self._version = version
         self._is_initialized = False
+        self._reopening: list[_Reopening] = []
         self._methods: dict[str, Method] = {
             "authenticate": self._authenticate,
             "session/new": openings.new,
@@ -128,7 +140,12 @@ class AcpServer:
         except WrongShape:
             # Nobody waits for an answer to what nobody can read.
             return
-        conversation = self.table.find(params.session_id) if isinstance(params, CancelNotification) else None
+        if not isinstance(params, CancelNotification):
+            return
+        for reopening in self._reopening:
+            if reopening.session_id == params.session_id:
+                reopening.cancel()
+        conversation = self.table.find(params.session_id)
         if conversation is not None:
             conversation.cancel()
 
@@ -159,15 +176,28 @@ class AcpServer:
         conversation = self.table.find(params.session_id)
         if conversation is None or conversation.is_closing:
             # Known from before, but not open here: whoever prompts it wants to go on with it.
-            async def opened(params: PromptRequest) -> PromptResponse:
-                conversation = await self._openings.reopen(params.session_id)
-                request.on_cancel = conversation.cancel
-                return await self._prompts.open(conversation, said)
-
-            return _told(opened, params)
+            return self._prompt_reopened(request, params, said)
         answer = self._prompts.open(conversation, said)
         request.on_cancel = conversation.cancel
         return answer
+
+    def _prompt_reopened(self, request: Request, params: PromptRequest, said: Heard) -> Awaitable[object]:
+        reopening = _Reopening(params.session_id)
+        # Now, and not when its work begins: the next line may cancel it.
+        self._reopening.append(reopening)
+        request.on_cancel = reopening.cancel
+
+        async def opened(params: PromptRequest) -> PromptResponse:
+            try:
+                conversation = await self._openings.reopen(params.session_id)
+            finally:
+                self._reopening.remove(reopening)
+            if reopening.is_cancelled:
+                return PromptResponse(stop_reason="cancelled")
+            request.on_cancel = conversation.cancel
+            return await self._prompts.open(conversation, said)
+
+        return _told(opened, params)
 
 
 async def _value(value: Shape) -> Shape:
