@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
-from tests.acp.editor_world import CWD, RpcFailure, opened
+from tests.acp.editor_world import CWD, RpcFailure, chosen, opened
 from tests.gateway.world import awaited
 
 from threadline.agents.echo import EchoAgent
@@ -14,6 +15,7 @@ from threadline.ports.agent import AskPermission, Event, Text, Turn
 from threadline.testing.agents import ScriptedAgent
 
 ASK = AskPermission(ask_id="c1", tool="shell")
+ASKS = "session/request_permission"
 
 
 @awaited
@@ -83,3 +85,51 @@ async def test_a_question_is_put_in_the_window_that_asked(location: str) -> None
             assert (await one.said(session, "go"))["stopReason"] == "end_turn"
         assert one.texts() == ["yes"] * 3
         assert not [message for message in other.heard if message.get("method") == "session/request_permission"]
+
+
+@awaited
+async def test_a_window_that_has_prompted_before_is_told_too(location: str) -> None:
+    async def script(turn: Turn) -> AsyncIterator[Event]:
+        yield Text("half ")
+        if turn.text == "long":
+            await turn.cancelled.wait()
+
+    async with opened(location, ScriptedAgent(script)) as one, opened(location, ScriptedAgent(script)) as other:
+        session = await one.new()
+        await other.said(session, "short")
+        waiting = one.prompt(session, "long")
+        await one.until(one.texts)
+        await other.load(session)
+        with pytest.raises(RpcFailure, match="another window"):
+            await other.said(session, "short")
+        one.tell("session/cancel", sessionId=session)
+        assert (await waiting)["stopReason"] == "cancelled"
+
+
+@awaited
+async def test_a_question_that_another_window_shows_can_be_answered_there(location: str) -> None:
+    async def script(turn: Turn) -> AsyncIterator[Event]:
+        if turn.text == "go" and turn.permitted(ASK) is None:
+            yield ASK
+            return
+        yield Text(f"to {turn.text}")
+
+    async with opened(location, ScriptedAgent(script)) as one, opened(location, ScriptedAgent(script)) as other:
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def decide(params: dict[str, Any]) -> dict[str, Any]:
+            await answer
+            return chosen(params, "allow_once")
+
+        one.decide = decide
+        session = await one.new()
+        first = one.prompt(session, "go")
+        await one.until(lambda: [message for message in one.heard if message.get("method") == ASKS])
+        await other.load(session)
+        second = other.prompt(session, "next")
+        await asyncio.sleep(0.5)
+        assert not first.done()
+        assert not second.done()
+        answer.set_result(None)
+        assert (await first)["stopReason"] == (await second)["stopReason"] == "end_turn"
+        assert (one.texts(), other.texts()) == (["to go"], ["to next"])

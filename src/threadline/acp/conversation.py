@@ -86,8 +86,10 @@ class Conversation:
         self.prompt: Prompt | None = None
         # What is done for the last prompt; after a cancel it may outlast it.
         self.work: asyncio.Task[None] | None = None
-        # Whether what was accepted before this process had opened the session is known to be over.
-        self.is_settled = False
+        # Whether it was made a moment ago, and nobody can have spoken in it yet.
+        self.is_fresh = False
+        # The turn that last began in this process.
+        self.began = ""
         self.lock = asyncio.Lock()
         # Answers to buttons that were pressed for the person, which they need not read.
         self.presses = 0
@@ -141,6 +143,7 @@ class Conversation:
 
     def turn_began(self, turn_id: str) -> None:
         """A turn begins here, or goes on after it was answered."""
+        self.began = turn_id
         if self.live.turn_id != turn_id:
             self.live = LiveTurn(turn_id)
         prompt = self.prompt

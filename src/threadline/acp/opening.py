@@ -205,7 +205,7 @@ class Openings:
         conversation.is_closing = False
         conversation.workplace = place
         if is_new:
-            conversation.is_settled = True
+            conversation.is_fresh = True
         await self._know(conversation, session)
         return conversation
 

@@ -129,22 +129,27 @@ class Prompts:
                 await self._wind_up(conversation, prompt)
 
     async def _settle(self, conversation: Conversation, prompt: Prompt) -> None:
-        """Returns when nothing is left of before this process had opened the session; a question that nobody answered is closed.
+        """Returns when nothing goes on there any more; a question that nobody answers is closed.
 
-        What another process answers is waited for, but not for ever.
+        What another process answers or asks is waited for, but not for ever: after that its answer is an error here, and its
+        question is taken for one that was left behind. Nobody knows whether there is a window that still shows it.
         """
+        if conversation.is_fresh:
+            conversation.is_fresh = False
+            return
         loop = asyncio.get_running_loop()
         began = loop.time()
-        while not (conversation.is_settled or prompt.is_over):
+        while not prompt.is_over:
             seen = await self._desk.look(conversation.source)
             turn = None if seen is None else seen.turn
             if seen is None or (turn is None and not seen.waiting):
-                conversation.is_settled = True
                 return
-            is_here = turn is None or turn.turn_id == conversation.live.turn_id
+            is_here = turn is None or turn.turn_id == conversation.began
+            is_late = loop.time() - began > self._patience
             if turn is not None and turn.state == "asking":
-                await self._desk.stop(conversation.source)
-            elif not is_here and loop.time() - began > self._patience:
+                if is_here or is_late:
+                    await self._desk.stop(conversation.source)
+            elif is_late and not is_here:
                 raise RpcError(INVALID_REQUEST, words.BUSY_ELSEWHERE)
             await asyncio.sleep(_STEP_SECONDS)
 
