@@ -156,6 +156,65 @@ async def test_a_question_that_nobody_can_answer_any_more_does_not_block_the_nex
         assert editor.texts()[-1] == "to next"
 
 
+@awaited
+async def test_an_answer_is_not_lost_where_it_can_not_be_taken_at_once(store: str) -> None:
+    async with opened(store, ScriptedAgent(_asks)) as editor:
+        desk = editor.server.platform._desk
+        door = desk.accept
+
+        async def decide(params: dict[str, Any]) -> dict[str, Any]:
+            desk.accept = None
+            asyncio.get_running_loop().call_later(0.3, setattr, desk, "accept", door)
+            return chosen(params, "allow_once")
+
+        editor.decide = decide
+        session = await editor.new()
+        assert (await editor.said(session, "go"))["stopReason"] == "end_turn"
+        assert editor.texts() == ["first ", "done"]
+
+
+@awaited
+async def test_an_answer_that_nobody_took_does_not_cost_the_next_command_its_own(store: str) -> None:
+    async with opened(store, ScriptedAgent(_asks)) as editor:
+        desk = editor.server.platform._desk
+        door = desk.accept
+        decided = asyncio.Event()
+
+        async def decide(params: dict[str, Any]) -> dict[str, Any]:
+            desk.accept = None
+            decided.set()
+            return chosen(params, "allow_once")
+
+        editor.decide = decide
+        session = await editor.new()
+        answer = editor.prompt(session, "go")
+        await decided.wait()
+        # The answer has to be there, and to have found the door closed.
+        await asyncio.sleep(0.2)
+        editor.tell("session/cancel", sessionId=session)
+        assert (await answer)["stopReason"] == "cancelled"
+        desk.accept = door
+        before = len(editor.updates)
+        await editor.said(session, "/help")
+        assert "/undo" in "".join(editor.texts(since=before))
+
+
+@awaited
+async def test_a_question_is_withdrawn_with_its_prompt(store: str) -> None:
+    async with opened(store, ScriptedAgent(_asks)) as editor:
+        editor.decide = _never
+        session = await editor.new()
+        answer = editor.prompt(session, "go")
+        await editor.until(lambda: asked(editor.heard))
+        (question,) = [message for message in editor.heard if message.get("method") == "session/request_permission"]
+        editor.tell("$/cancel_request", requestId=3)
+        assert (await answer)["stopReason"] == "cancelled"
+        await editor.until(lambda: [message for message in editor.heard if message.get("method") == "$/cancel_request"])
+        (withdrawn,) = [message for message in editor.heard if message.get("method") == "$/cancel_request"]
+        assert withdrawn["params"] == {"requestId": question["id"]}
+        assert (await editor.said(session, "next"))["stopReason"] == "end_turn"
+
+
 async def _never(_params: dict[str, Any]) -> dict[str, Any]:
     await asyncio.get_running_loop().create_future()
     raise AssertionError

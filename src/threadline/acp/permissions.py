@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import msgspec
@@ -11,12 +12,13 @@ import msgspec
 from threadline.acp.conversation import Conversation, Prompt
 from threadline.acp.desk import Desk, new_id
 from threadline.acp.translate import asked_for, call_allowed
+from threadline.errors import StoreError
 from threadline.log import get_logger
 from threadline.model.delivery import Button, target_of
 from threadline.model.inbound import Inbound
 from threadline.model.inert import inert_line
 from threadline.ports.agent import AskPermission
-from threadline.ports.platform import Outgoing
+from threadline.ports.platform import Outgoing, PlatformError
 from threadline.rpc.acp import (
     PermissionOption,
     RequestPermissionRequest,
@@ -34,6 +36,8 @@ _ALLOWS = "/approve"
 _ALLOW, _REJECT = "allow", "reject"
 _STEP_SECONDS = 0.01
 _TITLE_CHARS = 200
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 5.0
 
 
 class Asks(Protocol):
@@ -70,7 +74,7 @@ class Permissions:
         if prompt is None or not prompt.is_cancelled:
             if allows and prompt is not None and prompt.ask is not None and prompt.ask.call is not None:
                 conversation.tell(call_allowed(prompt.ask.call))
-            await self._press(conversation, message.buttons, allows=allows)
+            await self._press(conversation, prompt, message.buttons, allows=allows)
 
     async def _put(self, conversation: Conversation, prompt: Prompt, message: Outgoing) -> bool:
         """What the person says. Whatever is not clearly a yes is a no."""
@@ -82,31 +86,54 @@ class Permissions:
             options=tuple(_option(button) for button in message.buttons),
         )
         try:
-            answer = decode_result(_METHOD, await self._editor.request(_METHOD, request))
+            with _withdrawn_with(prompt):
+                answer = decode_result(_METHOD, await self._editor.request(_METHOD, request))
         except (RpcError, WrongShape) as cause:
             log.warning("acp.permission_not_asked", session=conversation.session_id, error=str(cause))
             return False
         outcome = answer.outcome if isinstance(answer, RequestPermissionResponse) else None
         return isinstance(outcome, Selected) and outcome.option_id == _ALLOW
 
-    async def _press(self, conversation: Conversation, buttons: Sequence[Button], *, allows: bool) -> None:
+    async def _press(
+        self, conversation: Conversation, prompt: Prompt | None, buttons: Sequence[Button], *, allows: bool
+    ) -> None:
+        """Gives the gateway the answer: a person's word is not lost because the store was away for a while."""
         wanted = next((button for button in buttons if _is_yes(button) is allows), None)
         if wanted is None:
             return
-        await self._shown(conversation, wanted)
-        conversation.presses += 1
         press = new_id()
-        await self._desk.say(
-            Inbound(
-                dedupe_key=f"{conversation.session_id}/press/{press}",
-                message_id=press,
-                source=conversation.source,
-                sent_at=self._desk.store.clock.now(),
-                kind="button",
-                mentions_us=True,
-                button=wanted.value,
-            )
+        event = Inbound(
+            dedupe_key=f"{conversation.session_id}/press/{press}",
+            message_id=press,
+            source=conversation.source,
+            sent_at=self._desk.store.clock.now(),
+            kind="button",
+            mentions_us=True,
+            button=wanted.value,
         )
+        # Before it is said: the answer to it may be here first. It is counted once, however often it has to be said.
+        conversation.presses += 1
+        is_heard = False
+        try:
+            is_heard = await self._said(conversation, prompt, wanted, event)
+        finally:
+            if not is_heard:
+                conversation.presses = max(0, conversation.presses - 1)
+
+    async def _said(self, conversation: Conversation, prompt: Prompt | None, button: Button, event: Inbound) -> bool:
+        """Whether the press was heard; it is said again until then, or until nobody waits for what comes of it."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                await self._shown(conversation, button)
+                return await self._desk.say(event) in ("accepted", "duplicate")
+            except (StoreError, PlatformError) as cause:
+                log.warning("acp.not_pressed", session=conversation.session_id, error=repr(cause))
+            if prompt is None:
+                await asyncio.sleep(pause)
+            elif (await asyncio.wait([prompt.ended], timeout=pause))[0]:
+                return False
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _shown(self, conversation: Conversation, button: Button) -> None:
         """Returns when it is stored that the question was shown: before that nobody can answer it."""
@@ -114,6 +141,22 @@ class Permissions:
         ask_in_chat = self._desk.store.ask_in_chat
         while (asked := await ask_in_chat(lane, code)) is not None and asked.shown_at is None:  # noqa: ASYNC110 - a row
             await asyncio.sleep(_STEP_SECONDS)
+
+
+@contextmanager
+def _withdrawn_with(prompt: Prompt) -> Iterator[None]:
+    """What is waited for in here is given up when the prompt ends without it: its question must not stay on the screen."""
+    task = asyncio.current_task()
+
+    def give_up(_: object) -> None:
+        if task is not None:
+            task.cancel()
+
+    prompt.ended.add_done_callback(give_up)
+    try:
+        yield
+    finally:
+        prompt.ended.remove_done_callback(give_up)
 
 
 def _is_yes(button: Button) -> bool:
