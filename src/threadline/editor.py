@@ -32,6 +32,8 @@ log = get_logger(__name__)
 LEASE_SECONDS = 3.0
 _UNKNOWN_USER = "local"
 _AT_ONCE = 32
+# These have no use for the MCP servers that an editor names; a function is given them.
+_WITHOUT_SERVERS = frozenset({"echo", "model"})
 
 
 class NoAgent:
@@ -73,6 +75,10 @@ class EditorAgents(Agents):
             missing = self._missing[name] = NoAgent(str(cause) or type(cause).__name__)
             return name, missing
 
+    def takes_servers(self) -> bool:
+        """Whether who answers in editors may use MCP servers; nothing is made."""
+        return self._config.agents[self._name(ACP, MAIN_ACCOUNT, None)].kind not in _WITHOUT_SERVERS
+
     def prepare(self, supervisor: Supervisor) -> None:
         """Begins to make the agent that answers in editors. Some take seconds to load, and an editor wants to be greeted."""
         self._preparing = supervisor.start("acp.prepare", asyncio.to_thread(self._make))
@@ -105,7 +111,15 @@ async def editing(
     desk = Desk(store, prepared=agents.prepared)
     sessions = SessionManager(store, user=user, agent_for=agents.name_at)
     server = AcpServer(
-        desk, sessions, lines, sink, supervisor.start, user=user, lease_seconds=LEASE_SECONDS, version=__version__
+        desk,
+        sessions,
+        lines,
+        sink,
+        supervisor.start,
+        user=user,
+        lease_seconds=LEASE_SECONDS,
+        version=__version__,
+        takes_servers=agents.takes_servers(),
     )
     settings = gateway_settings(
         config,

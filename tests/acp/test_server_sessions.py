@@ -12,6 +12,7 @@ from tests.acp.editor_world import CWD, Editor, GivenAgents, RpcFailure, opened
 from tests.gateway.world import awaited
 
 from threadline.agents.echo import EchoAgent
+from threadline.assembly import with_agent
 from threadline.config.settings import AgentSettings, Config
 from threadline.editor import EditorAgents
 from threadline.model.source import SessionSource
@@ -47,10 +48,26 @@ async def test_nothing_is_answered_before_initialize(store: str) -> None:
         can = answer["agentCapabilities"]
         assert can["loadSession"] is True
         assert can["promptCapabilities"] == {"image": True, "embeddedContext": True}
-        assert can["mcpCapabilities"] == {"http": True, "sse": True}
         assert can["sessionCapabilities"].keys() >= {"list", "delete", "resume", "close", "fork"}
         assert answer["agentInfo"]["name"] == "threadline"
         assert answer["authMethods"] == []
+
+
+@pytest.mark.parametrize(
+    ("answers", "servers"),
+    [
+        ("echo", {}),
+        ("model", {}),
+        ("acp:claude", {"http": True, "sse": True}),
+        ("os:getcwd", {"http": True, "sse": True}),
+    ],
+)
+@awaited
+async def test_servers_are_asked_for_where_the_agent_may_use_them(store: str, answers: str, servers: Any) -> None:
+    agents = EditorAgents(with_agent(Config(), answers))
+    async with opened(store, agents, begun=False) as editor:
+        answer = await editor.call("initialize", protocolVersion=1)
+        assert answer["agentCapabilities"].get("mcpCapabilities", {}) == servers
 
 
 @pytest.mark.parametrize("wanted", [0, 2, 99])

@@ -55,7 +55,6 @@ Method: TypeAlias = Callable[[Any], Coroutine[Any, Any, Shape]]
 _CAN = AgentCapabilities(
     load_session=True,
     prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
-    mcp_capabilities=McpCapabilities(http=True, sse=True),
     session_capabilities=SessionCapabilities(
         list=Supported(),
         delete=Supported(),
@@ -95,8 +94,12 @@ class AcpServer:
         user: str,
         lease_seconds: float,
         version: str,
+        takes_servers: bool = True,
     ) -> None:
-        """`user` is who writes in the editor; `lease_seconds` how long a process that is gone holds what it had."""
+        """`user` is who writes in the editor; `lease_seconds` how long a process that is gone holds what it had.
+
+        `takes_servers`: whether the agent may use the MCP servers that an editor names.
+        """
         self.connection = Connection(
             lines, sink, serve=self._serve, hear=self._hear, start=start, name="editor", grace=_GRACE_SECONDS
         )
@@ -105,6 +108,8 @@ class AcpServer:
         self._openings = openings = Openings(desk, sessions, self.table, self.connection, start, user)
         self._prompts = Prompts(desk, start, openings.refresh, lease_seconds=lease_seconds)
         self._version = version
+        servers = McpCapabilities(http=takes_servers, sse=takes_servers)
+        self._can = msgspec.structs.replace(_CAN, mcp_capabilities=servers)
         self._is_initialized = False
         self._reopening: list[_Reopening] = []
         self._methods: dict[str, Method] = {
@@ -158,7 +163,7 @@ class AcpServer:
             InitializeResponse(
                 # There is one version that both can speak. Who can't speak it hangs up.
                 protocol_version=PROTOCOL_VERSION,
-                agent_capabilities=_CAN,
+                agent_capabilities=self._can,
                 auth_methods=(),
                 agent_info=Implementation(name="threadline", title=words.TITLE, version=self._version),
             )

@@ -47,6 +47,7 @@ NO_CHOSEN_MODEL: Final = (
 ODD_MODEL: Final = "a model's name is short and on one line"
 UNKNOWN_MODEL: Final = "the agent has no model {model}; it has {known}"
 NO_MODE: Final = "(The agent has no mode {mode}, so it works in its own.)"
+NO_SERVERS: Final = "(The agent can't use these MCP servers of the editor's, and works without them: {names}.)"
 
 # What people are told beside the answer.
 GONE: Final = "(The agent's earlier session could not be taken up; it begins anew with what was said here.)"

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from tests.agents.acp.world import World, answered, memory_in, run, talk
 
+from threadline.model import words_acp_agent as words
 from threadline.model.inbound import Attachment
 from threadline.ports.agent import (
     Agent,
@@ -231,8 +232,27 @@ def test_an_editors_servers_are_passed_on_and_a_chat_has_none(world: World, tmp_
 def test_an_agent_that_can_not_have_the_servers_works_without(world: World, tmp_path: Path) -> None:
     world.setup["no_servers"] = True
     place = Workplace(cwd=str(tmp_path), mcp_servers=(SERVER,))
-    assert text_of(told(world, "hi", workplace=place)) == "hi"
+    events = told(world, "hi", workplace=place)
+    assert text_of(events) == "hi"
+    assert Notice(words.NO_SERVERS.format(names="files")) in events
     assert [len(new["mcpServers"]) for new in world.told("session/new")] == [1, 0]
+
+
+def test_servers_that_an_agent_can_not_reach_are_left_out_and_told_once(world: World, tmp_path: Path) -> None:
+    remote = McpServer(name="wiki\x1b[31m", kind="http", url="https://example.org/mcp", pairs=(("Token", "secret"),))
+    place = Workplace(cwd=str(tmp_path), mcp_servers=(SERVER, remote))
+    agent = world.agent()
+
+    async def both() -> list[list[Event]]:
+        first = await answered(agent, "one", workplace=place)
+        memory, history = memory_in(first), talk("one", "one")
+        return [first, await answered(agent, "two", workplace=place, remembered=memory, history=history)]
+
+    first, second = run(agent, both())
+    assert [event for event in first if isinstance(event, Notice)] == [Notice(words.NO_SERVERS.format(names="wiki"))]
+    assert [event for event in second if isinstance(event, Notice)] == []
+    (new,) = world.told("session/new")
+    assert [server["name"] for server in new["mcpServers"]] == ["files"]
 
 
 @pytest.mark.parametrize("way", ["options", "modes"])

@@ -15,6 +15,7 @@ from threadline.agents.acp.process import AgentProcess, AgentSession, reason_of
 from threadline.agents.acp.prompt import record_of, told_before
 from threadline.log import get_logger
 from threadline.model import words_acp_agent as words
+from threadline.model.inert import inert_line
 from threadline.ports.agent import AgentError, McpServer, Turn
 from threadline.rpc import acp
 from threadline.rpc.connection import AUTH_REQUIRED, INTERNAL, INVALID_PARAMS, NOT_FOUND, RpcError
@@ -26,6 +27,8 @@ Servers: TypeAlias = tuple[acp.McpServer, ...]
 
 # Agents do not agree on what says that a session is gone.
 _MAYBE_GONE = frozenset({NOT_FOUND, INVALID_PARAMS, INTERNAL})
+_SERVERS = 10
+_SERVER_CHARS = 60
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +62,10 @@ class _Opening:
         self._history = read(turn.history, self._before)
         place = turn.workplace
         self._directories = () if place is None else place.directories
-        self._servers = () if place is None else _servers(place.mcp_servers, process.can.mcp_capabilities)
+        self._named = () if place is None else place.mcp_servers
+        self._servers = _servers(self._named, process.can.mcp_capabilities)
+        # The servers that the session was opened with; `None`: it was open.
+        self._given: Servers | None = None
 
     async def open(self) -> Opened:
         before, turn = self._before, self._turn
@@ -76,6 +82,7 @@ class _Opening:
                 record_of(words.BEFORE, turn.history),
             ]
             notices = [self._why_new(before)]
+        notices.append(self._why_without())
         notices.append(await choose_mode(self._process, session))
         await choose_model(self._process, session, turn.session.chosen_model)
         return Opened(
@@ -102,6 +109,17 @@ class _Opening:
         if before is None or before.session != self._turn.session.session_id:
             return words.ANEW
         return words.GONE if self._is_ours(before) or before.of != self._process.wanted.digest else words.CHANGED
+
+    def _why_without(self) -> str | None:
+        """Which servers of tools the session does without, told once: when it is opened."""
+        if self._given is None:
+            return None
+        given = {one.name for one in self._given}
+        missing = [inert_line(one.name, _SERVER_CHARS) for one in self._named if one.name not in given]
+        if not missing:
+            return None
+        log.warning("acp.without_servers", agent=self._process.wanted.name, servers=len(missing))
+        return words.NO_SERVERS.format(names=", ".join(missing[:_SERVERS]))
 
     async def _taken_up(self, before: Remembered) -> AgentSession | None:
         """The session as this process has it, or as the agent finds it again; `None` where it does not."""
@@ -178,12 +196,14 @@ class _Opening:
 
     async def _with_fewer_servers(self, ask: Callable[[Servers], Awaitable[T]]) -> T:
         """With the editor's servers of tools, and where the agent can't have those, without."""
+        self._given = self._servers
         try:
             return await ask(self._servers)
         except RpcError as cause:
             if not self._servers or cause.code not in _MAYBE_GONE:
                 raise
-            log.warning("acp.without_servers", agent=self._process.wanted.name, error=repr(cause))
+            log.warning("acp.servers_refused", agent=self._process.wanted.name, error=repr(cause))
+        self._given = ()
         return await ask(())
 
     def _also(self) -> tuple[str, ...]:
