@@ -127,6 +127,26 @@ async def test_an_edited_message_takes_the_place_of_all_from_there_on(location: 
 
 
 @awaited
+async def test_nothing_is_taken_back_while_something_is_being_answered(location: str) -> None:
+    agent = Talker()
+    async with paged(location, agent) as here, here.client as client:
+        agent.says("a1", None)
+        await said(here, client, "one", "m1")
+        ref = (await client.get(PATH)).json()["messages"][0]["ref"]
+        await client.post(f"{PATH}/messages", json={"id": "m2", "text": "two"})
+        agent.says("a2")
+        await eventually(lambda: _runs(client))
+        edited = await client.post(f"{PATH}/messages", json={"id": "m3", "text": "ONE", "instead_of": ref})
+        assert (edited.status_code, edited.json()["error"]) == (409, "busy")
+        agent.says(None)
+        await here.answered()
+        assert shown(await client.get(PATH)) == ["one", "a1", "two", "a2"]
+        agent.says("a3", None)
+        assert (await said(here, client, "ONE", "m3", instead_of=ref)).status_code == 202
+        assert shown(await client.get(PATH)) == ["ONE", "a3"]
+
+
+@awaited
 async def test_a_conversation_is_forked_at_a_message_once(location: str) -> None:
     async with paged(location, ScriptedAgent(echo)) as here, here.client as client:
         for text in ("one", "two"):

@@ -15,6 +15,7 @@ FAULT: Final = "Something is wrong with the server, and its log says what. Try a
 OWNERS_ALONE: Final = "Only the owner may see this."
 NOT_LET_IN: Final = "You may not speak here any more. Ask the owner for a new link."
 NOTHING_TO_SAY: Final = "Write something, or attach a file."
+STILL_ANSWERING: Final = "Something is still being answered here. Stop it or wait for its end, then edit the message."
 NO_PAGE: Final = "The page was not built. `make web` builds it; an installed package brings it along."
 
 # What a page shows whose agent only says back what it hears.

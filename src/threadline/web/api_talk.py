@@ -26,7 +26,9 @@ async def say(call: Call) -> Response:
         raise InvalidRequest(words.NOTHING_TO_SAY)
     files = tuple([await _attached(call, file_id) for file_id in wanted.attachments])
     if wanted.instead_of is not None:
-        await _take_back(call, wanted.id, wanted.instead_of)
+        refused = await _take_back(call, wanted.id, wanted.instead_of)
+        if refused is not None:
+            return refused
     return await _let_in(call, Said(message_id=wanted.id, text=wanted.text, attachments=files))
 
 
@@ -52,13 +54,20 @@ async def _attached(call: Call, file_id: str) -> Attachment:
     return (await call.web.store.find_file(call.caller.person, file_id)).attachment()
 
 
-async def _take_back(call: Call, message_id: str, ref: str) -> None:
-    """Takes a message of one's own back, and all after it, before what is said in its place comes in; once."""
+async def _take_back(call: Call, message_id: str, ref: str) -> Response | None:
+    """Takes a message of one's own back, and all after it, before what is said in its place comes in; once.
+
+    What is answered where it can't be: nothing was taken back then.
+    """
     store, undo = call.web.store, _TAKEN_BACK.format(id=message_id)
     key = f"{chat_of(call.caller.user_id, call.conversation)}/{undo}"
     if await store.was_heard(WEB, MAIN_ACCOUNT, key):
         # Sent again: what was to be taken back may be gone already.
-        return
+        return None
     found = await store.find_chat(call.source(), agent=call.agent())
     count = await store.exchanges_since(found.entry.session_id, ref)
-    await call.web.door.say(call.speaker, call.conversation, Said(message_id=undo, text=f"/undo {count}"))
+    if found.is_busy:
+        # What is being answered adds to what would have to be undone by then.
+        return refusal(409, "busy", words.STILL_ANSWERING)
+    verdict = await call.web.door.say(call.speaker, call.conversation, Said(message_id=undo, text=f"/undo {count}"))
+    return None if verdict in ("accepted", "duplicate") else _told(call, verdict)

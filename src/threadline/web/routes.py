@@ -106,7 +106,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         body=MessageWanted,
         status=202,
         answer=Taken,
-        others={404: "There is no such message or file of theirs."},
+        others={
+            404: "There is no such message or file of theirs.",
+            409: "A message can't be taken back while something is being answered.",
+        },
     ),
     Endpoint(
         method="POST",

@@ -125,6 +125,20 @@ def test_a_message_is_edited_and_sent_again(tab: Tab) -> None:
     expect(tab.answers.last).to_contain_text("another two")
 
 
+def test_nothing_is_edited_while_an_answer_is_written(tab: Tab, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    tab.ask("say one", "one")
+    tab.write(f"hold {gate} the second is slow")
+    expect(tab.answers.last).to_contain_text("the sec")
+    edit = tab.said.first.get_by_role("button", name="Edit this message and send it again")
+    expect(edit).to_have_count(0)
+    tab.field.press("ArrowUp")
+    expect(tab.field).to_have_value("")
+    gate.touch()
+    tab.expect_quiet()
+    expect(edit).to_have_count(1)
+
+
 def test_what_is_said_while_an_answer_is_written_waits_and_can_be_dropped(tab: Tab, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     tab.write(f"hold {gate} the first one is slow")

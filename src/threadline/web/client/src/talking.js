@@ -129,6 +129,8 @@ onProgress((conversation, id, state, problem) => {
   const message = talk?.pending.find((one) => one.id === id);
   if (state === "accepted" && unborn.delete(conversation) && talk?.id === conversation) follow(conversation);
   if (!message || talk.id !== conversation) return;
+  // What was to be taken back is still there.
+  if (state === "failed" && message.insteadOf) stream.restart();
   const isOver = state === "accepted" && isCommand(message.text);
   changeTalk(conversation, (now) => (isOver ? dropPending(now, id) : markPending(now, id, state, problem)));
 });

@@ -78,7 +78,7 @@ export const Composer = memo(({ id, me, isBusy, editing, dropped, onTaken }) => 
       event.preventDefault();
       return leaveEditing();
     }
-    if (event.key === "ArrowUp" && text === "" && !editing) editLast(event);
+    if (event.key === "ArrowUp" && text === "" && !editing && !isBusy) editLast(event);
   }
 
   function pressedInCommands(event) {
@@ -155,7 +155,7 @@ function pasted(event, uploads) {
 function editLast(event) {
   const { talk } = get();
   const last = talk?.messages.findLast((one) => one.role === "user" && !one.redacted);
-  if (!last || talk.live) return;
+  if (!last) return;
   event.preventDefault();
   set({ editing: { ref: last.ref, text: last.text, attachments: last.attachments ?? [] } });
 }

@@ -62,12 +62,15 @@ function drawRows(talk, rows, isReadOnly, editing) {
 function drawStored(talk, rows, isReadOnly, editing, isRunning) {
   const fadedFrom = editing ? rows.findIndex((row) => row.ref === editing.ref) : -1;
   const lastAnswer = isRunning ? -1 : rows.findLastIndex((row) => row.kind === "answer");
-  const last = isBusy(talk) ? -1 : rows.findLastIndex((row) => row.kind !== "notice");
+  const isIdle = !isBusy(talk);
+  const last = isIdle ? rows.findLastIndex((row) => row.kind !== "notice") : -1;
   return rows.map((row, at) =>
     drawRow(row, {
       isLast: at === lastAnswer,
       isUnanswered: at === last,
       isReadOnly,
+      // What would be taken back must not grow meanwhile.
+      canEdit: isIdle && !isReadOnly,
       isFaded: fadedFrom >= 0 && at >= fadedFrom,
     }),
   );
@@ -77,11 +80,12 @@ function toldSince(rows, at) {
   return rows.findLastIndex((row) => row.kind !== "notice" || at === undefined || instant(row.at) < instant(at)) + 1;
 }
 
-function drawRow(row, { isLast, isUnanswered, isReadOnly, isFaded }) {
+function drawRow(row, { isLast, isUnanswered, isReadOnly, canEdit, isFaded }) {
   const common = { key: row.key, row, isReadOnly, isFaded };
   if (row.kind === "notice") return html`<${NoticeEntry} key=${row.key} notice=${row.notice} />`;
   if (row.kind === "system") return html`<${SystemEntry} key=${row.key} row=${row} />`;
-  if (row.kind === "user") return html`<${UserEntry} ...${common} onRetry=${isUnanswered && !isReadOnly ? retry : null} />`;
+  const shown = { ...common, canEdit, onRetry: isUnanswered && !isReadOnly ? retry : null };
+  if (row.kind === "user") return html`<${UserEntry} ...${shown} />`;
   return html`<${AnswerEntry} ...${common} isLive=${false} isLast=${isLast} onRetry=${retry} />`;
 }
 

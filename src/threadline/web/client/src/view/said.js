@@ -29,7 +29,7 @@ function EditButton({ message: { ref, text, attachments } }) {
   return html`<${IconButton} icon="pencil" label="Edit this message and send it again" onClick=${edit} />`;
 }
 
-export const UserEntry = memo(({ row, isReadOnly, isFaded, onRetry }) => {
+export const UserEntry = memo(({ row, canEdit, isFaded, onRetry }) => {
   const message = row.messages[0];
   return html`<article class=${`entry user${isFaded ? " faded" : ""}`} data-key=${row.key} aria-label="You">
     <div class="said">
@@ -40,7 +40,7 @@ export const UserEntry = memo(({ row, isReadOnly, isFaded, onRetry }) => {
     <div class="entry-tools">
       <${Time} at=${row.at} />
       <${CopyButton} what="message" text=${() => message.text} />
-      ${!isReadOnly && html`<${EditButton} message=${message} />`}
+      ${canEdit && html`<${EditButton} message=${message} />`}
       ${onRetry && html`<${IconButton} icon="again" label="Answer this" onClick=${onRetry} />`}
       <${ForkButton} at=${row.ref} />
     </div>
