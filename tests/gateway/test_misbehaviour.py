@@ -80,6 +80,61 @@ async def test_an_agent_that_falls_silent_is_ended_and_told(opened: Open) -> Non
         assert await ask(here, "and now?") == "so far"
 
 
+def stubborn(free: asyncio.Event, *, talks: bool = False) -> ScriptedAgent:
+    """One that does not end when it is told to, until it is let go; it `talks` all the while."""
+
+    async def runs(turn: Turn) -> AsyncIterator[Event]:
+        yield Text("so far")
+        while turn.text == "well?" and not free.is_set():
+            try:
+                await (asyncio.sleep(0.01) if talks and turn.cancelled.is_set() else free.wait())
+            except asyncio.CancelledError:
+                continue
+            yield Text(" and on")
+
+    return ScriptedAgent(runs)
+
+
+@pytest.mark.parametrize("talks", [False, True])
+@awaited
+async def test_an_agent_that_does_not_end_when_it_is_stopped_is_left_behind(opened: Open, talks: bool) -> None:
+    free = asyncio.Event()
+    agent = stubborn(free, talks=talks)
+    async with opened(agent, ending_seconds=0.2) as here:
+        here.chat.say("well?")
+        await turns_of(here, agent, 1)
+        here.chat.say("/stop")
+        await here.chat.wait_for(lambda: any(words.STOPS["stop"] in text for text in here.texts()))
+        assert await ask(here, "and now?") == "so far"
+        ended = await here.transcript()
+        free.set()
+        await here.gateway.idle()
+        assert await here.transcript() == ended
+
+
+@awaited
+async def test_an_agent_that_falls_silent_and_does_not_end_is_left_behind(opened: Open) -> None:
+    free = asyncio.Event()
+    async with opened(stubborn(free), silence_seconds=0.2, ending_seconds=0.2) as here:
+        await ask(here, "well?")
+        await here.chat.wait_for(lambda: words.AGENT_SILENT.format(minutes=0) in here.texts()[0])
+        assert await ask(here, "and now?") == "so far"
+        free.set()
+
+
+@awaited
+async def test_a_gateway_ends_whatever_its_agents_do(opened: Open) -> None:
+    free = asyncio.Event()
+    agent = stubborn(free)
+    async with opened(agent, ending_seconds=0.2) as here:
+        here.chat.say("well?")
+        await turns_of(here, agent, 1)
+        await here.gateway.stop()
+        # It was given back: the next gateway answers.
+        assert (await here.store.load()).running_turns == 0
+        free.set()
+
+
 @awaited
 async def test_a_function_that_blocks_its_thread_keeps_nobody_else_waiting(opened: Open) -> None:
     free = threading.Event()

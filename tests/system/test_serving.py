@@ -30,6 +30,15 @@ async def slow(turn):
     await asyncio.sleep(1.5)
     yield "done"
 
+async def stubborn(turn):
+    import asyncio
+    yield "begun"
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
 def broken(turn):
     raise RuntimeError("a secret")
 """
@@ -126,24 +135,30 @@ def test_a_second_gateway_on_a_file_is_told_who_serves_it(db: Path) -> None:
         assert third.stop() == 0
 
 
-def test_a_stop_lets_a_running_answer_finish(db: Path, agents: Path) -> None:
+def configured(folder: Path, world: ScriptedChat) -> Path:
+    config = folder / "config.toml"
+    options = f'kind = "scripted"\naddress = "{world.address}"\n'
+    config.write_text(
+        "[gateway]\nwelcome = false\nburst_seconds = 0.0\ndrain_seconds = 3\n"
+        '[access]\nowners = ["scripted:ada"]\n'
+        f"[platforms.scripted]\n{options}[platforms.scripted.capabilities]\nedit = true\nedit_interval = 0.1\n"
+    )
+    return config
+
+
+@pytest.mark.parametrize(("agent", "last"), [("slow", "slowly done"), ("stubborn", "begun")])
+def test_a_stop_lets_a_running_answer_finish_if_it_does(db: Path, agents: Path, agent: str, last: str) -> None:
     async def conversation() -> None:
         async with ScriptedChat() as world:
-            config = agents / "config.toml"
-            options = f'kind = "scripted"\naddress = "{world.address}"\n'
-            config.write_text(
-                '[gateway]\nwelcome = false\nburst_seconds = 0.0\n[access]\nowners = ["scripted:ada"]\n'
-                f"[platforms.scripted]\n{options}[platforms.scripted.capabilities]\nedit = true\nedit_interval = 0.1\n"
-            )
             command = [sys.executable, "-m", "threadline", "serve", "--db", str(db), "--port", "0"]
-            command += ["--agent", "my_agents:slow", "--config", str(config)]
+            command += ["--agent", f"my_agents:{agent}", "--config", str(configured(agents, world))]
             with start(command, agents) as process:
                 try:
                     await world.wait_for(lambda: world.connected, timeout=20)
                     world.say("go")
                     await world.wait_for(lambda: world.messages("dm-ada"), timeout=20)
                     process.send_signal(signal.SIGTERM)
-                    await world.wait_for(lambda: world.messages("dm-ada")[0].text == "slowly done", timeout=20)
+                    await world.wait_for(lambda: world.messages("dm-ada")[0].text.startswith(last), timeout=20)
                     assert await asyncio.to_thread(process.wait, 20) == 0
                 finally:
                     process.kill()

@@ -45,6 +45,8 @@ from threadline.store.turns import Claimed
 log = get_logger(__name__)
 
 _GRACE_SECONDS = 5.0
+# A gateway that ends has no more for an agent that does not: then the turn is still to be given back or closed.
+_LAST_SECONDS = 2.0
 _TITLE_AT_MOST = 100
 _NOTICE_AT_MOST = 2_000
 _NOTICES_AT_MOST = 10
@@ -77,6 +79,9 @@ class Answering:
         # Whether its people wait while it runs: then it is never run again, and nothing of it is sent besides.
         self._is_attended = composer.is_attended(claimed)
         self._task: asyncio.Task[None] | None = None
+        # Set when the agent has ended, or nobody waits for it any longer.
+        self._over = asyncio.Event()
+        self._is_left_behind = False
         self._streamer: Streamer | None = None
 
     @property
@@ -136,9 +141,10 @@ class Answering:
         presence.begin()
         try:
             self._task = self._supervisor.start("agent", self._listen(agent, turn))
+            self._task.add_done_callback(lambda _: self._over.set())
             if self._cancelled.is_set():
                 self._end()
-            return await self._ended(self._task)
+            return await self._ended()
         finally:
             presence.end()
             if keeping is not None:
@@ -186,8 +192,8 @@ class Answering:
             self.claimed, more = await self._composer.take_more(self.claimed)
         return more
 
-    async def _ended(self, task: asyncio.Task[None]) -> tuple[Outcome, str | None]:
-        await asyncio.wait([task])
+    async def _ended(self) -> tuple[Outcome, str | None]:
+        await self._over.wait()
         if self._fault is not None:
             return "failed", self._fault
         if self._stop is not None:
@@ -206,8 +212,7 @@ class Answering:
             self._fault = words.AGENT_FAILED.format(reason=str(cause))
             log.warning("agent.failed", turn=turn.turn_id, error=str(cause), cause=repr(cause.__cause__))
         except TimeoutError:
-            minutes = round(self._composer.settings.silence_seconds / 60)
-            self._fault = words.AGENT_SILENT.format(minutes=minutes)
+            self._fault = self._silent()
         except Exception as cause:
             # Whatever an agent raises, its people are told and the gateway goes on.
             if cause is not self._journal.failure:
@@ -222,10 +227,10 @@ class Answering:
     async def _take_all(self, events: AsyncIterator[Event]) -> None:
         journal, streamer = self._journal, self._streamer
         # In this very task: a cancellation reaches the agent, and what it opened it can close.
-        async with Silence(self._composer.settings.silence_seconds) as silence:
+        async with Silence(self._composer.settings.silence_seconds, self._leave_soon) as silence:
             async for event in events:
                 _require_event(event)
-                if isinstance(event, Done):
+                if isinstance(event, Done) or self._is_left_behind:
                     return
                 if isinstance(event, AskPermission):
                     self._ask = checked_ask(event)
@@ -258,6 +263,27 @@ class Answering:
             self._notices += 1
             await composer.tell(claimed, inert(event.text)[:_NOTICE_AT_MOST])
 
+    def _silent(self) -> str:
+        return words.AGENT_SILENT.format(minutes=round(self._composer.settings.silence_seconds / 60))
+
+    def _leave_soon(self, grace: float = 0.0) -> None:
+        """The agent is told to end in so many seconds. It may swallow that: then it is not waited for."""
+        seconds = self._composer.settings.ending_seconds
+        if self._shutting_down:
+            seconds = min(seconds, _LAST_SECONDS)
+        asyncio.get_running_loop().call_later(grace + seconds, self._leave_behind)
+
+    def _leave_behind(self) -> None:
+        """The turn ends with what was said by now; what its agent says after that nobody hears."""
+        if self._over.is_set() or self._task is None:
+            return
+        if not self._cancelled.is_set():
+            self._fault = self._silent()
+        log.error("agent.left_behind", turn=self.claimed.held.turn_id, agent=self.agent)
+        self._supervisor.leave_behind(self._task)
+        self._is_left_behind = True
+        self._over.set()
+
     def _end(self) -> None:
         self._cancelled.set()
         if self._task is not None:
@@ -265,6 +291,7 @@ class Answering:
             # A tool that runs gets a moment to end; a model that talks does not.
             grace = _GRACE_SECONDS if self._journal.has_open_call and not is_over else 0.0
             asyncio.get_running_loop().call_later(grace, self._task.cancel)
+            self._leave_soon(grace)
 
 
 def _require_event(event: object) -> None:

@@ -12,7 +12,7 @@ from threadline.gateway.command_table import OFFERED
 from threadline.gateway.listening import Listener
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.settings import GatewaySettings
-from threadline.gateway.supervisor import Supervisor
+from threadline.gateway.supervisor import Supervisor, cut_short
 from threadline.log import get_logger
 from threadline.ports.platform import Accept, ListensAlone, OffersCommands, Platform, Unauthorized
 from threadline.store.gateway import GatewayStore
@@ -75,15 +75,16 @@ class Connections:
             log.exception("platform.not_closed", platform=platform.name)
 
     async def leave(self, platform: Platform) -> None:
-        """Closes a platform for good once what it is sending has arrived; when this returns, nothing of it is left."""
+        """Closes a platform for good once what it is sending has arrived; when this returns, nothing of it is left.
+
+        One that does not end in its time is told and left behind.
+        """
         await self._let_land(platform)
         await self.close(platform)
         self._listeners.pop(_place(platform), None)
         task = self._tasks.pop(_place(platform), None)
-        # More than once: a cancel that meets the end of a wait can be lost.
-        while task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait([task], timeout=0.5)
+        if task is not None and await cut_short(lambda: [task], self.settings.ending_seconds):
+            self._supervisor.leave_behind(task)
         log.info("platform.closed", platform=platform.name, account=platform.account)
 
     def has_ended(self, platform: Platform) -> bool:

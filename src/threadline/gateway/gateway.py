@@ -46,7 +46,7 @@ class Gateway:
         self._settings = settings
         self._platforms = platforms
         self._rules = rules
-        self._supervisor = Supervisor()
+        self._supervisor = Supervisor(settings.ending_seconds)
         self._heartbeat = Heartbeat(store, settings)
         self.metrics = Metrics()
         self.outbox = Outbox(store, settings, self._supervisor, platforms, self._heartbeat.is_late, self.metrics)

@@ -51,6 +51,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = 15.0
     silence_seconds: float = 1800.0
     drain_seconds: float = 20.0
+    # How long what was cancelled may take to end. Whoever swallows that is left behind: nobody waits any longer.
+    ending_seconds: float = 10.0
     # A turn that is over sooner is not streamed: one message instead of a message and its edits.
     stream_after_seconds: float = 0.4
     # Signs of life: when a chat shows that somebody types, and where it can't, when it is told that the answer takes long.

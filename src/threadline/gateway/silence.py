@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 
 class Silence:
-    """Ends the block within it with `TimeoutError` once nothing was heard for `seconds`.
+    """Ends the block within it with `TimeoutError` once nothing was heard for `seconds`. `over` is told that it is to end.
 
     To hear something only moves a number: agents say thousands of things a second, and a timer for each would cost more
     than what they say. The one timer looks at that number when its time has come, and begins anew.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, over: Callable[[], None] = lambda: None) -> None:
         self._seconds = seconds
+        self._over = over
         self._loop = asyncio.get_running_loop()
         self._limit = asyncio.timeout(None)
         self._since = self._loop.time()
@@ -43,5 +45,6 @@ class Silence:
         now = self._loop.time()
         if now - self._since >= self._seconds:
             self._limit.reschedule(now)
+            self._over()
         else:
             self._timer = self._loop.call_at(min(self._since, now) + self._seconds, self._look)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -16,6 +16,8 @@ Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
+_ENDING_SECONDS = 10.0
+_STEP_SECONDS = 0.5
 
 
 async def woken(event: asyncio.Event, seconds: float) -> None:
@@ -25,10 +27,24 @@ async def woken(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
 
 
+async def cut_short(tasks: Callable[[], Iterable[asyncio.Task[None]]], seconds: float) -> set[asyncio.Task[None]]:
+    """Cancels tasks and waits for their end, so many seconds at most; those that have not ended by then."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    # More than once: a cancel that meets the end of a wait can be lost. What they start meanwhile ends with them.
+    while (left := {task for task in tasks() if not task.done()}) and (rest := until - loop.time()) > 0:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=min(rest, _STEP_SECONDS))
+    return left
+
+
 class Supervisor:
     """Keeps the gateway's tasks. What fails is logged with its cause; nothing ends unseen."""
 
-    def __init__(self) -> None:
+    def __init__(self, ending_seconds: float = _ENDING_SECONDS) -> None:
+        """`ending_seconds`: how long all that was cancelled may take to end."""
+        self._ending_seconds = ending_seconds
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -67,12 +83,16 @@ class Supervisor:
             wait = min(wait * 2, _LONGEST_WAIT)
 
     async def stop(self) -> None:
-        """Cancels everything and waits for it."""
-        # More than once: a cancel that meets the end of a wait can be lost.
-        while self._tasks:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.wait(set(self._tasks), timeout=0.5)
+        """Cancels everything and waits for it. What does not end in its time is told and left behind."""
+        for task in await cut_short(lambda: self._tasks, self._ending_seconds):
+            self.leave_behind(task)
+
+    def leave_behind(self, task: asyncio.Task[None]) -> None:
+        """Nobody waits any longer for a task that does not end when it is told to."""
+        log.error("task.left_behind", task=task.get_name())
+        self._tasks.discard(task)
+        # Nor does the program: an event loop that ends waits for all that it knows, however long.
+        asyncio._unregister_task(task)  # noqa: SLF001 - documented for those who extend asyncio
 
     async def _watched(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         try:
