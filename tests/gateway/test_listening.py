@@ -219,7 +219,7 @@ async def test_two_platforms_with_one_key_do_not_both_listen(location: str, capl
     async with await GatewayStore.open(location) as store, gateway_on(store, [first, twin]) as gateway:
         await ready(gateway)
         (listening,) = box.listening
-        assert any(record.getMessage() == "platform.same_key_twice" for record in caplog.records)
+        await until(lambda: any(record.getMessage() == "platform.same_key_twice" for record in caplog.records))
         await gateway.reconfigure(settings(), RULES, [p for p in (first, twin) if p is not listening])
         await until(lambda: len(box.listening) == 1 and box.listening != [listening])
         assert box.most == 1

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -111,14 +112,18 @@ def office(location: str) -> OpenOffice:
 
     @asynccontextmanager
     async def opened(
-        *, is_open: bool = True, kind: type[ScriptedPlatform] = ScriptedPlatform, **capabilities: object
+        *,
+        is_open: bool = True,
+        kind: type[ScriptedPlatform] = ScriptedPlatform,
+        settings: dict[str, Any] | None = None,
+        **capabilities: object,
     ) -> AsyncIterator[PostOffice]:
         can = msgspec.structs.replace(ALL_CAPABILITIES, **capabilities)
         clock, supervisor = FakeClock(), Supervisor()
         async with ScriptedChat(capabilities=can) as chat, await GatewayStore.open(location, clock=clock) as store:
             platform = kind(chat.address, capabilities=can)
-            settings = settings_for(ScriptedAgent(), poll_seconds=0.05)
-            outbox = Outbox(store, settings, supervisor, [platform], lambda: False)
+            wanted = settings_for(ScriptedAgent(), **{"poll_seconds": 0.05} | (settings or {}))
+            outbox = Outbox(store, wanted, supervisor, [platform], lambda: False)
             ready = asyncio.Event()
             supervisor.start("platform", platform.run(_takes_nothing, ready))
             await ready.wait()
@@ -143,6 +148,50 @@ async def test_what_is_posted_is_sent_in_order_and_kept_as_sent(office: OpenOffi
         line = await here.comes_to("sent", 1, place=2)
         assert line.external_id == here.chat.messages()[2].message_id
         assert line.text == ""
+
+
+class Hanging(ScriptedPlatform):
+    """One that does not come back from its first send, although the chat shows the message."""
+
+    is_free = False
+
+    async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
+        message_id = await super().send(to, message, key=key)
+        if not self.is_free:
+            self.is_free = True
+            await asyncio.Event().wait()
+        return message_id
+
+
+@awaited
+async def test_a_send_that_never_comes_back_is_in_doubt_and_holds_nothing(office: OpenOffice) -> None:
+    async with office(kind=Hanging, settings={"call_seconds": 0.1}, idempotent_send=False) as here:
+        await here.post("one", "two")
+        line = await here.comes_to("pending", 1)
+        assert line.is_doubtful
+        here.later(minutes=1)
+        await here.shows("one", MARK.format(text="one"), "two")
+
+
+class Deaf(ScriptedPlatform):
+    """One that never comes back from a send."""
+
+    async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@awaited
+async def test_an_account_that_takes_nothing_keeps_no_other_waiting(office: OpenOffice) -> None:
+    async with office(is_open=False, settings={"sends_at_once": 2}) as here:
+        here.outbox.connect(Deaf(here.chat.address, account="deaf"))
+        for number in range(5):
+            target = Target(platform="scripted", account="deaf", chat_id=f"chat-{number}")
+            await here.store.enqueue(NewDelivery(delivery_id=f"deaf.{number}", target=target, text="hello"))
+        here.open()
+        await here.post("one", "two")
+        await here.chat.wait_for(lambda: here.shown() == ["one", "two"])
+        assert len(here.outbox.flying) <= 3
 
 
 @awaited

@@ -11,8 +11,9 @@ from tests.gateway.world import awaited
 
 from threadline.gateway.streaming import Streamer
 from threadline.gateway.supervisor import Supervisor
+from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival
-from threadline.ports.platform import Capabilities, Verdict
+from threadline.ports.platform import Capabilities, Outgoing, Verdict
 from threadline.store.gateway import GatewayStore
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
 
@@ -34,13 +35,17 @@ async def _connected(chat: ScriptedChat) -> AsyncIterator[ScriptedPlatform]:
 
 
 async def _streamer(
-    store: GatewayStore, platform: ScriptedPlatform, text: Callable[[], Awaitable[str]], limit: int = 4096
+    store: GatewayStore,
+    platform: ScriptedPlatform,
+    text: Callable[[], Awaitable[str]],
+    limit: int = 4096,
+    call_seconds: float = 60.0,
 ) -> Streamer:
     def split(whole: str, _: Capabilities) -> list[str]:
         return [whole[start : start + limit] for start in range(0, len(whole), limit)]
 
     new = reply_to(await begun(store))
-    return Streamer(store, platform, new, split, 0.0, lambda: False, text)
+    return Streamer(store, platform, new, split, 0.0, lambda: False, text, call_seconds)
 
 
 @awaited
@@ -81,3 +86,29 @@ async def test_what_grows_beyond_the_shown_part_is_not_looked_at_word_by_word(lo
         streamer.close()
         await supervisor.stop()
         assert len(looks) < 1_000
+
+
+class Deaf(ScriptedPlatform):
+    """One that never comes back from a send."""
+
+    def __init__(self, chat: ScriptedChat) -> None:
+        super().__init__(chat.address)
+        self.was_asked = asyncio.Event()
+
+    async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
+        self.was_asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@awaited
+async def test_a_call_that_never_comes_back_does_not_keep_an_answer_from_its_end(location: str) -> None:
+    async def text() -> str:
+        return "one"
+
+    async with await GatewayStore.open(location) as store, ScriptedChat() as chat:
+        supervisor, platform = Supervisor(), Deaf(chat)
+        streamer = await _streamer(store, platform, text, call_seconds=0.1)
+        streamer.begin(supervisor)
+        await platform.was_asked.wait()
+        await streamer.end()

@@ -292,6 +292,7 @@ class Composer:
             self.settings.stream_after_seconds,
             self.outbox.is_late,
             journal.shown,
+            self.settings.call_seconds,
         )
 
     def _parts(self, claimed: Claimed, events: Sequence[Event], notice: str | None) -> list[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Protocol
 
 import msgspec
 
 from threadline.clock import Instant, to_instant
+from threadline.gateway.calling import limited
 from threadline.gateway.files import outgoing
 from threadline.gateway.heartbeat import is_reliable, steady
 from threadline.gateway.metrics import Metrics
@@ -145,21 +148,34 @@ class Outbox:
         One look finds all of it: what stands behind it in its chat is looked for when it has left.
         """
         async with self._claiming:
-            room = self._settings.sends_at_once - len(self._flying)
-            bound = None if self._settings.bound is None else self._settings.bound()
-            if not self._platforms or room <= 0 or (bound is not None and not bound):
-                return
-            since = steady()
-            taken = await self._store.claim_deliveries(
-                list(self._platforms),
-                owner=self._settings.owner,
-                lease=self._settings.lease,
-                limit=room,
-                lanes=None if bound is None else [target_of(source).lane for source in bound],
-            )
-            for delivery in taken:
-                self._flying = (*self._flying, delivery)
-                self._supervisor.start(f"delivery.{delivery.pk}", self._deliver(delivery, since))
+            while await self._send_some():
+                pass
+
+    async def _send_some(self) -> bool:
+        """Sends what is due where there is room; whether there may be more."""
+        accounts, room = self._room()
+        bound = None if self._settings.bound is None else self._settings.bound()
+        if not accounts or (bound is not None and not bound):
+            return False
+        since = steady()
+        taken = await self._store.claim_deliveries(
+            accounts,
+            owner=self._settings.owner,
+            lease=self._settings.lease,
+            limit=room,
+            lanes=None if bound is None else [target_of(source).lane for source in bound],
+        )
+        for delivery in taken:
+            self._flying = (*self._flying, delivery)
+            self._supervisor.start(f"delivery.{delivery.pk}", self._deliver(delivery, since))
+        return len(taken) == room
+
+    def _room(self) -> tuple[list[tuple[str, str]], int]:
+        """The accounts that have room for more, and how much more each of them has at least."""
+        flying = Counter((one.target.platform, one.target.account) for one in self._flying)
+        rooms = {place: self._settings.sends_at_once - flying[place] for place in self._platforms}
+        free = [place for place, room in rooms.items() if room > 0]
+        return free, min((rooms[place] for place in free), default=0)
 
     async def _deliver(self, delivery: Delivery, since: float) -> None:
         try:
@@ -255,19 +271,27 @@ class Outbox:
 
     async def _shown(self, platform: Platform, delivery: Delivery, message: Outgoing) -> str:
         try:
-            return await platform.send(delivery.target, message, key=delivery.delivery_id)
+            async with self._limited(message):
+                return await platform.send(delivery.target, message, key=delivery.delivery_id)
         except BadMarkup:
             plain = msgspec.structs.replace(message, text=self._settings.plain(message.text), is_plain=True)
-            return await platform.send(delivery.target, plain, key=f"{delivery.delivery_id}.plain")
+            async with self._limited(plain):
+                return await platform.send(delivery.target, plain, key=f"{delivery.delivery_id}.plain")
 
     async def _edited(self, platform: Platform, delivery: Delivery, message: Outgoing, external_id: str) -> None:
         try:
-            await platform.edit(delivery.target, external_id, message)
+            async with self._limited(message):
+                await platform.edit(delivery.target, external_id, message)
         except NotModified:
             return
         except BadMarkup:
             plain = msgspec.structs.replace(message, text=self._settings.plain(message.text), is_plain=True)
-            await platform.edit(delivery.target, external_id, plain)
+            async with self._limited(plain):
+                await platform.edit(delivery.target, external_id, plain)
+
+    def _limited(self, message: Outgoing) -> AbstractAsyncContextManager[None]:
+        settings = self._settings
+        return limited(settings.upload_seconds if message.files else settings.call_seconds)
 
     async def _again(
         self, delivery: Delivery, *, wait: timedelta | None, reason: str, is_doubtful: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from threadline.gateway.calling import limited
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Supervisor
@@ -71,5 +72,6 @@ class Presence:
     async def _type(self, platform: Platform) -> None:
         while True:
             with suppress(PlatformError):
-                await platform.typing(self._notice.target)
+                async with limited(self._settings.call_seconds):
+                    await platform.typing(self._notice.target)
             await asyncio.sleep(_TYPING_EVERY)

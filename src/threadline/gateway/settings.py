@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from threadline.gateway.calling import CALL_SECONDS, UPLOAD_SECONDS
 from threadline.model.access import Role
 from threadline.model.context import HomeChannel
 from threadline.model.source import SessionSource
@@ -58,7 +59,11 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     # Signs of life: when a chat shows that somebody types, and where it can't, when it is told that the answer takes long.
     typing_after_seconds: float = 1.0
     progress_after_seconds: float = 30.0
+    # For each account: who takes long keeps nobody else waiting.
     sends_at_once: int = 32
+    # How long a platform may take to send or to edit something, and to take a message with files.
+    call_seconds: float = CALL_SECONDS
+    upload_seconds: float = UPLOAD_SECONDS
     poll_seconds: float = 1.0
     # How often is looked for conversations that have gone stale.
     watch_seconds: float = 60.0

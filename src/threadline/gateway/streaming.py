@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from threadline.gateway.calling import CALL_SECONDS, limited
 from threadline.gateway.patience import patiently
 from threadline.gateway.settings import Split
 from threadline.gateway.supervisor import Supervisor, woken
@@ -28,6 +29,7 @@ class Streamer:
         after: float,
         is_late: Callable[[], bool],
         text: Callable[[], Awaitable[str]],
+        call_seconds: float = CALL_SECONDS,
     ) -> None:
         """`after`: seconds before anything is shown. `is_late`: whether the turn may be another worker's by now.
 
@@ -41,6 +43,7 @@ class Streamer:
         self._split = split
         self._after = after
         self._text = text
+        self._call_seconds = call_seconds
         self._changed = asyncio.Event()
         self._closing = asyncio.Event()
         self._begins: asyncio.TimerHandle | None = None
@@ -98,7 +101,8 @@ class Streamer:
             return
         try:
             first = Outgoing(text=shown, reply_to=self._new.reply_to)
-            message_id = await self._platform.send(self._new.target, first, key=self._new.delivery_id)
+            async with limited(self._call_seconds):
+                message_id = await self._platform.send(self._new.target, first, key=self._new.delivery_id)
         except Ambiguous:
             return
         except PlatformError as cause:
@@ -122,7 +126,8 @@ class Streamer:
             if not text or self._is_late():
                 return
             try:
-                await self._platform.edit(self._new.target, message_id, Outgoing(text=text))
+                async with limited(self._call_seconds):
+                    await self._platform.edit(self._new.target, message_id, Outgoing(text=text))
             except RateLimited as limit:
                 pause = max(limit.retry_after, self._pause)
                 continue
