@@ -105,7 +105,7 @@ async def test_a_chosen_model_is_asked_for_the_answer(opened: Open, monkeypatch:
             assert (await current(here)).model == "gpt-4o"
             await ask(here, "/model default")
             assert await ask(here, "and again") == "and again"
-        await agent.aclose()
+        await agent.close()
         assert [asked.body["model"] for asked in server.requests] == ["gpt-5", "gpt-4o", "gpt-5"]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from threadline.agents.model import ModelAgent
 from threadline.agents.registry import AgentSettings
+from threadline.assembly import close_agents
 from threadline.errors import InvalidRequest
 from threadline.model.inbound import Attachment
 from threadline.ports.agent import AgentError, Event, Spoken, Text, Thought, Turn, UsageOf
@@ -341,12 +342,13 @@ def test_an_agent_serves_one_event_loop_after_another() -> None:
 def test_a_closed_agent_can_be_used_again() -> None:
     async def twice(agent: ModelAgent) -> list[str]:
         first = text_of(await events_of(agent, a_turn("hello")))
-        await agent.aclose()
+        await close_agents([agent])
         return [first, text_of(await events_of(agent, a_turn("again")))]
 
     with ModelServer() as server:
         agent = agent_for(CHAT, server.openai_url)
         assert run_with(agent, twice(agent)) == ["hello", "again"]
+        assert server.connections_made == 2
 
 
 def test_connections_are_kept_from_turn_to_turn() -> None:

@@ -69,7 +69,7 @@ class ModelAgent:
         """The full name of a model that a session can choose; `InvalidRequest` where it can't be asked. Nothing is sent."""
         return await self._models.check(name)
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Closes the connections that are kept for the next turn. The agent can be used again."""
         await self._models.aclose()
 
