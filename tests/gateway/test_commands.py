@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, ParamSpec
 
@@ -9,6 +10,7 @@ import pytest
 from tests.gateway.talk import GROUP, ChoosingAgent, ask, current, echo, fates, heard, said, turns_of
 from tests.gateway.world import Open, awaited
 
+from threadline import SessionStore
 from threadline.gateway.commands import TABLE
 from threadline.model import words_commands as words
 from threadline.model.access import COMMANDS
@@ -276,6 +278,22 @@ async def test_undo_takes_back_and_redo_brings_again(opened: Open) -> None:
         await ask(here, "/redo")
         assert (await said(here, session_id))[-1] == "you said: three"
         assert await ask(here, "/redo") == words.NOTHING_TO_REDO
+
+
+@awaited
+async def test_retry_gives_the_agent_the_text_of_a_message_of_blocks(opened: Open, location: str) -> None:
+    blocks = [{"type": "text", "text": "look"}, {"type": "image", "url": "x"}, {"type": "text", "text": "closely"}]
+
+    def say_elsewhere(session_id: str) -> None:
+        with SessionStore.open(location) as store:
+            store.append_to_transcript(session_id, {"role": "user", "content": blocks})
+
+    agent = ScriptedAgent(echo)
+    async with opened(agent) as here:
+        await ask(here, "hello")
+        await asyncio.to_thread(say_elsewhere, (await current(here)).session_id)
+        await ask(here, "/retry")
+        assert agent.turns[-1].text == "look\nclosely"
 
 
 @of("retry")

@@ -25,7 +25,7 @@ from pydantic_ai.messages import (
 
 from threadline.agents.model_files import mention
 from threadline.model.files import attachments_of
-from threadline.model.message import Message
+from threadline.model.message import Message, text_of
 
 NO_RESULT = "(There is no result of this call.)"
 NO_TEXT = "(This message has no text.)"
@@ -63,16 +63,6 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
 
 
-def text_of(content: object) -> str:
-    """The text of a message's content: as it is, or that of its blocks, a line each."""
-    if isinstance(content, str):
-        return clean(content)
-    if not isinstance(content, list):
-        return ""
-    texts = (block.get("text") if isinstance(block, dict) else block for block in content)
-    return clean("\n".join(text for text in texts if isinstance(text, str)))
-
-
 class _Messages:
     """Requests and responses in turns, as they are put together."""
 
@@ -81,7 +71,7 @@ class _Messages:
         self._open_calls: dict[str, str] = {}
 
     def add(self, message: Message) -> None:
-        role, text = message.get("role"), text_of(message.get("content"))
+        role, text = message.get("role"), clean(text_of(message.get("content")))
         if role == "tool":
             self._add_result(message.get("tool_call_id"), text)
         elif role == "assistant":

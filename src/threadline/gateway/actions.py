@@ -16,7 +16,7 @@ from threadline.model.access import Role, allows, lowest, may_stop
 from threadline.model.delivery import target_of
 from threadline.model.files import attachments_of
 from threadline.model.inert import inert_line
-from threadline.model.message import Message
+from threadline.model.message import Message, text_of
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Stop, Waiting
 from threadline.ports.agent import AskPermission, ChoosesModel
@@ -288,7 +288,7 @@ async def _retry(means: Means, call: Call) -> Answer:
     if not asked:
         return Answer(text=words.NOTHING_TO_RETRY)
     role = await _role_of_question(means, call)
-    text = "\n\n".join(str(message.get("content") or "") for message in asked)
+    text = "\n\n".join(text_of(message.get("content")) for message in asked)
     files = tuple(file for message in asked for file in attachments_of(message))
     return Answer(retried=Retried(text, tuple(history), role=role, attachments=files))
 

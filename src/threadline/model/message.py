@@ -32,6 +32,16 @@ class EncodedMessage(msgspec.Struct, frozen=True, gc=False):
     body: str
 
 
+def text_of(content: object) -> str:
+    """The text of a message's content: as it is, or that of its blocks, a line each."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = (block.get("text") if isinstance(block, dict) else block for block in content)
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
 def encode_message(message: Mapping[str, Any]) -> EncodedMessage:
     """The JSON text of `message`. What JSON can't keep, is too deep or too big raises `InvalidMessage`."""
     if type(message) is not dict and not isinstance(message, Mapping):
