@@ -11,7 +11,7 @@ from threadline.ids import new_turn_id
 from threadline.model.delivery import Target, target_of
 from threadline.model.inbound import Inbound
 from threadline.model.source import SessionSource
-from threadline.model.turn import Replay
+from threadline.model.turn import Lane, Replay
 from threadline.ports.agent import Event, ToolCall
 from threadline.ports.platform import Outgoing
 from threadline.store.gateway import GatewayStore
@@ -30,14 +30,14 @@ def source_of(user: str = "ada") -> SessionSource:
     return SessionSource(platform="scripted", chat_id=f"dm-{user}", user_id=user)
 
 
-async def accepted(store: GatewayStore, text: str, user: str = "ada") -> None:
+async def accepted(store: GatewayStore, text: str, user: str = "ada", *, lane: Lane = "talk") -> None:
     """Somebody's message, as a gateway took it."""
     source, now = source_of(user), store.clock.now()
     event = Inbound(dedupe_key=f"{user}/{text}", message_id=text, source=source, sent_at=now, text=text)
     resolve = store.resolve_of(source, agent="main")
     person = f"scripted:{user}"
     await store.accept(
-        Admission(event=event, resolve=resolve, lane="talk", person=person, role="guest", at=to_instant(now))
+        Admission(event=event, resolve=resolve, lane=lane, person=person, role="guest", at=to_instant(now))
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
-from tests.gateway.broken import DEAD, begun, streamed
+from tests.gateway.broken import DEAD, accepted, begun, streamed
 from tests.gateway.talk import echo, eventually, heard
 from tests.gateway.world import Open, Running, awaited, settings_for
 
@@ -16,10 +16,11 @@ from threadline.gateway.composing import Composer
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.supervisor import Supervisor
 from threadline.model import words_gateway as words
-from threadline.model.turn import Stop
+from threadline.model.turn import Lane, Stop
 from threadline.ports.agent import Event, Text, ToolCall, ToolResult, Turn
 from threadline.ports.platform import Capabilities
 from threadline.store.gateway import GatewayStore
+from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_world import ALL_CAPABILITIES
@@ -100,6 +101,20 @@ async def test_a_long_answer_that_broke_off_is_cut_for_a_platform_that_is_not_th
     chat = ScriptedChat(capabilities=Capabilities(max_length=300))
     async with opened(ScriptedAgent(echo), chat=chat) as here:
         await chat.wait_for(lambda: " ".join(here.texts()).split() == f"{said} {words.BROKEN_OFF}".split())
+        assert set(await states(here)) == {"sent"}
+
+
+@pytest.mark.parametrize(("text", "lane"), [("/help", "control"), ("/undo", "session")])
+@awaited
+async def test_a_long_answer_to_a_command_is_cut_for_a_platform_that_is_not_there_yet(
+    opened: Open, location: str, text: str, lane: Lane
+) -> None:
+    async with await GatewayStore.open(location, clock=FakeClock()) as store:
+        await accepted(store, text, lane=lane)
+    chat = ScriptedChat(capabilities=Capabilities(max_length=20))
+    async with opened(ScriptedAgent(echo), chat=chat) as here:
+        await here.shown(2)
+        assert max(map(len, here.texts())) <= 20
         assert set(await states(here)) == {"sent"}
 
 

@@ -142,8 +142,7 @@ class Commands:
     def _replies(self, control: Control, text: str) -> tuple[NewDelivery, ...]:
         """The answer in as many parts as the platform needs."""
         event = control.waiting.event
-        platform = self._outbox.platform_of(event.source.platform, event.source.account)
-        parts = [text] if platform is None else self._composer.settings.split(text, platform.capabilities)
+        parts = self._composer.cut(event.source, text)
         in_group = event.source.chat_type != "dm"
         return tuple(
             NewDelivery(

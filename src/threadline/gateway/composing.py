@@ -34,6 +34,7 @@ from threadline.model.inbound import Attachment
 from threadline.model.message import Message, encode_message
 from threadline.model.ownership import person_of
 from threadline.model.prompt import build_session_context_prompt
+from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker, introduced, label_message, names_before, speaker_of
 from threadline.model.turn import Fate, Outcome, Waiting
 from threadline.ports.agent import (
@@ -144,8 +145,8 @@ class Composer:
         # Whoever attends has seen what was said.
         recent = () if self.is_attended(claimed) else since_asked(events[:-1])
         text = showable(self._shown(claimed, recent))
-        said = self._cut(claimed, text) if text.strip() else []
-        asked = self._cut(claimed, showable(question(wanted, code)))
+        said = self.cut(claimed.origin, text) if text.strip() else []
+        asked = self.cut(claimed.origin, showable(question(wanted, code)))
         last = len(asked) - 1
         await self.store.ask(
             Asking(
@@ -240,7 +241,10 @@ class Composer:
                 outcome="answered",
                 at=to_instant(self.store.clock.now()),
                 # The transcript does not have it: whoever reads that must be told it apart.
-                replies=(msgspec.structs.replace(self._reply(claimed, 0, text), kind="notice"),),
+                replies=tuple(
+                    msgspec.structs.replace(self._reply(claimed, index, part), kind="notice")
+                    for index, part in enumerate(self.cut(claimed.origin, text))
+                ),
                 settled=tuple((waiting, "answered", None) for waiting in claimed.taken),
                 taken=claimed.taken,
                 move_to=move_to,
@@ -301,7 +305,7 @@ class Composer:
             return []
         text = showable("\n\n".join(part for part in (self._shown(claimed, since_asked(events)), notice) if part))
         if text.strip():
-            return self._cut(claimed, text)
+            return self.cut(claimed.origin, text)
         return [] if sent_files(events) or showable(shown_text(events)).strip() else [words.NOTHING_SAID]
 
     def _shown(self, claimed: Claimed, events: Sequence[Event]) -> str:
@@ -328,9 +332,9 @@ class Composer:
     def _can(self, claimed: Claimed) -> Capabilities | None:
         return self.outbox.capabilities_of(claimed.origin.platform, claimed.origin.account)
 
-    def _cut(self, claimed: Claimed, text: str) -> list[str]:
+    def cut(self, source: SessionSource, text: str) -> list[str]:
         """The text in parts that the platform takes, which need not be connected: one is not yet while a gateway recovers."""
-        can = self._can(claimed)
+        can = self.outbox.capabilities_of(source.platform, source.account)
         return [text] if can is None else self.settings.split(text, can)
 
     def _reply(self, claimed: Claimed, index: int, text: str) -> NewDelivery:
