@@ -206,6 +206,7 @@ def serve(wanted: Serving, *, ready: Tell, note: Tell) -> None:
 
 async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
     from threadline.assembly import Platforms, Running, alarms_of
+    from threadline.web.address import address_file, announced
     from threadline.web.server import bind, run_server
     from threadline.web.site import Site
     from threadline.web.token import TokenFile, owner_link
@@ -215,7 +216,7 @@ async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
     _log_to(logging.StreamHandler(sys.stderr), config.log_level)
     host, port = wanted.host or config.web.host, wanted.port if wanted.port is not None else config.web.port
     token = TokenFile(web_token_file(), note)
-    with bind(host, port, note) as listening, _hangups() as hangup:
+    with bind(host, port, note) as listening, _hangups() as hangup, ExitStack() as told:
         await asyncio.to_thread(token.current)
         platforms = await asyncio.to_thread(Platforms, config)
         async with (
@@ -232,7 +233,9 @@ async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
             _advise(config, note)
 
             def answers_at(address: str) -> None:
-                ready(owner_link(config.web.public_url or address, token.current()))
+                shown = config.web.public_url or address
+                told.enter_context(announced(address_file(token.path), shown))
+                ready(owner_link(shown, token.current()))
 
             async with _reloading(running, wanted, config, hangup):
                 await run_server(app, listening, answers_at, page.hub.end_streams)

@@ -106,6 +106,17 @@ def test_it_stops_when_told_and_starts_again_at_the_same_port(db: Path) -> None:
         assert second.stop(signal.SIGINT) == 0
 
 
+def test_the_owners_link_leads_to_the_page_that_runs_and_nowhere_else(db: Path) -> None:
+    command, env = [sys.executable, "-m", "threadline", "web", "link"], os.environ | own_home(db.parent)
+    with served(db, "--port", "0") as server:
+        shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=env).stdout
+        assert shown == f"{server.address}#t={server.token}\n"
+        server.process.kill()
+        server.process.wait(15)
+        shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=env).stdout
+        assert shown == f"#t={server.token}\n"
+
+
 def test_without_a_wish_the_next_free_port_is_used_and_told() -> None:
     notes: list[str] = []
     with bind("127.0.0.1", None, notes.append) as first, bind("127.0.0.1", None, notes.append) as second:

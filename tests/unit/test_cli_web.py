@@ -14,6 +14,7 @@ from tests.unit.conftest import Cli
 from threadline.config.paths import web_token_file
 from threadline.store.gateway import GatewayStore
 from threadline.store.web_people import OWNER, WebLogin, digest_of, user_id_of
+from threadline.web.address import address_file, announced
 
 T = TypeVar("T")
 COOKIE = digest_of("a cookie")
@@ -24,6 +25,7 @@ LINK = re.compile(r"http://127\.0\.0\.1:8765/#([ti])=([A-Za-z0-9_-]{43})\n")
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The token is made here, and not in the folder of whoever runs the tests."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("THREADLINE_WEB__PORT", "8765")
     return tmp_path / "data"
 
 
@@ -64,7 +66,31 @@ def test_the_owners_link_is_made_once(cli: Cli) -> None:
     assert web_token_file().read_text().strip() == token
     assert cli("web", "token").out == f"{token}\n"
     assert cli("web", "token", "--json").json() == {"token": token}
-    assert cli("web", "link", "--json").json() == {"link": first.out.strip()}
+    assert cli("web", "link", "--json").json() == {"link": first.out.strip(), "fragment": f"#t={token}"}
+
+
+def test_no_secret_is_put_behind_a_guessed_address(cli: Cli, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("THREADLINE_WEB__PORT")
+    link, invite = cli("web", "link"), cli("web", "invite", "Ada")
+    assert re.fullmatch(r"#t=[A-Za-z0-9_-]{43}\n", link.out)
+    assert re.fullmatch(r"#i=[A-Za-z0-9_-]{43}\n", invite.out)
+    assert "threadline serve" in link.err
+    assert "threadline serve" in invite.err
+    assert cli("web", "link", "--json").json() == {"link": None, "fragment": link.out.strip()}
+
+
+def test_links_go_to_the_page_that_runs_whatever_is_configured(cli: Cli, made: Path) -> None:
+    path = address_file(web_token_file())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with announced(path, "http://127.0.0.1:8766/"):
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert cli("web", "link").out.startswith("http://127.0.0.1:8766/#t=")
+        with announced(path, "http://127.0.0.1:8767/"):
+            assert cli("web", "invite", "Ada").out.startswith("http://127.0.0.1:8767/#i=")
+    assert not path.exists()
+    # As a server leaves it that was killed.
+    path.write_text("http://127.0.0.1:8766/")
+    assert cli("web", "link").out.startswith("http://127.0.0.1:8765/#t=")
 
 
 def test_links_go_to_the_public_address(cli: Cli, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

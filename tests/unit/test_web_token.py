@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from threadline.config import paths
-from threadline.web.token import TokenFile, TokenUnusable, invite_link, load_or_make_token, owner_link
+from threadline.web.token import TokenFile, TokenUnusable, invite_fragment, load_or_make_token, owner_link
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_file_that_is_damaged_meanwhile_opens_nothing(path: Path) -> None:
 
 def test_links_carry_the_secret_where_no_server_sees_it() -> None:
     assert owner_link("http://127.0.0.1:8765/", "abc") == "http://127.0.0.1:8765/#t=abc"
-    assert invite_link("https://chat.example.org", "abc") == "https://chat.example.org/#i=abc"
+    assert invite_fragment("abc") == "#i=abc"
 
 
 def test_the_file_stands_beside_the_default_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

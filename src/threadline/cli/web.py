@@ -30,15 +30,16 @@ def link(as_json: AsJson = False) -> None:
     """Show the owner's link to the page.
 
     Whoever has it is the owner: give it to nobody. Its token is made at the first start and stays the same until `threadline
-    web token --rotate`.
+    web token --rotate`. While no page runs and no address is configured, only the end of the link is shown: what listens at a
+    guessed address may be another program.
     """
-    from threadline.web.token import owner_link
+    from threadline.web.token import owner_fragment
 
-    shown = owner_link(_base(), _token_file().current())
+    base, fragment = _base(), owner_fragment(_token_file().current())
     if as_json:
-        render.show_json({"link": shown})
+        render.show_json({"link": _joined(base, fragment), "fragment": fragment})
     else:
-        render.say(shown)
+        _say_link(base, fragment)
 
 
 @app.command(
@@ -109,14 +110,15 @@ def invite(
 
     Each person sees only their own conversations. Send the link to them alone: whoever opens it first is let in by it.
     """
-    from threadline.web.token import invite_link
+    from threadline.web.token import invite_fragment
 
     made = _with_store(db, lambda store: store.make_web_invite(who, role, days=days))
-    shown, known = invite_link(_base(), made.code), made.invite
+    base, fragment, known = _base(), invite_fragment(made.code), made.invite
     if as_json:
         render.show_json(
             {
-                "link": shown,
+                "link": _joined(base, fragment),
+                "fragment": fragment,
                 "name": known.name,
                 "user_id": known.user_id,
                 "role": known.role,
@@ -124,7 +126,7 @@ def invite(
             }
         )
         return
-    render.say(shown)
+    _say_link(base, fragment)
     render.note(f"This link lets {known.name} in once, until {render.when(known.expires_at)}. It can't be shown again.")
 
 
@@ -203,16 +205,32 @@ def _end_owners_logins(db: str | None) -> int:
     return _with_store(db, lambda store: store.end_web_logins(OWNER))
 
 
-def _base() -> str:
-    """The address that people open: the configured one, else the one that the page listens at."""
+def _base() -> str | None:
+    """The address that people open: that of the page that runs, else the configured one. `None`: nobody knows it."""
     from threadline.config.load import load_config
-    from threadline.web.server import DEFAULT_PORT
+    from threadline.config.paths import web_token_file
+    from threadline.web.address import address_file, announced_at
 
     web = load_config().web
-    if web.public_url is not None:
-        return web.public_url
+    running = announced_at(address_file(web_token_file())) or web.public_url
+    if running is not None or not web.port:
+        return running
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.host, web.host)  # noqa: S104 - none that a browser can open
-    return f"http://{f'[{host}]' if ':' in host else host}:{web.port or DEFAULT_PORT}"
+    return f"http://{f'[{host}]' if ':' in host else host}:{web.port}"
+
+
+def _joined(base: str | None, fragment: str) -> str | None:
+    return None if base is None else f"{base.rstrip('/')}/{fragment}"
+
+
+def _say_link(base: str | None, fragment: str) -> None:
+    link = _joined(base, fragment)
+    render.say(link or fragment)
+    if link is None:
+        render.note(
+            "That is the end of the link. No page runs here, so its address is not known: start `threadline serve` and ask"
+            " again, or put this behind the address yourself."
+        )
 
 
 def _token_file() -> TokenFile:

@@ -70,12 +70,17 @@ def load_or_make_token(path: Path, note: Note | None = None) -> str:
 
 def owner_link(base: str, token: str) -> str:
     """What the owner opens. The token is in the fragment, which no browser sends and no server logs."""
-    return f"{base.rstrip('/')}/#t={token}"
+    return f"{base.rstrip('/')}/{owner_fragment(token)}"
 
 
-def invite_link(base: str, code: str) -> str:
-    """What an invited person opens, once."""
-    return f"{base.rstrip('/')}/#i={code}"
+def owner_fragment(token: str) -> str:
+    """What stands behind the address of the page in the owner's link."""
+    return f"#t={token}"
+
+
+def invite_fragment(code: str) -> str:
+    """What stands behind the address of the page in the link that an invited person opens, once."""
+    return f"#i={code}"
 
 
 def _fresh() -> str:
