@@ -299,13 +299,18 @@ def _needing_restart(before: Config, now: Config, wanted: Serving) -> list[str]:
     return [name for name, has_changed in changed.items() if has_changed]
 
 
-def chat(wanted: Serving, *, whole_input: bool = False) -> bool:
-    """A conversation at this terminal, or through a pipe, until the end of input; whether everything was answered."""
-    return asyncio.run(_chat(wanted, whole_input=whole_input))
+def chat(wanted: Serving, *, note: Tell, whole_input: bool = False) -> bool:
+    """A conversation at this terminal, or through a pipe, until the end of input; whether everything was answered.
+
+    One terminal of a database at a time has it: a pipe is waited for, of which `note` is told; beside another terminal it is
+    `AlreadyServed`.
+    """
+    return asyncio.run(_chat(wanted, note, whole_input=whole_input))
 
 
-async def _chat(wanted: Serving, *, whole_input: bool) -> bool:
+async def _chat(wanted: Serving, note: Tell, *, whole_input: bool) -> bool:
     from threadline.gateway.commands import TABLE
+    from threadline.gateway.seat import seated
     from threadline.platforms.local.platform import Terminal
 
     config = _configured(wanted.config, wanted.db, wanted.agent)
@@ -324,9 +329,12 @@ async def _chat(wanted: Serving, *, whole_input: bool) -> bool:
         idle=idle,
     )
     # A terminal is closed at any moment: what it leaves behind is taken up by the next one soon.
-    quick = {"burst_seconds": 0.0, "poll_seconds": 0.2, "lease_seconds": 5.0, "drain_seconds": 2.0}
+    lease = 5.0
+    quick = {"burst_seconds": 0.0, "poll_seconds": 0.2, "lease_seconds": lease, "drain_seconds": 2.0}
+    is_pipe = not (sys.stdin.isatty() and sys.stdout.isatty())
     async with (
         _opened(config, "chat") as store,
+        seated(store, is_pipe=is_pipe, note=note, lease_seconds=lease),
         _working(config, "chat", store, [terminal], **quick) as (gateway, _),
     ):
         settled.append(gateway)

@@ -98,3 +98,24 @@ def test_ctrl_c_stops_the_answer_and_what_was_said_is_kept(tmp_path: Path) -> No
     assert question["content"] == "count"
     assert "number 3" in answer["content"]
     assert "number 999" not in answer["content"]
+
+
+def test_beside_an_open_terminal_a_pipe_is_told_and_nothing_is_shown_in_the_wrong_place(tmp_path: Path) -> None:
+    with talking(tmp_path, "--agent", "my_agents:answer") as (seat, process):
+        seat.wait_for("\u203a")
+        home = {
+            "HOME": str(tmp_path),
+            "XDG_DATA_HOME": str(tmp_path / "share"),
+            "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        }
+        command = [sys.executable, "-m", "threadline", "chat"]
+        beside = subprocess.run(
+            command, input="psst\n", capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **home}
+        )
+        assert (beside.returncode, beside.stdout) == (1, "")
+        assert f"process {process.pid}" in beside.stderr
+        seat.press("hello\r")
+        seat.wait_for("You said 'hello' after 0.")
+        assert "psst" not in seat.seen
+        seat.press("\x04")
+        assert process.wait(20) == 0

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.system.test_serve import own_home, served
@@ -115,6 +116,27 @@ def test_a_terminal_and_a_gateway_share_a_file(db: Path) -> None:
     with served(db, "--port", "0"):
         assert answers(chat(db, "beside it\n")) == ["beside it"]
     assert [line["fate"] for line in told(db, "messages", "list")] == ["answered"]  # type: ignore[attr-defined]
+
+
+def test_a_pipe_waits_for_the_one_before_it(db: Path) -> None:
+    command = [sys.executable, "-m", "threadline", "chat", "--db", str(db)]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    env = os.environ | own_home(db.parent)
+    with subprocess.Popen(command, text=True, env=env, **pipes) as first:
+        assert first.stdin is not None
+        assert first.stdout is not None
+        first.stdin.write("first\n")
+        first.stdin.flush()
+        while first.stdout.readline() != "first\n":
+            pass
+        with subprocess.Popen(command, text=True, env=env, **pipes) as second:
+            assert second.stdin is not None
+            assert second.stderr is not None
+            second.stdin.write("second\n")
+            second.stdin.flush()
+            assert str(first.pid) in second.stderr.readline()
+            assert first.communicate("more\n", timeout=30)[0].split() == ["more"]
+            assert second.communicate(timeout=30)[0].split() == ["second"]
 
 
 def test_a_second_gateway_on_a_file_is_told_who_serves_it(db: Path) -> None:

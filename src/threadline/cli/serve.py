@@ -80,10 +80,11 @@ def chat(
     """Talk to the agent at this terminal, in a conversation that lasts.
 
     /help shows the commands; Ctrl-C stops an answer, Ctrl-D ends. Through a pipe each line is a message, and only the answers
-    are written; the exit code is 1 if a message could not be answered.
+    are written; the exit code is 1 if a message could not be answered. One terminal of a database has the conversation at a
+    time; pipes wait for each other.
     """
     from threadline import app
 
-    is_answered = app.chat(app.Serving(db=db, agent=agent, config=config), whole_input=whole)
+    is_answered = app.chat(app.Serving(db=db, agent=agent, config=config), note=render.note, whole_input=whole)
     if not is_answered and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise typer.Exit(1)

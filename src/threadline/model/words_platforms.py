@@ -49,3 +49,16 @@ TELEGRAM_HOOKED: Final = (
     "Its messages go to a webhook of another program. The gateway takes the webhook away when it starts."
 )
 TELEGRAM_WAITING: Final = "Updates that wait for it: {count}."
+
+# Of the terminals of a database one at a time has the conversation.
+SEAT_AWAITED: Final = "Another `threadline chat` is at work through a pipe (process {process}): waiting for its end."
+SEAT_LOOKED_AT: Final = (
+    "Another terminal had this conversation open (process {process}): looking whether it is still there."
+)
+SEAT_TAKEN: Final = (
+    "another terminal has this conversation open (process {process}), and answers would be shown there; "
+    "end that one with Ctrl-D, or talk to another database with --db"
+)
+SEAT_LOST: Final = (
+    "this terminal was away for too long and another one has the conversation now; start again once that has ended"
+)

@@ -1,0 +1,79 @@
+"""One terminal at a time: the terminals of a database share one conversation, and an answer is shown to who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from threadline.errors import AlreadyServed, StoreUnavailable
+from threadline.gateway.supervisor import Supervisor
+from threadline.ids import new_owner
+from threadline.log import get_logger
+from threadline.model import words_platforms as words
+from threadline.store.gateway import GatewayStore
+
+log = get_logger(__name__)
+
+NAME = "local@main"
+_TERMINAL, _PIPE = "terminal", "pipe"
+_POLL_SECONDS = 0.1
+
+
+@asynccontextmanager
+async def seated(
+    store: GatewayStore, *, is_pipe: bool, note: Callable[[str], None], lease_seconds: float
+) -> AsyncIterator[None]:
+    """As long as this lasts, the conversation of terminals is this process's alone; `note` is told if that takes a while.
+
+    A pipe is waited for: it ends. A terminal may be open for days: unless it is gone within the length of a lease, that is
+    `AlreadyServed`, and so is the end of what is within where this process slept and another took the seat.
+    """
+    owner = f"{new_owner('chat')}/{_PIPE if is_pipe else _TERMINAL} {os.getpid()}"
+    lease = int(lease_seconds * 1_000_000)
+    await _take(store, owner, lease, note)
+    tasks, sitting = Supervisor(), asyncio.timeout(None)
+    try:
+        async with sitting:
+            tasks.keep("seat", lambda: _keep(store, owner, lease, sitting))
+            yield
+    except TimeoutError:
+        if not sitting.expired():
+            raise
+        raise AlreadyServed(words.SEAT_LOST) from None
+    finally:
+        await tasks.stop()
+        try:
+            await store.release_name(NAME, owner)
+        except StoreUnavailable as cause:
+            # It ends by itself.
+            log.warning("lease.not_given_back", lease=NAME, error=repr(cause))
+
+
+async def _take(store: GatewayStore, owner: str, lease: int, note: Callable[[str], None]) -> None:
+    loop = asyncio.get_running_loop()
+    is_told, since = False, loop.time()
+    while not await store.take_name(NAME, owner, lease=lease):
+        kind, _, process = await _holder(store)
+        if kind == _TERMINAL and loop.time() - since > lease / 1_000_000 + 2 * _POLL_SECONDS:
+            raise AlreadyServed(words.SEAT_TAKEN.format(process=process))
+        if kind and not is_told:
+            is_told = True
+            note((words.SEAT_AWAITED if kind == _PIPE else words.SEAT_LOOKED_AT).format(process=process))
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _holder(store: GatewayStore) -> tuple[str, str, str]:
+    """What sort of process holds the seat, and which; nothing where it has just been given back."""
+    owners = [one.owner for one in await store.held_names() if one.name == NAME]
+    return "".join(owners).partition("/")[2].partition(" ")
+
+
+async def _keep(store: GatewayStore, owner: str, lease: int, sitting: asyncio.Timeout) -> None:
+    """Renews the seat, and ends what is within where it is another's."""
+    while True:
+        await asyncio.sleep(lease / 3_000_000)
+        if not await store.take_name(NAME, owner, lease=lease):
+            sitting.reschedule(asyncio.get_running_loop().time())
+            return
