@@ -61,13 +61,14 @@ def test_a_conversation_is_named_and_keeps_its_name(tab: Tab) -> None:
     expect(tab.rows.first).to_contain_text("A walk in the hills")
     tab.page.reload()
     expect(tab.page.get_by_role("heading", name="A walk in the hills", level=1)).to_be_visible()
-    assert tab.page.title() == "A walk in the hills · Threadline"
+    expect(tab.page).to_have_title("A walk in the hills · Threadline")
 
 
 def test_a_conversation_is_deleted_only_after_a_second_word(tab: Tab) -> None:
     tab.ask("say a secret of mine", "a secret of mine")
-    place, before = tab.conversation, tab.rows.count()
     row = tab.rows.filter(has_text="a secret of mine").first
+    expect(row).to_be_visible()
+    place, before = tab.conversation, tab.rows.count()
     row.hover()
     row.get_by_role("button", name="Delete").click()
     dialog = tab.page.get_by_role("dialog", name="Delete this conversation?")
@@ -85,6 +86,7 @@ def test_a_conversation_is_deleted_only_after_a_second_word(tab: Tab) -> None:
 
 def test_a_new_conversation_knows_nothing_of_the_last_one(tab: Tab) -> None:
     tab.ask("say before", "before")
+    expect(tab.rows.first).to_contain_text("say before")
     place, rows = tab.conversation, tab.rows.count()
     tab.page.keyboard.press("Control+Shift+o")
     expect(tab.answers).to_have_count(0)

@@ -78,7 +78,7 @@ def test_all_is_done_by_keys_from_the_first_message_to_a_fork(tab: Tab) -> None:
     # What has the focus can be seen.
     expect(fork).to_be_focused()
     expect(fork).to_be_in_viewport()
-    assert fork.evaluate("(one) => getComputedStyle(one.closest('.entry-tools')).opacity") == "1"
+    expect(tab.answers.first.locator(".entry-tools")).to_have_css("opacity", "1")
     press("Enter")
     expect(tab.answers).to_have_count(1)
     assert tab.conversation != first
