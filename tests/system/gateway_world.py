@@ -123,6 +123,10 @@ class World(Surroundings):
         """What is not as promised for these people, for all without any."""
         return self._promises().broken(users or list(dict.fromkeys(said.user for said in self.said)))
 
+    def in_doubt(self, *users: str) -> int:
+        """How many messages to these people may be repetitions."""
+        return self._promises().in_doubt(*users)
+
     def _promises(self) -> Promises:
         return Promises(self.said, self.chat, self.agent, self.rows, kills=self.kills)
 
