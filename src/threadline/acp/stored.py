@@ -11,7 +11,7 @@ from threadline.acp.lines import TAIL, encoded, line_of
 from threadline.acp.translate import call_ended, call_started, file_block, heard, plan_of, said, thought
 from threadline.model.files import attachments_of
 from threadline.model.inbound import Attachment
-from threadline.model.message import Body, Message, decode_body
+from threadline.model.message import Body, Message, decode_body, text_of
 from threadline.ports.agent import Diff, Place, PlanStep, ToolCall, ToolKind
 from threadline.rpc.acp import AgentMessageChunk, KnownUpdate, ToolCallStart, UserMessageChunk
 
@@ -164,25 +164,15 @@ def _odd(message: Message) -> _Stored:
     calls = message.get("tool_calls")
     return _Stored(
         role=str(message.get("role", "")),
-        content=_text(message.get("content")),
-        reasoning=_text(message.get("reasoning")),
+        content=text_of(message.get("content")),
+        reasoning=text_of(message.get("reasoning")),
         tool_calls=tuple(_call(call) for call in calls if isinstance(call, Mapping)) if isinstance(calls, list) else (),
-        tool_call_id=_text(message.get("tool_call_id")) or None,
+        tool_call_id=text_of(message.get("tool_call_id")) or None,
         is_error=message.get("is_error") is True,
         diffs=_converted(message.get("diffs"), tuple[Diff, ...]),
         plan=_converted(message.get("plan"), tuple[PlanStep, ...]),
         attachments=attachments_of(message),
     )
-
-
-def _text(content: object) -> str:
-    """The text of a content, which may be in blocks."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    parts = [block.get("text", "") if isinstance(block, Mapping) else block for block in content]
-    return "\n".join(part for part in parts if isinstance(part, str) and part)
 
 
 def _call(call: Mapping[str, Any]) -> _Call:

@@ -39,7 +39,7 @@ def text_of(content: object) -> str:
     if not isinstance(content, list):
         return ""
     texts = (block.get("text") if isinstance(block, dict) else block for block in content)
-    return "\n".join(text for text in texts if isinstance(text, str))
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
 def encode_message(message: Mapping[str, Any]) -> EncodedMessage:
