@@ -73,8 +73,9 @@ class Promises:
             answers = self._answers(user, turns)
             found += self._broken_transcript(user, turns, answers)
             found += self._broken_chat(user, turns, answers)
-        if (doubts := self.in_doubt(*users)) > self._kills:
-            found.append(f"{doubts} sends in doubt, more than {self._kills} kills explain")
+            # To each chat one message is sent at a time, so that a kill leaves one in doubt at most; there are many chats.
+            if (doubts := self.in_doubt(user)) > self._kills:
+                found.append(f"{user}: {doubts} sends in doubt, more than {self._kills} kills explain")
         return found
 
     def in_doubt(self, *users: str) -> int:

@@ -200,7 +200,7 @@ def test_a_migration_that_fails_half_way_changes_nothing(filled: Path) -> None:
     good = Migration(newest + 1, "CREATE TABLE first (x); INSERT INTO first VALUES (1);")
     bad = Migration(newest + 2, "CREATE TABLE second (x); INSERT INTO nowhere VALUES (1);")
     connection = connect_writer(filled)
-    with pytest.raises(apsw.Error):
+    with pytest.raises(StoreDamaged):
         migrate_schema(connection, (*migrations("sqlite"), good, bad))
     tables = connection.execute("SELECT name FROM sqlite_schema WHERE name IN ('first', 'second')").fetchall()
     state = read_state(connection)
