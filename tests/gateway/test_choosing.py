@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from tests.gateway.talk import GROUP, THREAD, ChoosingAgent, ask, current, echo, heard, turns_of
@@ -14,6 +14,7 @@ from threadline.model import words_commands as words
 from threadline.model.context import HomeChannel
 from threadline.ports.agent import Event, Text, Turn, UsageOf
 from threadline.testing.agents import ScriptedAgent
+from threadline.testing.contracts.storage.fixtures import RawExecute
 from threadline.testing.models import ModelServer
 
 
@@ -89,6 +90,32 @@ async def test_a_model_is_chosen_for_what_is_said_after_it(opened: Open) -> None
         agent.answer("second")
         await here.shows("first", words.MODEL_CHOSEN.format(model="own:swift"), "second")
         assert [turn.session.chosen_model for turn in agent.turns] == [None, "own:swift"]
+
+
+class _Asleep(ChoosingAgent):
+    """One that takes so long to look a model up that the turn is another's by then."""
+
+    def __init__(self, take_away: Callable[[str], None]) -> None:
+        super().__init__(reporting)
+        self._take_away = take_away
+        self.has_looked = False
+
+    async def check_model(self, name: str) -> str:
+        """The full name, too late."""
+        self._take_away("UPDATE turns SET fence = fence + 1 WHERE state = 'running'")
+        self.has_looked = True
+        return await super().check_model(name)
+
+
+@awaited
+async def test_a_command_changes_nothing_once_its_turn_is_another_s(opened: Open, raw_execute: RawExecute) -> None:
+    agent = _Asleep(raw_execute)
+    async with opened(agent) as here:
+        assert await ask(here, "hello") == "by None"
+        here.chat.say("/model swift")
+        await here.chat.wait_for(lambda: agent.has_looked and here.gateway.turns.busy == 0)
+        assert (await current(here)).chosen_model is None
+        assert here.texts() == ["by None"]
 
 
 @awaited

@@ -23,6 +23,7 @@ from threadline.ports.agent import AskPermission, ChoosesModel
 from threadline.store.asks import Decision
 from threadline.store.gateway import GatewayStore
 from threadline.store.snippet import CLOSE, OPEN
+from threadline.store.turns import Held
 
 _SHOWN = 10
 _SHOWN_ELSEWHERE = 5
@@ -64,6 +65,10 @@ class Means:
         self.is_owner = is_owner
         self.owners = owners
         self._composer = composer
+
+    def under(self, held: Held) -> Means:
+        """The same for a command that takes its turn: it changes nothing once that is another's."""
+        return Means(self.store.under(held), self.stop_turn, self._composer, self.is_owner, self.owners)
 
     @property
     def settings(self) -> GatewaySettings:

@@ -94,7 +94,8 @@ class Commands:
         if call.typed.command is None or not call.typed.command.is_repeatable:
             # Undoing twice is not undoing once: what broke off is not repeated.
             await self._store.declare_replay(claimed.held, "never")
-        answer = await self._answer(call)
+        # By then the turn may be another's, whose people were told that the command broke off.
+        answer = await self._answer(call, self._means.under(claimed.held))
         if answer.retried is None:
             await self._composer.answer_command(claimed, answer.text, move_to=answer.move_to)
         return answer.retried
@@ -102,7 +103,7 @@ class Commands:
     async def _control(self, control: Control) -> None:
         waiting = control.waiting
         try:
-            answer = await self._answer(call_of(waiting, control.session))
+            answer = await self._answer(call_of(waiting, control.session), self._means)
             dropping = None
             if answer.drops is not None:
                 dropping = Dropping(waiting=answer.drops, otherwise=self._replies(control, answer.too_late))
@@ -118,12 +119,12 @@ class Commands:
         finally:
             self._begun.discard(waiting.pk)
 
-    async def _answer(self, call: Call) -> Answer:
+    async def _answer(self, call: Call, means: Means) -> Answer:
         refusal = refusal_of(call)
         if refusal is not None:
             return Answer(text=refusal)
         try:
-            return await _ACTIONS[call.typed.name](self._means, call)
+            return await _ACTIONS[call.typed.name](means, call)
         except InvalidRequest as cause:
             return Answer(text=words.FAILED.format(reason=cause))
         except UnknownSession:

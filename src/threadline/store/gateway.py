@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import msgspec
 
@@ -13,6 +15,7 @@ from threadline.model.address import SessionScope
 from threadline.model.policy import ResetPolicies, checked_zone
 from threadline.store.database import Database, Plan, drive, drive_async
 from threadline.store.facade import AsyncSessionStore
+from threadline.store.fencing import Fenced
 from threadline.store.outbox import Delivery
 from threadline.store.turns import Held, StillHeld
 from threadline.store.verbs import StoreSettings
@@ -29,7 +32,7 @@ def _awaited(
         try:
             return await drive_async(self._database, verb(self.verbs, *args, **options))
         except StoreUnavailable:
-            self.unavailable += 1
+            self._missed["unavailable"] += 1
             raise
 
     functools.update_wrapper(carried_out, verb)
@@ -42,9 +45,13 @@ class GatewayStore(AsyncSessionStore):
     def __init__(self, database: Database, settings: StoreSettings) -> None:
         super().__init__(database, settings)
         self.clock = settings.clock
-        # How often a verb of the gateway did not get an answer.
-        self.unavailable = 0
+        self._missed: Counter[str] = Counter()
         self._decide_by(settings)
+
+    @property
+    def unavailable(self) -> int:
+        """How often a verb of the gateway did not get an answer."""
+        return self._missed["unavailable"]
 
     def reconfigure(self, *, policies: ResetPolicies, scope: SessionScope, timezone: str) -> None:
         """From now on the store decides by these. What is under way was decided before."""
@@ -56,6 +63,12 @@ class GatewayStore(AsyncSessionStore):
         self._verbs = self.verbs = GatewayVerbs(settings, grown=self._upkeep.nudge)
         self.resolve_of = self.verbs.resolve_of
 
+    def under(self, held: Held) -> GatewayStore:
+        """The same store for who carries a turn out: a write is `LeaseLost`, and writes nothing, once the turn is another's."""
+        fenced = copy.copy(self)
+        fenced._database = cast("Database", Fenced(self._database, held))  # noqa: SLF001 - one of our own
+        return fenced
+
     def renew_leases_blocking(
         self, owner: str, held: Sequence[Held], flying: Sequence[Delivery], *, lease: int
     ) -> list[StillHeld]:
@@ -63,7 +76,7 @@ class GatewayStore(AsyncSessionStore):
         try:
             return drive(self._database, self.verbs.renew_leases(owner, held, flying, lease=lease))
         except StoreUnavailable:
-            self.unavailable += 1
+            self._missed["unavailable"] += 1
             raise
 
     accept = _awaited(GatewayVerbs.accept)

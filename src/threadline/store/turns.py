@@ -170,14 +170,19 @@ def tell_progress(tx: Tx, held: Held, notice: outbox.NewDelivery, *, at: Instant
 def suggest_title(tx: Tx, held: Held, session_id: str, title: str, *, at: Instant) -> None:
     """Names the session of a turn, unless it has a name. `LeaseLost` where the turn is another's now."""
     session = _locked(tx, session_id)
-    _require(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0))
+    require_held(tx, held)
     if session is not None and session.entry.title is None:
         sessions.set_title(tx, session_id, title, at=at)
 
 
+def require_held(tx: Tx, held: Held) -> None:
+    """`LeaseLost` where the turn is another's now, or has ended. Until the commit it stays as it is."""
+    _require(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0))
+
+
 def forget_journal(tx: Tx, held: Held) -> None:
     """A turn that runs again starts with an empty journal."""
-    _require(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0))
+    require_held(tx, held)
     tx.run("drop_journal", turn_pk=held.turn_pk)
 
 
