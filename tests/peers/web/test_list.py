@@ -115,8 +115,9 @@ def test_ten_thousand_conversations_do_not_weigh_on_the_first_look(tmp_path: Pat
             tab.page.on("response", note)
             tab.page.goto(site.link)
             expect(tab.rows).to_have_count(FIRST_ROWS)
-            (first,) = fetched
-            assert len(first.body()) < FIRST_BYTES
+            # A stream that breaks at the start has the page look at the top of the list once more, and at no more of it.
+            assert len(fetched) in (1, 2), [response.url for response in fetched]
+            assert all(len(response.body()) < FIRST_BYTES for response in fetched)
             tab.rows.last.scroll_into_view_if_needed()
             expect(tab.rows).to_have_count(2 * FIRST_ROWS)
             tab.ask("say hello", "hello")

@@ -179,7 +179,7 @@ ${r.hits||r.query.trim()?kn`<${il} search=${r} />`:kn`<${ol} list=${t} open=${n}
 <${vn} icon=${a} label=${l} onClick=${Nt} />
 <${vn} icon="leave" label="Sign out" onClick=${()=>ke({dialog:{kind:"leave",confirm:zt}})} />
 </div>
-</nav>`});function ll({problem:e}){return kn`<p class="quiet pad">${e} <button type="button" class="link" onClick=${ye}>Try again</button></p>`}function ol({list:e,open:t}){let n=sn(null),r=sn(null);return nn(()=>{let e=new IntersectionObserver(([e])=>e.isIntersecting&&ye(),{root:r.current,rootMargin:"400px"});return e.observe(n.current),()=>e.disconnect()},[e.rows.length]),kn`<div class="rows" ref=${r}>
+</nav>`});function ll({problem:e}){return kn`<p class="quiet pad">${e} <button type="button" class="link" onClick=${ye}>Try again</button></p>`}function ol({list:e,open:t}){let n=sn(null),r=sn(null);return nn(()=>{let t=new IntersectionObserver(([t])=>t.isIntersecting&&e.rows.length===me().list.rows.length&&ye(),{root:r.current,rootMargin:"400px"});return t.observe(n.current),()=>t.disconnect()},[e.rows.length]),kn`<div class="rows" ref=${r}>
 ${((e,t,n)=>{let r=[];for(let i of e){let e=F(i.updated_at,t,n);r.at(-1)?.day!==e&&r.push({day:e,rows:[]}),r.at(-1).rows.push(i)}return r})(e.rows,Date.now(),navigator.language).map(({day:e,rows:n})=>kn`<section key=${e}>
 <h2 class="day">${e}</h2>
 <ul>${n.map(e=>kn`<${Hn} key=${K(e)} row=${e} isOpen=${K(e)===t} />`)}</ul>

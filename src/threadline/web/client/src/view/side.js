@@ -3,7 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { byDay } from "../list.js";
 import { loadMore, rowKey } from "../listing.js";
-import { set } from "../store.js";
+import { get, set } from "../store.js";
 import { signOut } from "../signing.js";
 import { nextTheme } from "../theme.js";
 import { html, memo } from "./html.js";
@@ -45,7 +45,9 @@ function Rows({ list, open }) {
   const end = useRef(null);
   const scroller = useRef(null);
   useEffect(() => {
-    const watcher = new IntersectionObserver(([seen]) => seen.isIntersecting && loadMore(), {
+    // What came in and is not drawn yet may have moved the end out of sight.
+    const isDrawn = () => list.rows.length === get().list.rows.length;
+    const watcher = new IntersectionObserver(([seen]) => seen.isIntersecting && isDrawn() && loadMore(), {
       root: scroller.current,
       rootMargin: "400px",
     });
