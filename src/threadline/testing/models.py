@@ -17,6 +17,8 @@ from typing import Any, Literal, Self, TypeAlias
 
 import msgspec
 
+from threadline.model.message import text_of
+
 _LOOK_EVERY = 0.02
 _MADE_AT = 1_780_000_000
 
@@ -42,14 +44,14 @@ class Asked(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """The last thing that the user said."""
-        return _text_of(self.messages[-1].get("content"))
+        return text_of(self.messages[-1].get("content"))
 
     @property
     def instructions(self) -> str:
         """What the model was told before everything else."""
         spoken = self.body.get("messages") or self.body.get("input") or []
-        told = [_text_of(message["content"]) for message in spoken if message.get("role") in ("system", "developer")]
-        return "\n".join(filter(None, [_text_of(self.body.get("system") or self.body.get("instructions")), *told]))
+        told = [text_of(message["content"]) for message in spoken if message.get("role") in ("system", "developer")]
+        return "\n".join(filter(None, [text_of(self.body.get("system") or self.body.get("instructions")), *told]))
 
 
 class Says(msgspec.Struct, frozen=True):
@@ -349,15 +351,6 @@ _PROTOCOLS: Mapping[str, Callable[[str, Says], _Stream]] = {
 def _line(content: Mapping[str, Any], *, event: str | None = None) -> str:
     named = "" if event is None else f"event: {event}\n"
     return f"{named}data: {json.dumps(content)}\n\n"
-
-
-def _text_of(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    blocks = content if isinstance(content, list) else []
-    return "\n".join(
-        block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)
-    )
 
 
 def _cut(connection: socket.socket) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from threadline.errors import StoreClosed
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
+from threadline.model.session import SessionEntry
 from threadline.store.facade import AsyncSessionStore, SessionStore
 from threadline.testing.builders import assistant, dm, exchange, group, thread, user
 from threadline.testing.clock import FakeClock
@@ -33,6 +34,18 @@ def at_once(jobs: Sequence[Callable[[], T]]) -> list[T]:
 
     with ThreadPoolExecutor(len(jobs)) as pool:
         return list(pool.map(run, jobs))
+
+
+def begun_beside_rewrites(
+    one: SessionStore, two: SessionStore, session_id: str, begin: Callable[[int], SessionEntry]
+) -> None:
+    """What begins with a conversation's words, while those are written anew, has all of the old ones or of the new ones."""
+    one.append_to_transcript(session_id, user("0"))
+    for n in range(1, 26):
+        rewrite = partial(one.rewrite_transcript, session_id, [user(str(n))])
+        _, begun = at_once([rewrite, partial(begin, n)])
+        assert seen(two, begun.session_id) in ([str(n - 1)], [str(n)])
+    assert two.check().ok
 
 
 class ConcurrencyContract:
@@ -158,28 +171,12 @@ class ConcurrencyContract:
     def test_a_fork_shows_what_a_rewrite_at_the_same_time_left_or_found(self, open_store: OpenStore) -> None:
         one, two = open_store(), open_store()
         session_id = one.get_or_create_session(dm()).session_id
-        one.append_to_transcript(session_id, user("0"))
-        for n in range(1, 26):
-            jobs = [
-                partial(one.rewrite_transcript, session_id, [user(str(n))]),
-                partial(two.fork_session, session_id),
-            ]
-            _, fork = at_once(jobs)
-            assert seen(two, fork.session_id) in ([str(n - 1)], [str(n)])
-        assert two.check().ok
+        begun_beside_rewrites(one, two, session_id, lambda _: two.fork_session(session_id))
 
     def test_a_thread_starts_with_what_a_rewrite_at_the_same_time_left_or_found(self, open_store: OpenStore) -> None:
         one, two = open_store(), open_store()
         session_id = one.get_or_create_session(dm()).session_id
-        one.append_to_transcript(session_id, user("0"))
-        for n in range(1, 26):
-            jobs = [
-                partial(one.rewrite_transcript, session_id, [user(str(n))]),
-                partial(two.get_or_create_session, dm(thread=f"t{n}")),
-            ]
-            _, begun = at_once(jobs)
-            assert seen(two, begun.session_id) in ([str(n - 1)], [str(n)])
-        assert two.check().ok
+        begun_beside_rewrites(one, two, session_id, lambda n: two.get_or_create_session(dm(thread=f"t{n}")))
 
     def test_closing_waits_for_what_was_accepted(self, open_store: OpenStore) -> None:
         store = open_store()
