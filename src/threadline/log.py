@@ -17,11 +17,14 @@ class EventLog:
 
     def debug(self, event: str, **fields: object) -> None:
         """Something happened that only matters to whoever looks for it."""
-        self._structured().debug(event, **fields)
+        # Asked first: what nobody hears would cost as much as a statement of SQL.
+        if self._logger.isEnabledFor(logging.DEBUG):
+            self._structured().debug(event, **fields)
 
     def info(self, event: str, **fields: object) -> None:
         """Something worth knowing happened."""
-        self._structured().info(event, **fields)
+        if self._logger.isEnabledFor(logging.INFO):
+            self._structured().info(event, **fields)
 
     def warning(self, event: str, **fields: object) -> None:
         """Something went wrong and will be tried again."""

@@ -8,7 +8,7 @@ from tests.gateway.world import Open, awaited
 
 from threadline.gateway.commands import TABLE
 from threadline.model import words_commands as words
-from threadline.model.access import ROLES, Role, allows
+from threadline.model.access import ROLES, TOOLS, Role, allows
 from threadline.testing.agents import ScriptedAgent
 
 # mallory is on no list: anyone in a group that is answered.
@@ -20,11 +20,14 @@ def refused(name: str) -> str:
     return words.NOT_ALLOWED.format(usage=command.usage, whom=words.ROLE_MEANS[command.least])
 
 
-@pytest.mark.parametrize(
+EACH_ROLE = pytest.mark.parametrize(
     ("user", "role", "place"),
     [("mallory", "group", GROUP), ("bob", "guest", {}), ("tim", "trusted", {}), ("ada", "owner", {})],
     ids=ROLES,
 )
+
+
+@EACH_ROLE
 @awaited
 async def test_a_command_is_refused_to_those_below_its_role(
     opened: Open, user: str, role: Role, place: dict[str, str]
@@ -34,6 +37,19 @@ async def test_a_command_is_refused_to_those_below_its_role(
             typed = f"/{name} words" if name == "search" else f"/{name}"
             answer = await ask(here, typed, user=user, **place)
             assert (answer == refused(name)) is not allows(role, command.least), answer
+
+
+@EACH_ROLE
+@awaited
+async def test_an_agent_learns_what_its_tools_may_do_for_those_who_ask(
+    opened: Open, user: str, role: Role, place: dict[str, str]
+) -> None:
+    agent = ScriptedAgent(echo)
+    async with opened(agent) as here:
+        await ask(here, "hello", user=user, **place)
+        (turn,) = agent.turns
+        assert {use: turn.may(use) for use in TOOLS} == {use: allows(role, least) for use, least in TOOLS.items()}
+        assert not turn.may("telepathy")
 
 
 @awaited

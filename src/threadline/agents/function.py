@@ -20,6 +20,7 @@ from threadline.agents.registry import AgentSettings
 from threadline.agents.stopping import until_cancelled
 from threadline.agents.threads import stepped
 from threadline.errors import InvalidRequest
+from threadline.model.access import Role, may_use
 from threadline.model.inbound import Attachment
 from threadline.model.message import Message
 from threadline.model.session import SessionEntry
@@ -58,7 +59,7 @@ class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
     cancelled: threading.Event
     turn_id: str
     source: SessionSource
-    role: str
+    role: Role
     attempt: int
     system_prompt: str | None
     permissions: tuple[Permission, ...]
@@ -76,6 +77,10 @@ class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
     def permitted(self, ask: AskPermission) -> bool | None:
         """Whether exactly this call may be done now, in this run alone; `None`: nobody was asked, or an earlier run was."""
         return permitted(self.permissions, ask, self.uses)
+
+    def may(self, use: str) -> bool:
+        """Whether the turn's role is enough for something that a tool does or reaches, such as `host_files` or `shell`."""
+        return may_use(self.role, use)
 
     async def more(self) -> tuple[Spoken, ...]:
         """What was said since the turn began; the turn answers it too, from then on. Empty unless `when_busy` is `steer`."""

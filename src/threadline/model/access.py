@@ -20,40 +20,6 @@ from threadline.model.source import MAIN_ACCOUNT
 Role: TypeAlias = Literal["group", "guest", "trusted", "owner"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-# The least role for each command. A command that is not here does not exist.
-COMMANDS: Final[Mapping[str, Role]] = MappingProxyType(
-    {
-        "/help": "group",
-        "/whoami": "group",
-        "/status": "group",
-        # In a group that is answered: of one's own turn. See `may_stop`.
-        "/stop": "group",
-        "/start": "guest",
-        # The tool that is asked about names a least role of its own, which must be held as well.
-        "/approve": "guest",
-        "/deny": "guest",
-        "/queue": "guest",
-        "/usage": "guest",
-        "/sessions": "guest",
-        "/search": "guest",
-        "/title": "guest",
-        "/fork": "guest",
-        "/undo": "guest",
-        "/redo": "guest",
-        "/retry": "guest",
-        "/new": "guest",
-        "/reset": "guest",
-        "/resume": "guest",
-        "/timezone": "guest",
-        # A dearer model is paid by the owner.
-        "/model": "trusted",
-        # Takes the conversation to another chat: sending to others.
-        "/handoff": "trusted",
-        # Where output goes that nobody asked for: configuration.
-        "/sethome": "owner",
-    }
-)
-
 # The least role for each kind of thing that a turn can do or reach.
 TOOLS: Final[Mapping[str, Role]] = MappingProxyType(
     {
@@ -68,6 +34,40 @@ TOOLS: Final[Mapping[str, Role]] = MappingProxyType(
         "processes": "owner",
         "command_jobs": "owner",
         "config": "owner",
+    }
+)
+
+# The least role for each command. A command that is not here does not exist.
+COMMANDS: Final[Mapping[str, Role]] = MappingProxyType(
+    {
+        "/help": "group",
+        "/whoami": "group",
+        "/status": "group",
+        # In a group that is answered: of one's own turn. See `may_stop`.
+        "/stop": "group",
+        "/start": "guest",
+        # The tool that is asked about names a least role of its own, which must be held as well.
+        "/approve": "guest",
+        "/deny": "guest",
+        "/queue": "guest",
+        "/usage": TOOLS["own_usage"],
+        "/sessions": TOOLS["own_sessions"],
+        "/search": TOOLS["own_sessions"],
+        "/title": "guest",
+        "/fork": "guest",
+        "/undo": "guest",
+        "/redo": "guest",
+        "/retry": "guest",
+        "/new": "guest",
+        "/reset": "guest",
+        "/resume": TOOLS["own_sessions"],
+        "/timezone": "guest",
+        # A dearer model is paid by the owner.
+        "/model": "trusted",
+        # Takes the conversation to another chat.
+        "/handoff": TOOLS["send_to_others"],
+        # Where output goes that nobody asked for.
+        "/sethome": TOOLS["config"],
     }
 )
 
@@ -118,12 +118,6 @@ def lowest(roles: Iterable[Role]) -> Role:
 def highest(roles: Iterable[Role]) -> Role | None:
     """The most of these roles."""
     return max(roles, key=ROLES.index, default=None)
-
-
-def may_run(role: Role, command: str) -> bool:
-    """Whether a role is enough for a command such as `/help`; never for one that does not exist."""
-    least = COMMANDS.get(command)
-    return least is not None and allows(role, least)
 
 
 def may_use(role: Role, tool: str) -> bool:

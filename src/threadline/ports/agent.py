@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from threadline.errors import InvalidRequest, ThreadlineError, UnknownFile
-from threadline.model.access import Role
+from threadline.model.access import Role, may_use
 from threadline.model.inbound import Attachment
 from threadline.model.message import Message
 from threadline.model.session import SessionEntry
@@ -309,7 +309,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     # Set when nobody waits for the answer any more; an agent ends soon after, and keeps what it has said.
     cancelled: asyncio.Event
     source: SessionSource
-    role: str = "guest"
+    # The least of those whose words the turn answers, unless the chat has one of its own; see `may`.
+    role: Role = "guest"
     attempt: int = 1
     # What people answered in this turn, and what it had said and done until it last asked: its new events follow those.
     permissions: tuple[Permission, ...] = ()
@@ -338,6 +339,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         A yes is for this run alone: look when you are about to do it, not before.
         """
         return permitted(self.permissions, ask, self.uses)
+
+    def may(self, use: str) -> bool:
+        """Whether the turn's role is enough for something that a tool does or reaches, such as `host_files` or `shell`."""
+        return may_use(self.role, use)
 
     async def more(self) -> tuple[Spoken, ...]:
         """What was said since the turn began, for an agent that can take it in between two steps.

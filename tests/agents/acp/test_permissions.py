@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 from tests.agents.acp.world import World, answered, gone, memory_in, run
 
 from threadline.agents.acp import AcpAgent
+from threadline.agents.acp.asking import question_of
+from threadline.agents.acp.translate import Call
 from threadline.gateway.asking import checked_ask, question
 from threadline.model import words_acp_agent as words
+from threadline.model.access import Role
 from threadline.ports.agent import AgentError, AskPermission, Event, Notice, Permission, ToolCall
+from threadline.rpc import acp
 from threadline.testing.contracts.agents import a_turn, events_of, text_of
 
 ALLOWED = {"outcome": "selected", "optionId": "o-allow_once"}
@@ -103,8 +107,37 @@ def test_the_answer_is_chosen_by_kind(world: World, kinds: str, granted: bool, e
 def test_the_owners_rule_answers_by_itself(world: World, rule: str, expected: Any) -> None:
     world.settings["permissions"] = rule
     agent = world.agent()
-    assert text_of(run(agent, answered(agent, "ask"))) == "before after"
+    assert text_of(run(agent, answered(agent, "ask", role="owner"))) == "before after"
     assert world.told("outcome") == [expected]
+
+
+@pytest.mark.parametrize("role", ["group", "guest", "trusted"])
+def test_what_the_turns_people_may_not_is_allowed_by_no_rule(world: World, role: Role) -> None:
+    world.settings["permissions"] = "allow"
+    agent = world.agent()
+    ask, _ = run(agent, asked(agent, "ask", role=role))
+    assert ask.least == "owner"
+    assert world.told("outcome") in ([], [CANCELLED])
+
+
+@pytest.mark.parametrize(("role", "is_asked"), [("group", True), ("guest", True), ("trusted", False), ("owner", False)])
+def test_files_are_for_those_who_are_trusted(world: World, role: Role, is_asked: bool) -> None:
+    world.settings["permissions"] = "allow"
+    agent = world.agent()
+    events = run(agent, answered(agent, "edit t1", role=role))
+    assert [event.least for event in events if isinstance(event, AskPermission)] == (["trusted"] if is_asked else [])
+
+
+_ONCE = (acp.PermissionOption(option_id="y", name="Yes", kind="allow_once"),)
+_FOR_GOOD = (acp.PermissionOption(option_id="y", name="Yes", kind="allow_always"),)
+
+
+@pytest.mark.parametrize("kind", get_args(acp.ToolKind))
+def test_who_may_answer_hangs_on_what_the_call_does(kind: acp.ToolKind) -> None:
+    call = Call("c", title="t", kind=kind)
+    least = "trusted" if kind in ("read", "edit", "delete", "move", "search") else "owner"
+    assert question_of("acp-1", call, _ONCE).least == least
+    assert question_of("acp-1", call, _FOR_GOOD).least == "owner"
 
 
 def test_an_answer_to_another_question_is_none(world: World) -> None:

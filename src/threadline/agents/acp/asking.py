@@ -10,6 +10,7 @@ import msgspec
 from threadline.agents.acp.translate import INPUT_CHARS, Call
 from threadline.agents.acp.wanted import Permissions
 from threadline.model import words_acp_agent as words
+from threadline.model.access import TOOLS
 from threadline.model.inert import inert_line
 from threadline.ports.agent import AskPermission, ToolCall
 from threadline.rpc import acp
@@ -21,6 +22,9 @@ _CUTS = (8_000, 2_000, 400, 80)
 _READ_CHARS = 400_000
 _CHANGES = 50
 _TITLE_CHARS = 200
+# What a kind of call comes to here; of those that are not named it is not known how far they reach.
+_USES: dict[acp.ToolKind, str] = dict.fromkeys(("read", "edit", "delete", "move", "search"), "host_files")
+_ANYTHING = "shell"
 _YES: tuple[acp.PermissionKind, ...] = ("allow_once", "allow_always")
 _NO: tuple[acp.PermissionKind, ...] = ("reject_once",)
 
@@ -40,11 +44,19 @@ def chosen(options: Sequence[acp.PermissionOption], *, granted: bool) -> acp.Req
 CANCELLED = acp.RequestPermissionResponse(outcome=acp.Cancelled())
 
 
+def use_of(kind: acp.ToolKind) -> str:
+    """What a call of that kind does, as the table of least roles names it."""
+    return _USES.get(kind, _ANYTHING)
+
+
 def answer_by_rule(
-    permissions: Permissions, options: Sequence[acp.PermissionOption]
+    permissions: Permissions, options: Sequence[acp.PermissionOption], *, is_enough: bool
 ) -> acp.RequestPermissionResponse | None:
-    """What the owner has settled once and for all; `None`: somebody is to be asked."""
-    if permissions == "ask":
+    """What the owner has settled once and for all; `None`: somebody is to be asked.
+
+    `is_enough`: whether the turn's own people may do this. What they may not, no rule allows them.
+    """
+    if permissions == "ask" or (permissions == "allow" and not is_enough):
         return None
     return chosen(options, granted=permissions == "allow")
 
@@ -53,9 +65,11 @@ def question_of(ask_id: str, call: Call, options: Sequence[acp.PermissionOption]
     """The question as it is put to people. What the agent calls its options is not in it."""
     arguments, is_cut = _arguments(call)
     diffs, is_less = call.changes()
-    reasons = [words.ASK_REASON]
+    reasons, use = [words.ASK_REASON], use_of(call.kind)
     if not any(option.kind == "allow_once" for option in options):
         reasons.append(words.ASK_FOR_GOOD)
+        # Nobody knows what comes under it later.
+        use = _ANYTHING
     if is_cut or is_less:
         reasons.append(words.ASK_CUT)
     return AskPermission(
@@ -63,6 +77,7 @@ def question_of(ask_id: str, call: Call, options: Sequence[acp.PermissionOption]
         tool=words.TOOLS[call.kind],
         arguments=arguments,
         reason=" ".join(reasons),
+        least=TOOLS[use],
         call=_told(call, arguments),
         diffs=diffs,
     )

@@ -16,6 +16,7 @@ from threadline.agents.acp.wanted import Limits, Wanted
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.model import words_acp_agent as words
+from threadline.model.access import Role
 from threadline.model.inert import inert_line
 from threadline.ports.agent import AgentError
 from threadline.rpc import acp
@@ -162,11 +163,12 @@ class AgentProcess:
         except acp.WrongShape as cause:
             raise AgentError(words.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))) from cause
 
-    def prompt(self, session: AgentSession, blocks: tuple[acp.ContentBlock, ...]) -> Prompting:
-        """Sends a prompt, and what comes of it."""
+    def prompt(self, session: AgentSession, blocks: tuple[acp.ContentBlock, ...], role: Role) -> Prompting:
+        """Sends a prompt of people who have this role at the least, and what comes of it."""
         prompting = Prompting(
             self.wanted,
             self.limits,
+            role,
             self._tasks.start,
             lambda: self._connection.notify("session/cancel", acp.CancelNotification(session_id=session.session_id)),
             self.end,

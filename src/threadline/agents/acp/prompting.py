@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from threadline.agents.acp.asking import CANCELLED, answer_by_rule, chosen, question_of
+from threadline.agents.acp.asking import CANCELLED, answer_by_rule, chosen, question_of, use_of
 from threadline.agents.acp.translate import Telling, Told, TooMuch
 from threadline.agents.acp.wanted import Limits, Wanted
 from threadline.log import get_logger
 from threadline.model import words_acp_agent as words
+from threadline.model.access import Role, may_use
 from threadline.ports.agent import AgentError, AskPermission, Notice, Plan, Text, Thought
 from threadline.rpc import acp
 
@@ -64,13 +65,15 @@ class Prompting:
         self,
         wanted: Wanted,
         limits: Limits,
+        role: Role,
         start: Start,
         tell_cancel: Callable[[], None],
         kill: Callable[[], Awaitable[None]],
     ) -> None:
-        """`tell_cancel` tells the agent that nobody waits any more, `kill` ends it."""
+        """`role` is the least of those who prompt it; `tell_cancel` tells the agent that nobody waits any more, `kill` ends it."""
         self._wanted = wanted
         self._limits = limits
+        self._role = role
         self._start = start
         self._tell_cancel = tell_cancel
         self._kill = kill
@@ -125,7 +128,8 @@ class Prompting:
         """The agent's question; what is returned gives the answer once it is there."""
         if self._is_cancelled or self._is_shut or self.is_over:
             return _given(CANCELLED)
-        answer = answer_by_rule(self._wanted.permissions, params.options)
+        is_enough = may_use(self._role, use_of(self._telling.kind_of(params.tool_call)))
+        answer = answer_by_rule(self._wanted.permissions, params.options, is_enough=is_enough)
         try:
             call, told = self._telling.ask(params.tool_call, is_put=answer is None)
         except TooMuch:

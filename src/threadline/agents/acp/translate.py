@@ -176,6 +176,11 @@ class Telling:
             return self._counted([])
         return self._counted([*self._announce(call), *self._conclusion(call)])
 
+    def kind_of(self, patch: acp.ToolCallPatch) -> acp.ToolKind:
+        """The kind of the call that a question is about."""
+        call = self.calls.get(inert_line(patch.tool_call_id, _ID_CHARS))
+        return patch.kind or ("other" if call is None else call.kind)
+
     def ask(self, patch: acp.ToolCallPatch, *, is_put: bool = True) -> tuple[Call, list[Told]]:
         """The call that a question is about, and what is to be told before it. `is_put`: somebody is asked, and no rule."""
         self._call(inert_line(patch.tool_call_id, _ID_CHARS)).is_asked = is_put
