@@ -13,6 +13,7 @@
     ├── NothingToRedo             nothing was undone, or something was said since
     ├── IdempotencyConflict       the key was used before with other content
     ├── UnknownDelivery           no delivery has that number, or it is past what was asked
+    ├── ConversationBusy          something else goes on there: say it again when that is over
     ├── LeaseLost                 the turn is another worker's now
     ├── AlreadyServed             another gateway serves this database
     ├── ConfigError               the configuration can't be used: a line for each problem
@@ -90,6 +91,10 @@ class ConfigError(ThreadlineError):
 
 class UnknownDelivery(ThreadlineError):
     """No delivery has this number. `threadline outbox list` shows those there are."""
+
+
+class ConversationBusy(ThreadlineError):
+    """Something else goes on in this conversation. Nothing was taken; say it again when that is over."""
 
 
 class LeaseLost(ThreadlineError):

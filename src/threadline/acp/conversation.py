@@ -31,7 +31,9 @@ class Prompt:
     def __init__(self, *, is_command: bool) -> None:
         self.is_command = is_command
         self.ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
-        # Whether it was handed to the gateway: a turn that begins from then on is its own.
+        # Whether it was handed to the gateway, which may have taken it.
+        self.is_offered = False
+        # Whether the gateway has answered to that: a turn that begins from then on is its own.
         self.is_let_in = False
         # Whether it was taken: then it is in the transcript, or will be.
         self.is_taken = False
@@ -86,8 +88,6 @@ class Conversation:
         self.prompt: Prompt | None = None
         # What is done for the last prompt; after a cancel it may outlast it.
         self.work: asyncio.Task[None] | None = None
-        # Whether it was made a moment ago, and nobody can have spoken in it yet.
-        self.is_fresh = False
         # The turn that last began in this process.
         self.began = ""
         self.lock = asyncio.Lock()

@@ -71,7 +71,7 @@ class Openings:
         place = workplace_of(params.cwd, params.additional_directories, params.mcp_servers)
         await self._desk.prepared()
         session = await self._sessions.create_session(params.cwd)
-        conversation = await self._lay(session, place, is_new=True)
+        conversation = await self._lay(session, place)
         self._soon(conversation)
         return NewSessionResponse(
             session_id=session.session_id,
@@ -101,7 +101,7 @@ class Openings:
         place = workplace_of(params.cwd, params.additional_directories, params.mcp_servers)
         await self._desk.prepared()
         session = await self._sessions.fork_session(params.session_id, params.cwd)
-        conversation = await self._lay(session, place, is_new=True)
+        conversation = await self._lay(session, place)
         await self._name(conversation)
         self._soon(conversation, is_named=True)
         return ForkSessionResponse(
@@ -200,12 +200,10 @@ class Openings:
             session = await self._sessions.update_cwd(params.session_id, params.cwd)
         return await self._lay(session, place)
 
-    async def _lay(self, session: EditorSession, place: Workplace, *, is_new: bool = False) -> Conversation:
+    async def _lay(self, session: EditorSession, place: Workplace) -> Conversation:
         conversation = self._table.lay(session.session_id, source_of(session.session_id, self._user))
         conversation.is_closing = False
         conversation.workplace = place
-        if is_new:
-            conversation.is_fresh = True
         await self._know(conversation, session)
         return conversation
 

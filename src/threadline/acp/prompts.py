@@ -13,7 +13,7 @@ from threadline.acp.conversation import Conversation, Prompt
 from threadline.acp.desk import Desk, new_id
 from threadline.acp.stored import updates_of
 from threadline.acp.translate import iso, usage_of
-from threadline.errors import StoreError, ThreadlineError, UnknownSession
+from threadline.errors import ConversationBusy, StoreError, ThreadlineError, UnknownSession
 from threadline.gateway.command_table import read_command
 from threadline.log import get_logger
 from threadline.model import words_acp as words
@@ -110,10 +110,14 @@ class Prompts:
         try:
             if before is not None and not before.done():
                 await asyncio.wait([before])
-            await self._settle(conversation, prompt)
-            if not prompt.is_over:
-                await self._let_in(conversation, prompt, event, heard)
-                await self._watch(conversation, prompt)
+            if prompt.is_command:
+                await self._settle(conversation, prompt)
+            files = [await self._desk.keep(conversation.source, file) for file in heard.files]
+            key = f"{conversation.session_id}/{event.message_id}"
+            await self._let_in(
+                conversation, prompt, msgspec.structs.replace(event, dedupe_key=key, attachments=tuple(files))
+            )
+            await self._watch(conversation, prompt)
         except RpcError as cause:
             prompt.fail(cause)
         except (StoreError, PlatformError) as cause:
@@ -129,14 +133,11 @@ class Prompts:
                 await self._wind_up(conversation, prompt)
 
     async def _settle(self, conversation: Conversation, prompt: Prompt) -> None:
-        """Returns when nothing goes on there any more; a question that nobody answers is closed.
+        """Returns when nothing goes on there any more, or the prompt is over; a question that nobody answers is closed.
 
         What another process answers or asks is waited for, but not for ever: after that its answer is an error here, and its
         question is taken for one that was left behind. Nobody knows whether there is a window that still shows it.
         """
-        if conversation.is_fresh:
-            conversation.is_fresh = False
-            return
         loop = asyncio.get_running_loop()
         began = loop.time()
         while not prompt.is_over:
@@ -153,13 +154,20 @@ class Prompts:
                 raise RpcError(INVALID_REQUEST, words.BUSY_ELSEWHERE)
             await asyncio.sleep(_STEP_SECONDS)
 
-    async def _let_in(self, conversation: Conversation, prompt: Prompt, event: Inbound, heard: Heard) -> None:
-        files = tuple([await self._desk.keep(conversation.source, file) for file in heard.files])
-        key = f"{conversation.session_id}/{event.message_id}"
-        prompt.is_let_in = True
-        verdict = await self._desk.say(msgspec.structs.replace(event, dedupe_key=key, attachments=files))
-        prompt.is_taken = verdict == "accepted"
-        _refuse(prompt, verdict)
+    async def _let_in(self, conversation: Conversation, prompt: Prompt, event: Inbound) -> None:
+        """Hands the prompt to the gateway, which takes it once nothing else goes on there; unless it is over before."""
+        while not prompt.is_over and not prompt.is_offered:
+            prompt.is_offered = True
+            try:
+                verdict = await self._desk.say(event)
+            except ConversationBusy:
+                # To look first would cost every prompt what hardly one needs.
+                prompt.is_offered = False
+                await self._settle(conversation, prompt)
+            else:
+                prompt.is_let_in = True
+                prompt.is_taken = verdict == "accepted"
+                _refuse(prompt, verdict)
 
     async def _watch(self, conversation: Conversation, prompt: Prompt) -> None:
         """Returns when the prompt is over: its turn tells so. Of a command, and of what is done elsewhere, the store does."""
@@ -195,7 +203,7 @@ class Prompts:
     async def _wind_up(self, conversation: Conversation, prompt: Prompt) -> None:
         """Ends what was cancelled, behind the answer that it is."""
         is_stopped = False
-        while prompt.is_let_in and (not is_stopped or await self._is_pending(conversation)):
+        while prompt.is_offered and (not is_stopped or await self._is_pending(conversation)):
             try:
                 is_stopped = is_stopped or await self._desk.stop(conversation.source)
                 is_stopped = is_stopped or not await self._desk.is_pending(conversation.source)

@@ -63,6 +63,7 @@ class Reception:
         """Takes an event in, or turns it away; when this returns, what became of it is stored.
 
         Only a store that can't be reached is an error: whatever else is wrong with an event, it ends here and blocks no other.
+        And `ConversationBusy`, on a platform whose people wait for their answer: nothing was taken, they may say it again.
         """
         if isinstance(event, Unreadable):
             return await self._park(event)
@@ -132,6 +133,7 @@ class Reception:
             most=self._settings.queue_per_session,
             when_full=self._notice(event, "full", words.QUEUE_FULL.format(count=self._settings.queue_per_session)),
             stop=stop,
+            only_if_idle=lane == "talk" and self._is_attended(event),
         )
         received, has_begun = await self._turns.received(wanted, self._greeting(event, typed))
         admitted = received.admitted
@@ -165,6 +167,10 @@ class Reception:
         """How long a turn waits for more after this message, in seconds."""
         can = self._outbox.capabilities_of(event.source.platform, event.source.account)
         return self._settings.burst_seconds if typed is None and (can is None or can.bursts) else 0.0
+
+    def _is_attended(self, event: Inbound) -> bool:
+        can = self._outbox.capabilities_of(event.source.platform, event.source.account)
+        return can is not None and can.attended
 
     def _stop_of(self, typed: Typed | None, allowed: Allowed) -> Stop | None:
         """What a message asks of the turn that runs."""

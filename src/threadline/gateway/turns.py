@@ -200,14 +200,15 @@ class Turns:
 
         One commit does both in a conversation that is open here: its people wait, and nobody else would run the turn.
         """
-        digest = admission.resolve.address.digest
-        if admission.lane != "talk" or digest not in (self._bound() or ()):
+        bound = self._settings.bound
+        if admission.lane != "talk" or bound is None or admission.event.source not in bound():
             return await self._store.receive(admission, greeting), False
         async with self._claiming:
             if self._draining or self.busy >= self._settings.turns_at_once or self._outbox.is_late():
                 return await self._store.receive(admission, greeting), False
             since = steady()
-            received, claimed = await self._store.receive_and_claim(admission, greeting, self._claim(1, (digest,)))
+            claim = self._claim(1, (admission.resolve.address.digest,))
+            received, claimed = await self._store.receive_and_claim(admission, greeting, claim)
             return received, self._start(claimed, since)
 
     def _start(self, claimed: Sequence[Claimed], since: float) -> bool:

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from threadline.clock import Instant
 from threadline.model.access import lowest
-from threadline.model.turn import next_batch
+from threadline.model.turn import Waiting, next_batch
 from threadline.store import asks, inbox, speakers
 from threadline.store.database import Row, Tx
 from threadline.store.rows import StoredSession, json_text, session_of, source_of
@@ -26,32 +26,63 @@ class _Before(TypedDict):
     asked: int
 
 
+class _Running:
+    """How many turns run, for each person and on each platform."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._people: Counter[str] = Counter()
+        self._platforms: Counter[str] = Counter()
+        for person, platform, count in tx.rows("live_counts"):
+            self._people[person] += count
+            self._platforms[platform] += count
+
+    def has_room(self, wanted: Claim, session: StoredSession) -> bool:
+        """Whether one more may run in that session."""
+        owner, platform = session.entry.owner, session.entry.platform
+        is_free = owner is None or self._people[owner] < wanted.per_person
+        return is_free and self._platforms[platform] < wanted.per_platform
+
+    def add(self, session: StoredSession) -> None:
+        """One more runs in that session."""
+        self._people[session.entry.owner or ""] += 1
+        self._platforms[session.entry.platform] += 1
+
+
 def claim(tx: Tx, wanted: Claim) -> list[Claimed]:
     """Turns for sessions that have something to do. Their messages are taken by them from then on."""
     ready = _ready(tx, wanted)
     claimed: list[Claimed] = []
     if not ready:
         return claimed
-    people, platforms = _running(tx)
+    running = _Running(tx)
     for _, session_pk in ready:
         row = tx.find("session_of_pk", session_pk=session_pk)
         if row is None or tx.find("live_turn", session_pk=session_pk) is not None:
             tx.run("drop_ready", session_pk=session_pk)
             continue
         session = session_of(row)
-        owner, platform = session.entry.owner, session.entry.platform
-        if platforms[platform] >= wanted.per_platform or (owner is not None and people[owner] >= wanted.per_person):
+        if not running.has_room(wanted, session):
             continue
         taken = _again(tx, wanted, session) or _fresh(tx, wanted, wanted.turn_ids[len(claimed)], session)
         tx.run("drop_ready", session_pk=session_pk)
         if taken is None:
             continue
         claimed.append(taken)
-        platforms[platform] += 1
-        people[owner or ""] += 1
+        running.add(session)
         if len(claimed) == len(wanted.turn_ids):
             break
     return claimed
+
+
+def begin(tx: Tx, wanted: Claim, session: StoredSession, said: Waiting) -> Claimed | None:
+    """The turn that answers what was said a moment ago, in a locked session where nothing else is to be done.
+
+    `None` where as much runs as may: then the session waits like any other.
+    """
+    if not _Running(tx).has_room(wanted, session):
+        inbox.mark_ready(tx, session.pk, at=wanted.at)
+        return None
+    return _made(tx, wanted, wanted.turn_ids[0], session, [said])
 
 
 def take_over(tx: Tx, owner: str, platforms: Sequence[str], *, lease: int, at: Instant) -> list[Claimed]:
@@ -128,10 +159,12 @@ def _again(tx: Tx, wanted: Claim, session: StoredSession) -> Claimed | None:
 
 
 def _fresh(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession) -> Claimed | None:
-    waiting = inbox.waiting_of(tx, session.pk)
-    batch = next_batch(waiting, wanted.when_busy, wanted.burst)
-    if not batch:
-        return None
+    batch = next_batch(inbox.waiting_of(tx, session.pk), wanted.when_busy, wanted.burst)
+    return _made(tx, wanted, turn_id, session, batch) if batch else None
+
+
+def _made(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, batch: Sequence[Waiting]) -> Claimed:
+    """A turn that answers these. None runs in the session: the index that says so has the last word."""
     role = lowest(item.role for item in batch)
     origin = batch[-1].event.source
     row = tx.find(
@@ -147,8 +180,7 @@ def _fresh(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession) -> Claim
         origin=json_text(origin),
         at=wanted.at,
     )
-    if row is None:
-        return None
+    assert row is not None  # noqa: S101 - what is added is returned
     for item in batch:
         tx.run("take_inbound", turn_pk=row[0], pk=item.pk)
     return Claimed(
@@ -163,15 +195,6 @@ def _fresh(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession) -> Claim
         context=_context(tx, session.pk),
         speakers=speakers.of_session(tx, session),
     )
-
-
-def _running(tx: Tx) -> tuple[Counter[str], Counter[str]]:
-    people: Counter[str] = Counter()
-    platforms: Counter[str] = Counter()
-    for person, platform, count in tx.rows("live_counts"):
-        people[person] += count
-        platforms[platform] += count
-    return people, platforms
 
 
 def _before(tx: Tx, turn_pk: int) -> _Before:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from threadline.clock import Instant
+from threadline.errors import ConversationBusy
 from threadline.model.access import Role, may_change
 from threadline.model.inbound import Inbound, Unreadable
 from threadline.model.session import SessionEntry
@@ -42,6 +43,10 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     when_full: outbox.NewDelivery | None = None
     # What to ask of a turn that runs; a command asks it only where its sender may change the conversation.
     stop: Stop | None = None
+    # Whether it comes in only where nothing waits and nothing runs.
+    only_if_idle: bool = False
+    # Whether whoever takes it in also makes its turn, where nothing is at hand; see `claiming.begin`.
+    begins: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +73,8 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     is_asking: bool = False
     # It was asked to end.
     is_stopped: bool = False
+    # The session and the message itself, where its turn is to be made by whoever took it in.
+    begun: tuple[StoredSession, Waiting] | None = None
 
 
 class Control(msgspec.Struct, frozen=True):
@@ -82,19 +89,25 @@ def accept(tx: Tx, wanted: Admission) -> Admitted:
     """Takes an event in, once: the same event again changes nothing.
 
     When this is durable the platform may be told. The session is the address's current one, reset where it is stale; a
-    session in which too much waits refuses, and says so.
+    session in which too much waits refuses, and says so. `ConversationBusy`: it wanted to find nothing there, and did.
     """
     source = wanted.event.source
     key = {"platform": source.platform, "account": source.account, "dedupe_key": wanted.event.dedupe_key}
     if tx.find("find_inbound", **key) is not None:
         return Admitted(pk=None)
-    session = resolve_for(tx, wanted.resolve)
-    if wanted.lane != "control" and _count(tx, session.pk) >= wanted.most:
+    session = sessions.resolve_locked(tx, wanted.resolve)
+    waiting = _count(tx, session.pk) if wanted.lane != "control" else 0
+    at_hand = tx.rows("turn_at_hand", session_pk=session.pk)
+    if wanted.only_if_idle and (waiting or at_hand):
+        raise ConversationBusy
+    if wanted.lane != "control" and waiting >= wanted.most:
         return _refuse_full(tx, wanted, session)
     row = _add(tx, wanted, session.pk)
     if row is None:
         return Admitted(pk=None)
-    at_hand = tx.rows("turn_at_hand", session_pk=session.pk)
+    if wanted.begins and not waiting and not at_hand:
+        own = Waiting(int(row[0]), wanted.lane, wanted.event, wanted.person, wanted.role, wanted.at)
+        return Admitted(pk=own.pk, session=session.entry, session_pk=session.pk, begun=(session, own))
     states, is_stopped = {turn[3] for turn in at_hand}, False
     if wanted.lane != "control":
         if states <= {"waiting"}:
@@ -143,12 +156,6 @@ def park(tx: Tx, event: Unreadable, *, at: Instant, person: str | None = None, k
         return Admitted(pk=None)
     tx.run("forget_old_unreadable", platform=event.platform, kept=keep)
     return Admitted(pk=int(row[0]))
-
-
-def resolve_for(tx: Tx, wanted: sessions.Resolve) -> StoredSession:
-    """The current session of an address, locked; one that is busy is never reset."""
-    entry = sessions.resolve(tx, wanted)
-    return sessions.get_session(tx, entry.session_id, lock=True)
 
 
 def mark_ready(tx: Tx, session_pk: int, *, at: Instant, wait: int = 0) -> None:

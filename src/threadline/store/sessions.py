@@ -92,13 +92,28 @@ def resolve(tx: Tx, wanted: Resolve) -> SessionEntry:
 
     Callers at once get the same session: the address's row is locked from the first look on.
     """
+    found = _touched(tx, wanted)
+    return found.entry if isinstance(found, StoredSession) else found
+
+
+def resolve_locked(tx: Tx, wanted: Resolve) -> StoredSession:
+    """The same session, locked: nobody adds to it or begins a turn in it until the transaction ends.
+
+    To touch it was to lock it. How much was said in it is as of just before that.
+    """
+    found = _touched(tx, wanted)
+    return found if isinstance(found, StoredSession) else get_session(tx, found.session_id, lock=True)
+
+
+def _touched(tx: Tx, wanted: Resolve) -> StoredSession | SessionEntry:
+    """The current session, touched, or the entry of one that was begun instead."""
     wanted = _in_persons_zone(tx, wanted)
     row = tx.find("find_current", digest=wanted.address.digest)
     if row is None:
         return _first_session(tx, wanted)
     current = session_of(row)
     if current.ownership != ownership_of(wanted.source, wanted.address) and _made_way(tx, current, wanted):
-        return resolve(tx, wanted)
+        return _touched(tx, wanted)
     if wanted.force_new:
         return _replace(tx, current, wanted, reason=None)
     if current.entry.ended_at is not None:
@@ -107,16 +122,16 @@ def resolve(tx: Tx, wanted: Resolve) -> SessionEntry:
         # A turn may have ended since we looked, which makes the session active: only what holds its row knows.
         current = get_session(tx, current.entry.session_id, lock=True)
         if current.entry.ended_at is not None:
-            return resolve(tx, wanted)
+            return _touched(tx, wanted)
         reason = _stale(current, wanted)
         if reason is not None and tx.find("is_busy", session_pk=current.pk) is None:
             return _replace(tx, current, wanted, reason=reason)
     touch = "touch_listed" if is_due(current.listed_at, wanted.at) else "touch_session"
     if not tx.run(touch, at=wanted.at, session_pk=current.pk):
         # It expired while we waited for its address.
-        return resolve(tx, wanted)
+        return _touched(tx, wanted)
     now = from_instant(wanted.at)
-    return msgspec.structs.replace(current.entry, updated_at=now, active_at=now)
+    return msgspec.structs.replace(current, entry=msgspec.structs.replace(current.entry, updated_at=now, active_at=now))
 
 
 def find_stale(tx: Tx, wanted: Resolve) -> str | None:

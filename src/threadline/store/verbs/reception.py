@@ -36,7 +36,7 @@ class ReceptionVerbs(VerbsBase):
     def receive_and_claim(
         self, wanted: inbox.Admission, greeting: reception.Greeting, claim: turns.Claim
     ) -> Plan[tuple[reception.Received, list[turns.Claimed]]]:
-        """Takes an event in, once, and with it the turns that this makes ready: one commit for both."""
+        """Takes an event in, once, and begins its turn where nothing else is to be done there: one commit for both."""
         return (yield from write(_receive_and_claim, wanted, greeting, claim))
 
     def knows_chat(self, chat: str | None, person: str | None) -> Plan[bool]:
@@ -102,8 +102,10 @@ class ReceptionVerbs(VerbsBase):
 def _receive_and_claim(
     tx: Tx, wanted: inbox.Admission, greeting: reception.Greeting, claim: turns.Claim
 ) -> tuple[reception.Received, list[turns.Claimed]]:
-    received, claimed = reception.receive(tx, wanted, greeting), claiming.claim(tx, claim)
-    return received, [_with_history(tx, one) for one in claimed]
+    received = reception.receive(tx, msgspec.structs.replace(wanted, begins=wanted.burst == 0), greeting)
+    begun = received.admitted.begun
+    claimed = claiming.claim(tx, claim) if begun is None else [claiming.begin(tx, claim, *begun)]
+    return received, [_with_history(tx, one) for one in claimed if one is not None]
 
 
 def _with_history(tx: Tx, claimed: turns.Claimed) -> turns.Claimed:
