@@ -90,7 +90,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 def digest_of(messages: Sequence[EncodedMessage]) -> bytes:
     """8 bytes that tell whether an idempotency key comes again with other content."""
     # JSON text holds no raw NUL, so it ends each.
-    text = "\x00".join([*(message.body for message in messages), ""])
+    text = "".join([message.body + "\x00" for message in messages])
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 

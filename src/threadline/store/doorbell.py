@@ -13,6 +13,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from weakref import WeakKeyDictionary
 
 
 class Doorbell:
@@ -81,3 +82,32 @@ class Doorbell:
 
     def __del__(self) -> None:
         self._close()
+
+
+class Bells:
+    """The bells of one store: one for each loop that uses it, put up the first time."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Doorbell] = WeakKeyDictionary()
+        self._last: Doorbell | None = None
+
+    def of(self, loop: asyncio.AbstractEventLoop) -> Doorbell:
+        """The bell of a loop. Called on the loop's thread."""
+        last = self._last
+        if last is not None and last.loop() is loop:
+            return last
+        with self._mutex:
+            bell = self._of_loops.get(loop)
+            if bell is None:
+                bell = self._of_loops[loop] = Doorbell(loop)
+            self._last = bell
+            return bell
+
+    def dismiss(self) -> None:
+        """Takes all of them down; see `Doorbell.dismiss`."""
+        with self._mutex:
+            bells, self._last = list(self._of_loops.values()), None
+            self._of_loops.clear()
+        for bell in bells:
+            bell.dismiss()

@@ -13,12 +13,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
 
 from threadline.errors import StoreClosed, StoreUnavailable, ThreadlineError
 from threadline.log import get_logger
 from threadline.store.database import BatchStep
-from threadline.store.doorbell import Doorbell
+from threadline.store.doorbell import Bells, Doorbell
 
 log = get_logger(__name__)
 
@@ -93,11 +92,12 @@ class Job:
 class Lane:
     """Serves jobs in the order of their arrival, in batches, one batch at a time."""
 
-    def __init__(self, run_batch: RunBatch, name: str, *, in_halves: bool = False) -> None:
+    def __init__(self, run_batch: RunBatch, name: str, *, in_halves: bool = False, bells: Bells | None = None) -> None:
         """`run_batch` settles every job that it is given (result or error) and raises only if the lane is lost.
 
         It calls its second argument once, before it waits for the disk or the network: a good moment for others to go on.
-        `in_halves` suits a writer that works long with the interpreter and then waits long without it.
+        `in_halves` suits a writer that works long with the interpreter and then waits long without it. `bells`: by which callers
+        on a loop are told; they are taken down with the lane.
 
         Where a signal's exception (`KeyboardInterrupt`) strikes it, jobs that it left unsettled have changed nothing.
         """
@@ -118,8 +118,7 @@ class Lane:
         self._wake.acquire()
         self._name = name
         self._thread: threading.Thread | None = None
-        self._bells: WeakKeyDictionary[asyncio.AbstractEventLoop, Doorbell] = WeakKeyDictionary()
-        self._bell: Doorbell | None = None
+        self._bells = bells or Bells()
 
     def perform(self, step: Any) -> Any:
         """Runs the step, blocking until it is durable."""
@@ -147,11 +146,9 @@ class Lane:
     def perform_async(self, step: Any) -> asyncio.Future[Any]:
         """Runs the step on the lane's thread; the future is the running event loop's."""
         loop = asyncio.get_running_loop()
+        self._require_open()
         future: asyncio.Future[Any] = loop.create_future()
-        bell = self._bell
-        if bell is None or bell.loop() is not loop:
-            bell = self._bell_of(loop)
-        job = Job(step, bell, future)
+        job = Job(step, self._bells.of(loop), future)
         with self._mutex:
             self._require_open()
             starts = not self._busy
@@ -171,13 +168,10 @@ class Lane:
                 self._idle.wait()
             thread, self._thread = self._thread, None
             self._stopping = True
-            bells, self._bell = list(self._bells.values()), None
-            self._bells.clear()
         if thread is not None and thread is not threading.current_thread():
             self._wake.release()
             thread.join()
-        for bell in bells:
-            bell.dismiss()
+        self._bells.dismiss()
 
     def _require_open(self) -> None:
         if self._lost is not None:
@@ -249,7 +243,7 @@ class Lane:
                 job.wake()
         for bell, jobs in by_bell.items():
             # A loop may have been closed while its callers waited; what they asked for is stored all the same.
-            bell.ring(partial(_settle_futures, jobs))
+            bell.ring(partial(settle_futures, jobs))
 
     def _released(self, own: Job | None) -> bool:
         self._tell()
@@ -273,7 +267,9 @@ class Lane:
             self._wake.release()
             return
         self._busy = False
-        self._idle.notify_all()
+        if self._closed:
+            # Nobody else waits for that.
+            self._idle.notify_all()
 
     def _leave(self, own: Job) -> None:
         """A signal struck the caller: its own job is dropped if it can be, and what it led for others goes on."""
@@ -305,16 +301,6 @@ class Lane:
         self._settle(waiting, None)
         log.error("store.writer_lost", lane=self._name, error=repr(cause))
 
-    def _bell_of(self, loop: asyncio.AbstractEventLoop) -> Doorbell:
-        """The loop's bell, put up the first time. Called on the loop's thread."""
-        with self._mutex:
-            self._require_open()
-            bell = self._bells.get(loop)
-            if bell is None:
-                bell = self._bells[loop] = Doorbell(loop)
-            self._bell = bell
-            return bell
-
     def _ensure_thread(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
@@ -340,7 +326,8 @@ def fail_unsettled(jobs: Sequence[Job], error: ThreadlineError) -> None:
             job.error = error
 
 
-def _settle_futures(jobs: Sequence[Job]) -> None:
+def settle_futures(jobs: Sequence[Job]) -> None:
+    """Hands outcomes to those who await them, on their loop's thread."""
     for job in jobs:
         job.settle_future()
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +13,9 @@ import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from threadline.errors import StoreUnavailable, ThreadlineError
+from threadline.store.crew import Crew
 from threadline.store.database import BatchStep, EngineFacts, EngineStep, Progress, ReadStep, Step
+from threadline.store.doorbell import Bells
 from threadline.store.lane import Job, Lane, fail_unsettled
 from threadline.store.migrations import latest_version, migrations
 from threadline.store.opened import Opened
@@ -57,8 +57,9 @@ class PostgresDatabase:
             ensure_schema(connection, migrate=migrate)
         self._writers = make_pool(url, _CONNECTIONS, read_only=False)
         self._readers = make_pool(url, _CONNECTIONS, read_only=True)
-        self._lane = Lane(self._run_batch, name="threadline-postgres-append")
-        self._executor = ThreadPoolExecutor(2 * _CONNECTIONS, thread_name_prefix="threadline-postgres")
+        self._bells = Bells()
+        self._lane = Lane(self._run_batch, name="threadline-postgres-append", bells=self._bells)
+        self._crew = Crew(self.perform, self._bells, most=2 * _CONNECTIONS, name="threadline-postgres")
 
     def perform(self, step: Step) -> Any:
         self._opened.require()
@@ -77,7 +78,7 @@ class PostgresDatabase:
         self._opened.require()
         if isinstance(step, BatchStep):
             return self._lane.perform_async(step)
-        return asyncio.get_running_loop().run_in_executor(self._executor, self.perform, step)
+        return self._crew.perform_async(step)
 
     def describe(self) -> EngineFacts:
         with connect(self._url) as connection, translated():
@@ -120,7 +121,7 @@ class PostgresDatabase:
     def close(self) -> None:
         if not self._opened.end():
             return
-        self._executor.shutdown(wait=True)
+        self._crew.close()
         self._lane.close()
         self._writers.close()
         self._readers.close()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Awaitable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,9 @@ from typing import Any
 import apsw
 
 from threadline.errors import StoreReadOnly, StoreUnavailable
+from threadline.store.crew import Crew
 from threadline.store.database import BatchStep, EngineFacts, EngineStep, Progress, ReadStep, Step, WriteStep
+from threadline.store.doorbell import Bells
 from threadline.store.lane import Lane
 from threadline.store.migrations import latest_version, migrations
 from threadline.store.opened import Opened
@@ -45,10 +45,11 @@ class SqliteDatabase:
         except BaseException:
             connection.close()
             raise
-        self._lane = Lane(self._writer.run, name="threadline-sqlite-writer", in_halves=True)
+        self._bells = Bells()
+        self._lane = Lane(self._writer.run, name="threadline-sqlite-writer", in_halves=True, bells=self._bells)
         self._readers: list[apsw.Connection] = []
         self._readers_lock = threading.Lock()
-        self._executor = ThreadPoolExecutor(_ASYNC_READERS, thread_name_prefix="threadline-sqlite-reader")
+        self._crew = Crew(self.perform, self._bells, most=_ASYNC_READERS, name="threadline-sqlite-reader")
 
     def perform(self, step: Step) -> Any:
         self._opened.require()
@@ -63,7 +64,7 @@ class SqliteDatabase:
         self._opened.require()
         if isinstance(step, (WriteStep, BatchStep)):
             return self._lane.perform_async(step)
-        return asyncio.get_running_loop().run_in_executor(self._executor, self.perform, step)
+        return self._crew.perform_async(step)
 
     def describe(self) -> EngineFacts:
         with self._reader() as connection:
@@ -100,7 +101,7 @@ class SqliteDatabase:
     def close(self) -> None:
         if not self._opened.end():
             return
-        self._executor.shutdown(wait=True)
+        self._crew.close()
         self._lane.close()
         with self._readers_lock:
             readers, self._readers = self._readers, []

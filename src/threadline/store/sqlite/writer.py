@@ -10,10 +10,9 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 import msgspec
@@ -23,6 +22,9 @@ from threadline.store.database import BatchStep, unbindable
 from threadline.store.lane import Job, fail_unsettled
 from threadline.store.sqlite.connection import translate, translated
 from threadline.store.sqlite.transaction import SqliteTx
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class BetweenBatches(msgspec.Struct, frozen=True):
@@ -57,7 +59,10 @@ class Writer:
         try:
             fcntl.flock(self._turnstile, fcntl.LOCK_EX)
             try:
-                self._run_groups(jobs)
+                if len(jobs) == 1 and type(jobs[0].step) is not BetweenBatches:
+                    self._run_lone(jobs[0])
+                else:
+                    self._run_groups(jobs)
             finally:
                 fcntl.flock(self._turnstile, fcntl.LOCK_UN)
         except BaseException:
@@ -71,7 +76,7 @@ class Writer:
         os.close(self._turnstile)
 
     def _run_groups(self, jobs: Sequence[Job]) -> None:
-        if BetweenBatches not in {type(job.step) for job in jobs}:
+        if not any(type(job.step) is BetweenBatches for job in jobs):
             self._run_batch(jobs)
             return
         for between, group in groupby(jobs, key=lambda job: type(job.step) is BetweenBatches):
@@ -80,20 +85,25 @@ class Writer:
             else:
                 self._run_batch(list(group))
 
+    def _run_lone(self, job: Job) -> None:
+        """The shortest way for a job that comes alone: its fault is nobody else's."""
+        try:
+            _settle(job, self._commit(self._apply_one, job))
+        except Exception as cause:  # noqa: BLE001 - handed to the caller whose job it was
+            job.error = self._translated(cause)
+
     def _run_batch(self, jobs: Sequence[Job]) -> None:
         try:
-            results = self._commit(lambda: self._apply(jobs))
-        except Exception as cause:  # noqa: BLE001 - whose fault it was shows in the replay, and that caller hears it
-            if len(jobs) == 1 or not self._replay(jobs):
-                self._run_apart(jobs, cause)
+            results = self._commit(self._apply, jobs)
+        except Exception:  # noqa: BLE001 - whose fault it was shows in the replay, and that caller hears it
+            if not self._replay(jobs):
+                self._run_apart(jobs)
             return
         for job, result in zip(jobs, results, strict=True):
             _settle(job, result)
 
     def _apply(self, jobs: Sequence[Job]) -> list[Any]:
         """The outcome of each job, in order; neighbours of one batch operation are carried out together."""
-        if len(jobs) == 1:
-            return [self._apply_one(jobs[0])]
         results: list[Any] = []
         for operation, group in groupby(jobs, key=_batch_operation):
             if operation is None:
@@ -108,12 +118,12 @@ class Writer:
             return step.operation(self._tx, [step.request])[0]
         return step.operation(self._tx, *step.arguments, **step.options)
 
-    def _commit(self, work: Callable[[], Any]) -> Any:
+    def _commit(self, work: Callable[[T], R], given: T) -> R:
         connection = self._connection
         self._committing = False
         try:
             self._execute("BEGIN IMMEDIATE")
-            result = work()
+            result = work(given)
             self._before_commit()
             self._committing = True
             self._execute("COMMIT")
@@ -127,9 +137,8 @@ class Writer:
 
     def _replay(self, jobs: Sequence[Job]) -> bool:
         """The batch again, each job fenced off by a savepoint. False where the whole transaction was lost again."""
-        outcomes: list[Any] = []
         try:
-            self._commit(lambda: outcomes.extend(self._guarded(job) for job in jobs))
+            outcomes = self._commit(lambda jobs: [self._guarded(job) for job in jobs], jobs)
         except apsw.Error:
             return False
         for job, outcome in zip(jobs, outcomes, strict=True):
@@ -149,16 +158,10 @@ class Writer:
         connection.execute("RELEASE job")
         return result
 
-    def _run_apart(self, jobs: Sequence[Job], cause: Exception) -> None:
+    def _run_apart(self, jobs: Sequence[Job]) -> None:
         """One transaction a job: what can still be written is, and each of the others gets its own reason."""
-        if len(jobs) == 1:
-            jobs[0].error = self._translated(cause)
-            return
         for job in jobs:
-            try:
-                _settle(job, self._commit(partial(self._apply_one, job)))
-            except Exception as reason:  # noqa: BLE001 - handed to the caller whose job it was
-                job.error = self._translated(reason)
+            self._run_lone(job)
 
     def _run_between(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
