@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from tests.contract.conftest import open_gateway, run, runner
@@ -12,7 +14,18 @@ from threadline.acp.sessions import EditorSession, SessionManager, source_of
 from threadline.store.gateway import GatewayStore
 from threadline.testing import user
 
-__all__ = ["gateway", "listed", "managed", "manager", "open_gateway", "replayed", "run", "runner", "say"]
+__all__ = [
+    "gateway",
+    "listed",
+    "managed",
+    "manager",
+    "open_gateway",
+    "replay_pages",
+    "replayed",
+    "run",
+    "runner",
+    "say",
+]
 
 
 @pytest.fixture
@@ -30,9 +43,20 @@ def manager(gateway: GatewayStore) -> SessionManager:
     return managed(gateway)
 
 
+async def replay_pages(
+    manager: SessionManager, session_id: str, page: int = 500
+) -> AsyncIterator[list[dict[str, Any]]]:
+    """The messages of a replay, page by page."""
+    store, source = manager._store, source_of(session_id, "ada")
+    spans, after = await store.replay_of(source, agent=manager._agent_for(source)), 0
+    while (found := await store.replay_page(spans, after=after, limit=page)) is not None:
+        yield json.loads(found.text)
+        after = found.last
+
+
 async def replayed(manager: SessionManager, session_id: str, page: int = 500) -> list[str]:
     """What each message of a replay says."""
-    return [json.loads(body)["content"] async for messages in manager.replay(session_id, page) for _, body in messages]
+    return [message["content"] async for messages in replay_pages(manager, session_id, page) for message in messages]
 
 
 async def listed(manager: SessionManager, cwd: str | None = None, limit: int = 50) -> list[EditorSession]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.acp.editing import gateway, listed, managed, manager, open_gateway, replayed, run, runner, say
+from tests.acp.editing import gateway, listed, managed, manager, open_gateway, replay_pages, replayed, run, runner, say
 from tests.contract.gateways import OpenGateway, Run
 
 from threadline.acp.sessions import SessionManager, source_of
@@ -266,12 +265,27 @@ def test_a_replay_is_of_the_letter(manager: SessionManager, gateway: GatewayStor
     said = {"role": "assistant", "z": 1, "content": "half \ud800, nul \x00, é", "a": [None, 1.50]}
     run(gateway.append_to_transcript(made.session_id, said))
 
-    async def first() -> str | bytes:
-        async for messages in manager.replay(made.session_id):
-            return messages[0][1]
-        return ""
+    async def all_pages() -> list[list[dict[str, Any]]]:
+        return [messages async for messages in replay_pages(manager, made.session_id)]
 
-    assert list(json.loads(run(first())).items()) == list(said.items())
+    ((message,),) = run(all_pages())
+    assert list(message.items()) == list(said.items())
+
+
+def test_a_page_of_a_replay_is_bounded_by_what_it_weighs(
+    manager: SessionManager, gateway: GatewayStore, run: Run
+) -> None:
+    made = run(manager.create_session("/work"))
+    texts = ["small", *(str(number) * 3_000_000 for number in range(7)), "9" * 12_000_000, "small again"]
+    run(say(gateway, made, *texts))
+
+    async def sizes() -> list[int]:
+        return [sum(len(one["content"]) for one in page) async for page in replay_pages(manager, made.session_id)]
+
+    assert run(replayed(manager, made.session_id)) == texts
+    *pages, last = run(sizes())
+    assert len(pages) > 3
+    assert all(size <= 9_000_000 or size == 12_000_000 for size in (*pages, last))
 
 
 def test_what_was_compacted_is_replayed_and_what_was_undone_is_not(
@@ -305,8 +319,8 @@ def test_a_replay_is_of_the_moment_when_it_began(manager: SessionManager, gatewa
 
     async def read() -> list[str]:
         found: list[str] = []
-        async for messages in manager.replay(made.session_id, 1):
-            found += [json.loads(body)["content"] for _, body in messages]
+        async for messages in replay_pages(manager, made.session_id, 1):
+            found += [message["content"] for message in messages]
             await say(gateway, made, "meanwhile")
         return found
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from threadline.acp.lines import head_of
 from threadline.acp.stored import Enclosure, Replay
-from threadline.model.message import Body
 
 
 def replayed(*messages: dict[str, Any]) -> list[Any]:
-    bodies = [json.dumps(message) for message in messages]
     found: list[Any] = []
-    for part in Replay(head_of("s1")).lines(bodies):
+    for part in Replay(head_of("s1")).lines(json.dumps(messages).encode()):
         if isinstance(part, Enclosure):
             found.append(part)
             continue
@@ -53,9 +50,9 @@ def test_words_are_shown_as_they_were() -> None:
         ('{"role":"user","content":[{"type":"text","text":"\\"content\\":\\"in a block"}]}', '"content":"in a block'),
     ],
 )
-@pytest.mark.parametrize("given", [str, str.encode])
-def test_words_are_shown_however_they_are_written(given: Callable[[str], Body], body: str, text: str) -> None:
-    (line,) = Replay(head_of("s1")).lines([given(body)])
+@pytest.mark.parametrize("others", ["", ',{"role":"tool","content":"x"}', ',{"role":"narrator","content":"x"}', ",{}"])
+def test_words_are_shown_however_they_are_written(body: str, text: str, others: str) -> None:
+    (line,) = Replay(head_of("s1")).lines(f"[{body}{others}]".encode())
     assert isinstance(line, bytes)
     assert json.loads(line)["params"]["update"] == chunk("user_message_chunk", text)
 
@@ -63,7 +60,7 @@ def test_words_are_shown_however_they_are_written(given: Callable[[str], Body], 
 @pytest.mark.parametrize("content", ['""', "null", "[]"])
 def test_a_message_without_words_is_not_shown(content: str) -> None:
     bodies = [f'{{"role":"assistant","content":{content}}}', f'{{"content":{content},"role":"assistant"}}']
-    assert list(Replay(head_of("s1")).lines(bodies)) == [b""]
+    assert list(Replay(head_of("s1")).lines(f"[{','.join(bodies)}]".encode())) == [b""]
 
 
 def test_tools_are_shown_with_their_results_and_plans_whole() -> None:

@@ -12,10 +12,10 @@ from threadline.acp.lines import head_of
 from threadline.acp.stored import Enclosure, Replay
 from threadline.acp.translate import heard, told
 from threadline.gateway.composing import read_event
-from threadline.model.message import Body
 from threadline.model.turn import Waiting
 from threadline.model.view import Span
 from threadline.ports.agent import File
+from threadline.store.editors import ReplayPage
 from threadline.store.watching import Seen, TurnSeen
 
 # So many lines are put together at once: others get their turn in between.
@@ -71,14 +71,14 @@ class Replayer:
 
     async def _past(self, conversation: Conversation, spans: Sequence[Span]) -> None:
         replay, page = Replay(head_of(conversation.session_id)), await self._page(spans, 0)
-        while page:
-            for part in replay.lines(body for _, body in page):
+        while page is not None:
+            for part in replay.lines(page.text):
                 await self._tell(conversation, part)
             # Read while the pipe takes what was told, and not before: a thread that reads beside one that computes waits for
-            # the interpreter at every row.
-            page, _ = await asyncio.gather(self._page(spans, page[-1][0]), self._editor.drain())
+            # the interpreter.
+            page, _ = await asyncio.gather(self._page(spans, page.last), self._editor.drain())
 
-    async def _page(self, spans: Sequence[Span], after: int) -> list[tuple[int, Body]]:
+    async def _page(self, spans: Sequence[Span], after: int) -> ReplayPage | None:
         return await self._desk.store.replay_page(spans, after=after, limit=PAGE)
 
     async def _present(self, conversation: Conversation, seen: Seen, turn_id: str, lines: Iterable[bytes]) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -21,17 +21,11 @@ from threadline.model.editors import (
     editor_source,
     is_editor_session,
 )
-from threadline.model.message import Body
 from threadline.model.session import CHOSEN_MODEL, SessionEntry
 from threadline.model.source import SessionSource
 from threadline.store.editors import Changes, Held
 from threadline.store.gateway import GatewayStore
 from threadline.store.listing import Page
-
-# A stored message: a number that tells it from all others, and what it is, as JSON.
-Replayed: TypeAlias = tuple[int, Body]
-
-PAGE = 500
 
 
 class EditorSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,18 +142,6 @@ class SessionManager:
         source = source_of(session_id, self._user)
         self._bound.pop(session_id, None)
         return await self._store.remove_editor_session(source, agent=self._agent_for(source))
-
-    async def replay(self, session_id: str, page: int = PAGE) -> AsyncIterator[list[Replayed]]:
-        """All that was said in the session, as it stands now, in pages: what it shows, and what compaction folded away.
-
-        What is said meanwhile is not in it.
-        """
-        source = source_of(session_id, self._user)
-        spans = await self._store.replay_of(source, agent=self._agent_for(source))
-        after = 0
-        while messages := await self._store.replay_page(spans, after=after, limit=page):
-            yield messages
-            after = messages[-1][0]
 
     def close_session(self, session_id: str) -> None:
         """The session is not open here any more. It stays as it is."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -11,7 +12,7 @@ from threadline.acp.lines import TAIL, encoded, line_of
 from threadline.acp.translate import call_ended, call_started, file_block, heard, plan_of, said, thought
 from threadline.model.files import attachments_of
 from threadline.model.inbound import Attachment
-from threadline.model.message import Body, Message, decode_body, text_of
+from threadline.model.message import Message, decode_body, text_of
 from threadline.ports.agent import Diff, Place, PlanStep, ToolCall, ToolKind
 from threadline.rpc.acp import AgentMessageChunk, KnownUpdate, ToolCallStart, UserMessageChunk
 
@@ -20,9 +21,7 @@ Role: TypeAlias = Literal["user", "assistant"]
 _USER = b'{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":'
 _ASSISTANT = b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":'
 _TEXT_TAIL = b"}}" + TAIL
-_TEXT_BEGINS = b'"content":"'
-# With as much around it as there can be, one character is left for a text.
-_SHORTEST = len(b'{"role":"assistant","content":"?"}')
+_NOTHING = b'""'
 
 
 class Enclosure(msgspec.Struct, frozen=True):
@@ -67,14 +66,42 @@ class _Stored(msgspec.Struct, gc=False):
     attachments: tuple[Attachment, ...] = ()
 
 
-class _Plain(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """A message that is nothing but text, which stays as it is written."""
+class _Asked(msgspec.Struct, gc=False, tag_field="role", tag="user"):
+    """What a person said, unread; and whether there was more than words."""
 
-    role: Role
     content: msgspec.Raw
+    attachments: msgspec.Raw | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        return self.attachments is None
 
 
-_read_plain = msgspec.json.Decoder(_Plain).decode
+class _Answered(msgspec.Struct, gc=False, tag_field="role", tag="assistant"):
+    """What the agent said, unread; and whether it did more than that."""
+
+    content: msgspec.Raw
+    reasoning: msgspec.Raw | None = None
+    tool_calls: msgspec.Raw | None = None
+    attachments: msgspec.Raw | None = None
+    plan: msgspec.Raw | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        more = self.reasoning, self.tool_calls, self.attachments, self.plan
+        return more == _NO_MORE
+
+
+class _Returned(msgspec.Struct, gc=False, tag_field="role", tag="tool"):
+    """What a tool gave back, unread."""
+
+    is_plain = False
+    content: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_NO_MORE = (None, None, None, None)
+_read_page = msgspec.json.Decoder(list[_Asked | _Answered | _Returned]).decode
+_read_apart = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _read_one = msgspec.json.Decoder(_Stored).decode
 
 
@@ -85,16 +112,20 @@ class Replay:
         self._head = head
         self._called: set[str] = set()
 
-    def lines(self, bodies: Iterable[Body]) -> Iterator[bytes | Enclosure]:
-        """A page of messages, as stored, in order: lines ready to be sent, and files that have to be fetched."""
-        begun: dict[Role, bytes] = {"user": self._head + _USER, "assistant": self._head + _ASSISTANT}
-        ready: list[bytes | msgspec.Raw] = []
-        for given in bodies:
-            body = given if isinstance(given, bytes) else given.encode()
-            if (plain := _plain(body)) is not None:
-                ready += (begun[plain.role], plain.content, _TEXT_TAIL)
-                continue
-            for shown in self._updates(_one(body)):
+    def lines(self, page: bytes) -> Iterator[bytes | Enclosure]:
+        """A JSON array of messages, as stored, in order: lines ready to be sent, and files that have to be fetched."""
+        begun = {_Asked: self._head + _USER, _Answered: self._head + _ASSISTANT}
+        ready: list[bytes] = []
+        apart: Sequence[msgspec.Raw | Message] = ()
+        for place, message in enumerate(_unread(page)):
+            # Most are nothing but words, which stay as they are written: they need not be taken apart and put together again.
+            if message is not None and message.is_plain:
+                said = bytes(message.content)
+                if said[:1] == b'"' and said != _NOTHING:
+                    ready += (begun[type(message)], said, _TEXT_TAIL)
+                    continue
+            apart = apart or _apart(page)
+            for shown in self._updates(_one(apart[place])):
                 if isinstance(shown, Enclosure):
                     yield b"".join(ready)
                     yield shown
@@ -136,27 +167,39 @@ def updates_of(message: Message) -> Iterator[KnownUpdate]:
         yield shown.update(None) if isinstance(shown, Enclosure) else shown
 
 
-def _plain(body: bytes) -> _Plain | None:
-    """A message that is nothing but text, unread: most are such, and need not be taken apart and put together again."""
-    if body.find(_TEXT_BEGINS, 0, _SHORTEST) < 0 or len(body) < _SHORTEST or _is_escaped(body):
-        return None
+def _unread(page: bytes) -> Sequence[_Asked | _Answered | _Returned | None]:
+    """The messages of a page with their words unread; `None` for each where they can't be told so, and have to be read."""
     try:
-        return _read_plain(body)
+        if not _is_escaped(page):
+            return _read_page(page)
     except msgspec.DecodeError:
-        return None
+        pass
+    return [None] * len(_apart(page))
 
 
-def _is_escaped(body: bytes) -> bool:
+def _apart(page: bytes) -> Sequence[msgspec.Raw | Message]:
+    """Each message of a page by itself, unread where that can be."""
+    try:
+        return _read_apart(page)
+    except msgspec.DecodeError:
+        # Half of a surrogate pair: the fast parser refuses what the standard one takes.
+        messages: list[Message] = json.loads(page)
+        return messages
+
+
+def _is_escaped(text: bytes) -> bool:
     """Whether characters are written by number: one may be half of a character, which no peer can read."""
     # The backslash alone is looked for first, because that is many times as fast, and most texts have none.
-    return b"\\" in body and b"\\u" in body
+    return b"\\" in text and b"\\u" in text
 
 
-def _one(body: Body) -> _Stored:
+def _one(message: msgspec.Raw | Message) -> _Stored:
+    if not isinstance(message, msgspec.Raw):
+        return _odd(message)
     try:
-        return _read_one(body)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return _odd(decode_body(body))
+        return _read_one(message)
+    except msgspec.DecodeError:
+        return _odd(decode_body(bytes(message)))
 
 
 def _odd(message: Message) -> _Stored:

@@ -7,7 +7,7 @@ it is found by the place, and a list has one row for each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -16,17 +16,18 @@ from threadline.clock import Instant
 from threadline.errors import UnknownSession
 from threadline.model.address import SessionAddress
 from threadline.model.editors import ACP, OPTIONS
-from threadline.model.message import Body
 from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import Span, everything
 from threadline.store import aliases, erasure, listing, sessions, views
-from threadline.store.database import Row, Tx
+from threadline.store.database import Tx
 from threadline.store.listing import Listing, Page
 from threadline.store.rows import StoredSession, json_text, session_of
 from threadline.store.wording import words_of_message
 
 _REMOVED_AT_ONCE = 20
+# So much of a replay is held in memory at a time, and one message more.
+_PAGE_BYTES = 8 * 1024 * 1024
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -60,6 +61,13 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     runtime: dict[str, Any] = {}
     cwd: str | None = None
     title: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class ReplayPage(msgspec.Struct, frozen=True):
+    """Messages of a replay, as the text of a JSON array, and the number of the last of them."""
+
+    last: int
+    text: bytes
 
 
 def create(tx: Tx, place: Place, *, cwd: str, at: Instant) -> Held:
@@ -144,14 +152,29 @@ def replayed(tx: Tx, place: Place) -> tuple[Span, ...]:
     return everything(view, log=session.pk, last_seq=session.last_seq)
 
 
-def bodies(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> list[tuple[int, Body]]:
-    """The next messages of a replay behind the number `after`, each with its number, as JSON. Fewer than `limit`: the last ones."""
-    found: list[Row] = []
+def replay_page(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> ReplayPage | None:
+    """The next messages of a replay behind the number `after`, no more than `limit` and a few megabytes; `None`: there are none."""
+    parts: list[bytes] = []
+    last, room = after, _PAGE_BYTES
     for span in spans:
-        if span.hi > after and len(found) < limit:
-            lo = max(span.lo, after + 1)
-            found += tx.rows("bodies_between", lo=lo, hi=span.hi, limit=limit - len(found))
-    return cast("list[tuple[int, Body]]", found)
+        if span.hi <= after:
+            continue
+        lo = max(span.lo, after + 1)
+        most = _fitting(tx, lo, span.hi, limit, room)
+        count, upto, text = tx.rows("joined_between", lo=lo, hi=span.hi, limit=most)[0]
+        if count:
+            parts.append(text)
+            last, limit, room = upto, limit - count, room - len(text)
+        if count == most or limit <= 0 or room <= 0:
+            break
+    return ReplayPage(last, b"[" + b",".join(parts) + b"]") if parts else None
+
+
+def _fitting(tx: Tx, lo: int, hi: int, limit: int, room: int) -> int:
+    """How many messages from a number on are no more than so many bytes; one at least, however large it is."""
+    while limit > 1 and tx.rows("size_between", lo=lo, hi=hi, limit=limit)[0][0] > room:
+        limit //= 2
+    return limit
 
 
 def _merged(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from threadline.errors import UnknownSession
 from threadline.model.address import address_of
 from threadline.model.editors import ACP, is_editor_session
-from threadline.model.message import Body
 from threadline.model.session import checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import Span
@@ -77,9 +76,11 @@ class EditorVerbs(RemovalVerbs):
         """Which messages a replay of the session has, for `replay_page`; or `UnknownSession`."""
         return (yield from read(editors.replayed, self._place(source, agent)))
 
-    def replay_page(self, spans: Sequence[Span], *, after: int = 0, limit: int = 500) -> Plan[list[tuple[int, Body]]]:
-        """The next messages of a replay: each with its number, as JSON."""
-        return (yield from read(editors.bodies, spans, after=after, limit=limit))
+    def replay_page(
+        self, spans: Sequence[Span], *, after: int = 0, limit: int = 500
+    ) -> Plan[editors.ReplayPage | None]:
+        """The next messages of a replay, from behind the number `after` on; `None`: that was all."""
+        return (yield from read(editors.replay_page, spans, after=after, limit=limit))
 
     def _place(self, source: SessionSource, agent: str | None) -> Place:
         if source.platform != ACP or not is_editor_session(source.chat_id):

@@ -16,8 +16,16 @@ WHERE s.session_id = :session_id GROUP BY s.session_id
 -- fragment: span_length
 CASE WHEN v.hi >> 24 = s.pk AND v.hi > (s.pk << 24) + t.last_seq THEN (s.pk << 24) + t.last_seq ELSE v.hi END - v.lo + 1
 
--- name: bodies_between
-SELECT m.number, m.body FROM messages m WHERE m.number BETWEEN :lo AND :hi ORDER BY m.number LIMIT :limit
+-- fragment: page_between
+(SELECT m.number, m.body FROM messages m WHERE m.number BETWEEN :lo AND :hi ORDER BY m.number LIMIT :limit) p
+
+-- name: size_between
+-- How many bytes so many messages have; of what they say nothing is read.
+SELECT COALESCE(SUM(octet_length(p.body)), 0) FROM {page_between}
+
+-- name: joined_between
+-- So many messages as one value: to hand them over row by row costs more than to read them.
+SELECT COUNT(*), MAX(p.number), convert_to(string_agg(p.body, ',' ORDER BY p.number), 'UTF8') FROM {page_between}
 
 -- name: sessions_at
 SELECT session_id FROM sessions WHERE address_pk = :address_pk ORDER BY pk LIMIT :limit
