@@ -11,6 +11,7 @@ import msgspec
 from threadline.errors import LeaseLost, UnknownSession
 from threadline.gateway.asking import checked_ask
 from threadline.gateway.composing import Composer, Retried, read_event, unused
+from threadline.gateway.keeping import Keeping
 from threadline.gateway.patience import patiently
 from threadline.gateway.silence import Silence
 from threadline.gateway.streaming import Streamer
@@ -136,9 +137,11 @@ class Answering:
         self._streamer = streamer = composer.streamer(claimed, self._journal)
         if streamer is not None:
             streamer.begin(self._supervisor)
-        keeping = self._start_keeping()
+        keeping = Keeping(self._journal, self._supervisor)
+        keeping.begin()
         presence = composer.presence(claimed, self._supervisor)
-        presence.begin()
+        if presence is not None:
+            presence.begin()
         try:
             self._task = self._supervisor.start("agent", self._listen(agent, turn))
             self._task.add_done_callback(lambda _: self._over.set())
@@ -146,17 +149,11 @@ class Answering:
                 self._end()
             return await self._ended()
         finally:
-            presence.end()
-            if keeping is not None:
-                keeping.cancel()
+            if presence is not None:
+                presence.end()
+            keeping.end()
             if streamer is not None:
                 await streamer.end()
-
-    def _start_keeping(self) -> asyncio.Task[None] | None:
-        journal = self._journal
-        if journal.keeps_words:
-            return self._supervisor.start("journal", journal.keep_words())
-        return self._supervisor.start("tell", journal.tell_words()) if journal.is_told else None
 
     async def _conclude(self, agent: Agent, outcome: Outcome, notice: str | None) -> Ending:
         if self._is_lost:

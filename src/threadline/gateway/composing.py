@@ -274,8 +274,10 @@ class Composer:
         await patiently(lambda: self.store.finish_turn(wanted), self.outbox.is_late)
         self.outbox.metrics.turn_ended(wanted.outcome)
 
-    def presence(self, claimed: Claimed, supervisor: Supervisor) -> Presence:
-        """What shows in the chat that the turn is being worked at."""
+    def presence(self, claimed: Claimed, supervisor: Supervisor) -> Presence | None:
+        """What shows in the chat that the turn is being worked at; `None` where its people see that for themselves."""
+        if self.is_attended(claimed):
+            return None
         notice = self._delivery(claimed, f"{claimed.asked}.progress", words.STILL_AT_IT)
         return Presence(self.store, self.settings, self.outbox, supervisor, claimed.held, notice)
 

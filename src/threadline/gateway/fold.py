@@ -10,7 +10,7 @@ from threadline.model.files import with_files
 from threadline.model.inbound import Attachment
 from threadline.model.message import Message
 from threadline.model.usage import Usage
-from threadline.ports.agent import AskPermission, Event, File, Plan, Text, Thought, ToolCall, ToolResult, UsageOf
+from threadline.ports.agent import Event, File, Plan, Text, Thought, ToolCall, ToolResult, UsageOf
 
 _BETWEEN_STEPS = "\n\n"
 
@@ -18,10 +18,8 @@ _BETWEEN_STEPS = "\n\n"
 class Folded(msgspec.Struct, frozen=True, kw_only=True):
     """A turn, as far as it has come."""
 
-    text: str
     messages: tuple[Message, ...]
     usage: Usage | None
-    asked: tuple[AskPermission, ...] = ()
 
 
 class _Step:
@@ -63,12 +61,7 @@ def fold(events: Iterable[Event], *, unfinished: str) -> Folded:
             messages.append(message)
         messages += [_result(call, results.get(call.call_id), unfinished) for call in step.calls]
     _keep_plan(messages, seen)
-    return Folded(
-        text=shown_text(seen),
-        messages=tuple(messages),
-        usage=_usage(seen),
-        asked=tuple(event for event in seen if isinstance(event, AskPermission)),
-    )
+    return Folded(messages=tuple(messages), usage=_usage(seen))
 
 
 def shown_text(events: Iterable[Event]) -> str:

@@ -121,7 +121,7 @@ class Reception:
         typed = read_command(event)
         lane: Lane = "talk" if typed is None else typed.lane
         agent, _ = self._settings.agent_for(event.source)
-        stop = self._stop_of(typed, allowed)
+        stop, notices = self._stop_of(typed, allowed), _Notices(event)
         wanted = Admission(
             event=event,
             resolve=self._store.resolve_of(event.source, agent=agent),
@@ -131,11 +131,11 @@ class Reception:
             at=self._now(),
             burst=int(self._burst_of(event, typed) * 1_000_000),
             most=self._settings.queue_per_session,
-            when_full=self._notice(event, "full", words.QUEUE_FULL.format(count=self._settings.queue_per_session)),
+            when_full=notices.of("full", words.QUEUE_FULL.format(count=self._settings.queue_per_session)),
             stop=stop,
             only_if_idle=lane == "talk" and self._is_attended(event),
         )
-        received, has_begun = await self._turns.received(wanted, self._greeting(event, typed))
+        received, has_begun = await self._turns.received(wanted, self._greeting(notices, typed))
         admitted = received.admitted
         if received.greeted or admitted.refused:
             self._outbox.wake()
@@ -182,7 +182,7 @@ class Reception:
         """Who talks on while a question is open is told what keeps the answer."""
         asked = await self._store.open_ask(session.session_id)
         if asked is not None:
-            notice = self._notice(event, "asked", words.ASK_FIRST.format(code=asked.code))
+            notice = _Notices(event).of("asked", words.ASK_FIRST.format(code=asked.code))
             await self._store.enqueue(msgspec.structs.replace(notice, person=person))
             self._outbox.wake()
 
@@ -206,7 +206,7 @@ class Reception:
         return "accepted"
 
     async def _turn_away(self, event: Inbound, decision: TurnedAway) -> Verdict:
-        tell = None if decision.tell is None else self._notice(event, "refused", decision.tell)
+        tell = None if decision.tell is None else _Notices(event).of("refused", decision.tell)
         refusal = Refusal(
             event=event, person=decision.person, role="group", at=self._now(), note=decision.note, tell=tell
         )
@@ -254,19 +254,27 @@ class Reception:
         admitted = await self._store.refuse(refusal)
         return "duplicate" if admitted.pk is None else "accepted"
 
-    def _greeting(self, event: Inbound, typed: Typed | None) -> Greeting:
+    def _greeting(self, notices: _Notices, typed: Typed | None) -> Greeting:
         # Who says /start is greeted by the command itself.
         is_welcome = self._settings.welcome and (typed is None or typed.name != "start")
         return Greeting(
-            welcome=self._notice(event, "welcome", words.WELCOME) if is_welcome else None,
-            idle=self._notice(event, "reset", words.RESET_IDLE),
-            daily=self._notice(event, "reset", words.RESET_DAILY),
+            welcome=notices.of("welcome", words.WELCOME) if is_welcome else None,
+            idle=notices.of("reset", words.RESET_IDLE),
+            daily=notices.of("reset", words.RESET_DAILY),
         )
-
-    def _notice(self, event: Inbound, kind: str, text: str) -> NewDelivery:
-        named = f"{event.source.platform}\0{event.source.account}\0{event.dedupe_key}"
-        digest = hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-        return NewDelivery(delivery_id=f"{kind}.{digest}", target=target_of(event.source), text=text)
 
     def _now(self) -> Instant:
         return to_instant(self._store.clock.now())
+
+
+class _Notices:
+    """What the chat of an event may be told about it, named after the event: told again it is the same."""
+
+    def __init__(self, event: Inbound) -> None:
+        named = f"{event.source.platform}\0{event.source.account}\0{event.dedupe_key}"
+        self._digest = hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+        self._target = target_of(event.source)
+
+    def of(self, kind: str, text: str) -> NewDelivery:
+        """A notice of this kind."""
+        return NewDelivery(delivery_id=f"{kind}.{self._digest}", target=self._target, text=text)

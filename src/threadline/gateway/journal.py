@@ -16,7 +16,7 @@ from threadline.store.gateway import GatewayStore
 from threadline.store.rows import json_text
 from threadline.store.turns import Claimed
 
-_SOONEST_SECONDS = 0.03
+SOONEST_SECONDS = 0.03
 _WRITES_A_SECOND = 500
 _MOST_CHARS = 2_000
 
@@ -34,7 +34,7 @@ class Pace:
     @property
     def seconds(self) -> float:
         """How long words may wait now."""
-        return max(_SOONEST_SECONDS, self._turns / _WRITES_A_SECOND)
+        return max(SOONEST_SECONDS, self._turns / _WRITES_A_SECOND)
 
     @contextmanager
     def taking_part(self) -> Iterator[None]:
@@ -141,8 +141,9 @@ class Journal:
         return text
 
     async def keep_words(self) -> None:
-        """Keeps what was said a moment ago, also where the agent then falls silent, until it is cancelled."""
+        """Keeps what was said, and then what was said a moment ago, also where the agent falls silent, until it is cancelled."""
         with self._pace.taking_part():
+            await self.keep()
             while True:
                 await self._unkept.wait()
                 kept = self._kept
@@ -152,13 +153,13 @@ class Journal:
                     await self.keep()
 
     async def tell_words(self) -> None:
-        """Tells what was said a moment ago, where words need no keeping, until it is cancelled."""
+        """Tells what was said, and then what was said a moment ago, where words need no keeping, until it is cancelled."""
         while True:
-            await self._unkept.wait()
-            await asyncio.sleep(_SOONEST_SECONDS)
             self._unkept.clear()
             self._join()
             self._tell(len(self._events))
+            await self._unkept.wait()
+            await asyncio.sleep(SOONEST_SECONDS)
 
     async def keep(self) -> None:
         """All that was said and done by now is on disk when this returns; else the turn is not ours to end."""

@@ -60,7 +60,7 @@ class Presence:
     async def _show(self) -> None:
         target = self._notice.target
         platform = self._outbox.platform_of(target.platform, target.account)
-        if platform is None or platform.capabilities.attended:
+        if platform is None:
             return
         if platform.capabilities.typing:
             await self._type(platform)
