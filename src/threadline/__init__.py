@@ -11,6 +11,7 @@ with SessionStore.open("sqlite:///var/lib/me/threadline.db") as store:
 from threadline.errors import (
     AlreadyServed,
     ConfigError,
+    ConversationBusy,
     IdempotencyConflict,
     InvalidCursor,
     InvalidLocation,
@@ -70,6 +71,7 @@ __all__ = [
     "AgentError",
     "AlreadyServed",
     "ConfigError",
+    "ConversationBusy",
     "LeaseLost",
     "UnknownDelivery",
     "UnknownFile",

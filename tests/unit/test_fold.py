@@ -21,7 +21,6 @@ def brief(events: list[Event]) -> list[tuple[str, object]]:
 def test_words_are_joined_as_they_are_and_thoughts_kept_apart() -> None:
     folded = fold([Thought("h"), Text("It "), Thought("m"), Text("is.")], unfinished="?")
     assert folded.messages == ({"role": "assistant", "content": "It is.", "reasoning": "hm"},)
-    assert folded.text == "It is."
 
 
 def test_a_call_and_its_result_stand_between_what_was_said_before_and_after() -> None:
@@ -30,7 +29,7 @@ def test_a_call_and_its_result_stand_between_what_was_said_before_and_after() ->
     assert brief(events) == [("assistant", "I look."), ("tool", "blue"), ("assistant", "It is blue.")]
     assert folded.messages[0]["tool_calls"][0]["function"] == {"name": "look", "arguments": '{"at": "sky"}'}
     assert folded.messages[1]["tool_call_id"] == "c1"
-    assert folded.text == "I look.\n\nIt is blue."
+    assert shown_text(events) == "I look.\n\nIt is blue."
 
 
 def test_a_call_without_a_result_has_one_all_the_same() -> None:
@@ -47,7 +46,7 @@ def test_a_file_stands_with_what_was_said_in_its_step_and_is_no_word() -> None:
     folded = fold(events, unfinished="?")
     assert brief(events) == [("assistant", None), ("tool", "blue"), ("assistant", "It is blue.")]
     assert [attachments_of(message) for message in folded.messages] == [(one,), (), (two,)]
-    assert folded.text == "It is blue."
+    assert shown_text(events) == "It is blue."
     assert sent_files(events) == [one, two]
 
 

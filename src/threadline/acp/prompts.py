@@ -75,7 +75,8 @@ class Prompts:
         if prompt.is_command and not prompt.is_cancelled:
             await self._refresh(conversation)
         elif prompt.is_taken and not prompt.is_command:
-            self._spoke(conversation, heard)
+            # Behind the answer, which does not wait for it.
+            asyncio.get_running_loop().call_soon(self._spoke, conversation, heard)
         return _response(prompt, ending)
 
     def _spoke(self, conversation: Conversation, heard: Heard) -> None:

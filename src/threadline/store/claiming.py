@@ -8,14 +8,16 @@ from typing import TypedDict
 
 from threadline.clock import Instant
 from threadline.model.access import lowest
+from threadline.model.message import Message
 from threadline.model.turn import Waiting, next_batch
-from threadline.store import asks, inbox, speakers
+from threadline.store import asks, inbox, speakers, transcript
 from threadline.store.database import Row, Tx
 from threadline.store.rows import StoredSession, json_text, session_of, source_of
 from threadline.store.turns import Claim, Claimed, Held, end_deleted, taken_by
 
 _LOOKED_AT = 16
 _RECOVERED = 20
+_SHORT_HISTORY = 64
 
 
 class _Before(TypedDict):
@@ -165,13 +167,14 @@ def _fresh(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession) -> Claim
 
 def _made(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, batch: Sequence[Waiting]) -> Claimed:
     """A turn that answers these. None runs in the session: the index that says so has the last word."""
+    lane = batch[0].lane
     role = lowest(item.role for item in batch)
     origin = batch[-1].event.source
     row = tx.find(
         "add_turn",
         turn_id=turn_id,
         session_pk=session.pk,
-        lane=batch[0].lane,
+        lane=lane,
         owner=wanted.owner,
         lease=wanted.lease,
         person=session.entry.owner,
@@ -188,12 +191,13 @@ def _made(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, batch: Se
         attempts=1,
         session=session.entry,
         session_pk=session.pk,
-        lane=batch[0].lane,
+        lane=lane,
         taken=tuple(batch),
         role=role,
         origin=origin,
         context=_context(tx, session.pk),
         speakers=speakers.of_session(tx, session),
+        history=_short_history(tx, session) if lane == "talk" else None,
     )
 
 
@@ -204,6 +208,14 @@ def _before(tx: Tx, turn_pk: int) -> _Before:
         "journalled": rows[-1][0] if rows else 0,
         "asked": asks.count(tx, turn_pk),
     }
+
+
+def _short_history(tx: Tx, session: StoredSession) -> tuple[Message, ...] | None:
+    """A short history is read along: it costs less than to come again for it. A long one must not keep other writers waiting."""
+    if session.last_seq > _SHORT_HISTORY:
+        return None
+    history = transcript.load(tx, session.entry.session_id, _SHORT_HISTORY + 1)
+    return None if len(history) > _SHORT_HISTORY else tuple(history)
 
 
 def _context(tx: Tx, session_pk: int) -> str | None:

@@ -173,8 +173,7 @@ def drop(tx: Tx, waiting: Waiting, *, at: Instant, note: str) -> bool:
     _hold(tx, session_pk)
     if not tx.run("drop_inbound", pk=waiting.pk, at=at, note=note, event=inbox.spent(waiting.event)):
         return False
-    left = tx.find("count_waiting", session_pk=session_pk)
-    if (left is None or not left[0]) and tx.find("waiting_turn", session_pk=session_pk) is None:
+    if tx.find("has_work", session_pk=session_pk) is None:
         tx.run("drop_ready", session_pk=session_pk)
     return True
 

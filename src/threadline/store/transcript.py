@@ -129,10 +129,17 @@ def append_batch(tx: Tx, requests: Sequence[AppendRequest]) -> list[Appended | T
 
 def append(tx: Tx, request: AppendRequest) -> Appended:
     """One append inside a larger operation."""
-    outcome = append_batch(tx, [request])[0]
-    if isinstance(outcome, ThreadlineError):
-        raise outcome
-    return outcome
+    return append_all(tx, [request])[0]
+
+
+def append_all(tx: Tx, requests: Sequence[AppendRequest]) -> list[Appended]:
+    """Appends inside a larger operation, which fails with the first of them that does."""
+    appended: list[Appended] = []
+    for outcome in append_batch(tx, requests) if requests else ():
+        if isinstance(outcome, ThreadlineError):
+            raise outcome
+        appended.append(outcome)
+    return appended
 
 
 def load(tx: Tx, session_id: str, limit: int | None) -> list[Message]:

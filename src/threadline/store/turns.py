@@ -205,7 +205,8 @@ def finish(tx: Tx, wanted: Finish) -> None:
     if session is None:
         _drop_all(tx, wanted)
     else:
-        kept = _say(tx, wanted, by_pk)
+        kept = [said for said in wanted.said if inbox.settle(tx, by_pk[said.inbox_pk], said.fate, at=wanted.at)]
+        _transcribe(tx, wanted, kept)
         _write(tx, _forwarded(tx, wanted, ended[0]))
         speakers.keep(tx, session.pk, [said.speaker for said in kept if said.speaker is not None])
         # What was taken in while the turn was ending waits for the next one.
@@ -251,38 +252,37 @@ def ask_to_stop(tx: Tx, session_id: str, stop: Stop, *, at: Instant) -> bool:
 
 def rest(tx: Tx, session_pk: int, *, at: Instant) -> None:
     """A session whose turn has ended goes on with what waits. Its row is locked, so nothing slips in unseen."""
-    row = tx.find("count_waiting", session_pk=session_pk)
-    if (row is not None and row[0]) or tx.find("waiting_turn", session_pk=session_pk) is not None:
+    if tx.find("has_work", session_pk=session_pk) is not None:
         inbox.mark_ready(tx, session_pk, at=at)
 
 
-def _say(tx: Tx, wanted: Finish, by_pk: dict[int, Waiting]) -> list[Said]:
-    """Writes what people said; what was written. Who was erased meanwhile is not brought back."""
-    kept = [said for said in wanted.said if inbox.settle(tx, by_pk[said.inbox_pk], said.fate, at=wanted.at)]
-    for said in kept:
-        appended = transcript.append(
-            tx,
-            transcript.AppendRequest(
-                wanted.session_id,
-                [said.message],
-                wanted.at,
-                f"in:{said.inbox_pk}",
-                digest_of([said.message]),
-                said.author,
-                said.external_id,
-            ),
-        )
-        if said.files:
-            files.use(tx, transcript.number_of(tx, appended.refs[0]), said.files)
-    return kept
+def _transcribe(tx: Tx, wanted: Finish, kept: Sequence[Said]) -> None:
+    """Writes what people said, and what was answered. Of who was erased meanwhile nothing is kept, and nothing brought back."""
+    requests = [_request_of(wanted, said) for said in kept]
+    enclosed: list[Sequence[tuple[str, ...]]] = [(said.files,) for said in kept]
+    if wanted.answer:
+        key, answer = f"turn:{wanted.held.turn_id}", list(wanted.answer)
+        requests.append(transcript.AppendRequest(wanted.session_id, answer, wanted.at, key, digest_of(answer)))
+        enclosed.append(wanted.answer_files)
+    for appended, sent in zip(transcript.append_all(tx, requests), enclosed, strict=True):
+        for ref, used in zip(appended.refs, sent, strict=False):
+            if used:
+                files.use(tx, transcript.number_of(tx, ref), used)
+
+
+def _request_of(wanted: Finish, said: Said) -> transcript.AppendRequest:
+    return transcript.AppendRequest(
+        wanted.session_id,
+        [said.message],
+        wanted.at,
+        f"in:{said.inbox_pk}",
+        digest_of([said.message]),
+        said.author,
+        said.external_id,
+    )
 
 
 def _write(tx: Tx, wanted: Finish) -> None:
-    if wanted.answer:
-        key, answer = f"turn:{wanted.held.turn_id}", list(wanted.answer)
-        request = transcript.AppendRequest(wanted.session_id, answer, wanted.at, key, digest_of(answer))
-        for ref, sent in zip(transcript.append(tx, request).refs, wanted.answer_files, strict=False):
-            files.use(tx, transcript.number_of(tx, ref), sent)
     if wanted.usage is not None:
         usage.record(tx, wanted.session_id, wanted.held.turn_id, wanted.usage, at=wanted.at)
     for waiting, fate, note in wanted.settled:

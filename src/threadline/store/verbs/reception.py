@@ -12,11 +12,9 @@ from threadline.ids import new_session_id
 from threadline.model.access import Role
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Waiting
-from threadline.store import asks, claiming, inbox, outbox, reception, transcript, turns
+from threadline.store import asks, claiming, inbox, outbox, reception, turns
 from threadline.store.database import Plan, Tx, read, write
 from threadline.store.verbs.base import VerbsBase
-
-_SHORT_HISTORY = 64
 
 
 class _Made(TypedDict):
@@ -104,11 +102,7 @@ def _receive_and_claim(
 ) -> tuple[reception.Received, list[turns.Claimed]]:
     received = reception.receive(tx, msgspec.structs.replace(wanted, begins=wanted.burst == 0), greeting)
     begun = received.admitted.begun
-    claimed = claiming.claim(tx, claim) if begun is None else [claiming.begin(tx, claim, *begun)]
-    return received, [_with_history(tx, one) for one in claimed if one is not None]
-
-
-def _with_history(tx: Tx, claimed: turns.Claimed) -> turns.Claimed:
-    """A short history is read along: it costs less than to come again for it. A long one must not keep other writers waiting."""
-    history = transcript.load(tx, claimed.session.session_id, _SHORT_HISTORY + 1)
-    return claimed if len(history) > _SHORT_HISTORY else msgspec.structs.replace(claimed, history=tuple(history))
+    if begun is None:
+        return received, claiming.claim(tx, claim)
+    claimed = claiming.begin(tx, claim, *begun)
+    return received, [] if claimed is None else [claimed]

@@ -23,6 +23,11 @@ SELECT pk, turn_id, fence, state FROM turns WHERE session_pk = :session_pk AND s
 SELECT pk, turn_id, fence, attempts, lane, role, origin, stop FROM turns WHERE session_pk = :session_pk AND state = 'waiting'
 ORDER BY pk LIMIT 1
 
+-- name: has_work
+-- Whether a session that nobody is at has something to do: a turn that runs again, or messages that none has taken.
+SELECT 1 WHERE EXISTS (SELECT 1 FROM turns WHERE session_pk = :session_pk AND state = 'waiting')
+OR EXISTS (SELECT 1 FROM inbox WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control')
+
 -- name: live_counts
 SELECT person, platform, COUNT(*) FROM turns WHERE state = 'running' GROUP BY person, platform
 

@@ -1,0 +1,148 @@
+"""A message whose people wait for its answer is taken in together with its turn, or not at all. On both engines."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+from tests.contract.gateways import OpenGateway, Run
+
+from threadline.clock import to_instant
+from threadline.errors import ConversationBusy
+from threadline.ids import new_turn_ids
+from threadline.model.delivery import target_of
+from threadline.model.inbound import Inbound
+from threadline.model.source import SessionSource
+from threadline.store.gateway import GatewayStore
+from threadline.store.inbox import Admission
+from threadline.store.outbox import NewDelivery
+from threadline.store.reception import Greeting
+from threadline.store.turns import Claim, Claimed, Finish
+from threadline.testing import FakeClock, dm, exchange
+
+LEASE = 60_000_000
+TOM = dm(chat_id="dm-9", user_id="9")
+
+
+def admission(store: GatewayStore, key: str, source: SessionSource) -> Admission:
+    """A message of somebody who waits for its answer."""
+    event = Inbound(dedupe_key=key, message_id=key, source=source, text=key, sent_at=store.clock.now())
+    wanted = store.resolve_of(source)
+    return Admission(
+        event=event, resolve=wanted, lane="talk", person="telegram:7", role="owner", at=wanted.at, only_if_idle=True
+    )
+
+
+def claim(store: GatewayStore, source: SessionSource, per_platform: int = 16) -> Claim:
+    """Who runs the turn."""
+    now = store.clock.now()
+    return Claim(
+        owner="here",
+        turn_ids=new_turn_ids(now, 1),
+        at=to_instant(now),
+        lease=LEASE,
+        platforms=("telegram",),
+        addresses=(store.resolve_of(source).address.digest,),
+        per_platform=per_platform,
+    )
+
+
+async def begun(
+    store: GatewayStore, key: str, source: SessionSource | None = None, per_platform: int = 16
+) -> list[Claimed]:
+    """The turn that a message begins with; `ConversationBusy` where something else goes on."""
+    source = source or dm()
+    notice = NewDelivery(delivery_id=f"notice.{key}", target=target_of(source), text="?")
+    greeting = Greeting(welcome=None, idle=notice, daily=notice)
+    wanted = admission(store, key, source)
+    received, claimed = await store.receive_and_claim(wanted, greeting, claim(store, source, per_platform))
+    assert received.admitted.pk is not None
+    return claimed
+
+
+async def end(store: GatewayStore, turn: Claimed) -> None:
+    """The turn is over."""
+    await store.finish_turn(
+        Finish(
+            held=turn.held,
+            session_id=turn.session.session_id,
+            outcome="answered",
+            at=to_instant(store.clock.now()),
+            settled=tuple((waiting, "answered", None) for waiting in turn.taken),
+            taken=turn.taken,
+        )
+    )
+
+
+async def heard(store: GatewayStore) -> list[str | None]:
+    """What came in, and its fate."""
+    return [line.fate for line in await store.list_messages()]
+
+
+def test_where_nothing_goes_on_the_turn_begins_with_its_message_and_its_history(
+    gateway: GatewayStore, run: Run
+) -> None:
+    entry = run(gateway.get_or_create_session(dm()))
+    run(gateway.append_to_transcript(entry.session_id, exchange("before", "so it was")))
+    (turn,) = run(begun(gateway, "hello"))
+    assert [waiting.event.text for waiting in turn.taken] == ["hello"]
+    assert [message["content"] for message in turn.history or ()] == ["before", "so it was"]
+    assert turn.session.session_id == entry.session_id
+    assert run(gateway.claim_turns(claim(gateway, dm()))) == []
+    run(end(gateway, turn))
+    assert run(heard(gateway)) == ["answered"]
+    (again,) = run(begun(gateway, "hello again"))
+    assert again.held.turn_pk != turn.held.turn_pk
+
+
+def test_a_long_history_is_left_to_whoever_runs_the_turn(gateway: GatewayStore, run: Run) -> None:
+    entry = run(gateway.get_or_create_session(dm()))
+    run(gateway.append_to_transcript(entry.session_id, exchange("a", "b") * 40))
+    (turn,) = run(begun(gateway, "hello"))
+    assert turn.history is None
+
+
+def test_while_a_turn_runs_nothing_is_taken_in_and_nothing_changed(
+    gateway: GatewayStore, run: Run, clock: FakeClock
+) -> None:
+    (turn,) = run(begun(gateway, "first"))
+    before = run(gateway.get_session(turn.session.session_id)), run(heard(gateway))
+    clock.advance(timedelta(minutes=1))
+    with pytest.raises(ConversationBusy):
+        run(begun(gateway, "second"))
+    assert (run(gateway.get_session(turn.session.session_id)), run(heard(gateway))) == before
+    run(end(gateway, turn))
+    assert len(run(begun(gateway, "second"))) == 1
+
+
+def test_what_waits_goes_first(gateway: GatewayStore, run: Run) -> None:
+    waiting = replace(admission(gateway, "waits", dm()), only_if_idle=False)
+    run(gateway.accept(waiting))
+    with pytest.raises(ConversationBusy):
+        run(begun(gateway, "hello"))
+    (turn,) = run(gateway.claim_turns(claim(gateway, dm())))
+    assert [one.event.text for one in turn.taken] == ["waits"]
+
+
+def test_where_as_much_runs_as_may_it_is_taken_in_and_waits_its_turn(gateway: GatewayStore, run: Run) -> None:
+    (turn,) = run(begun(gateway, "first", TOM))
+    assert run(begun(gateway, "second", per_platform=1)) == []
+    assert run(gateway.claim_turns(claim(gateway, dm(), 1))) == []
+    run(end(gateway, turn))
+    (later,) = run(gateway.claim_turns(claim(gateway, dm(), 1)))
+    assert [one.event.text for one in later.taken] == ["second"]
+
+
+def test_of_two_at_once_one_begins_and_the_other_hears_so(open_gateway: OpenGateway, run: Run) -> None:
+    stores = open_gateway(), open_gateway()
+    run(stores[0].get_or_create_session(dm()))
+
+    async def both() -> list[object]:
+        work = (begun(store, f"of {number}") for number, store in enumerate(stores))
+        return await asyncio.gather(*work, return_exceptions=True)
+
+    outcomes = run(both())
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["ConversationBusy", "list"], outcomes
+    assert run(heard(stores[0])) == ["running"]
