@@ -50,7 +50,8 @@ async def replay_pages(
     store, source = manager._store, source_of(session_id, "ada")
     spans, after = await store.replay_of(source, agent=manager._agent_for(source)), 0
     while (found := await store.replay_page(spans, after=after, limit=page)) is not None:
-        yield json.loads(found.text)
+        lines = [json.loads(line) for line in found.text.split(b"\n")]
+        yield [json.loads(await store.replay_body(line) or "") if isinstance(line, int) else line for line in lines]
         after = found.last
 
 

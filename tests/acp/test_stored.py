@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from threadline.acp.lines import head_of
-from threadline.acp.stored import Enclosure, Replay
+from threadline.acp.stored import Enclosure, Large, Replay
 
 
 def replayed(*messages: dict[str, Any]) -> list[Any]:
     found: list[Any] = []
-    for part in Replay(head_of("s1")).lines(json.dumps(messages).encode()):
-        if isinstance(part, Enclosure):
+    for part in Replay(head_of("s1")).lines("\n".join(map(json.dumps, messages)).encode()):
+        if not isinstance(part, bytes):
             found.append(part)
             continue
         for line in part.splitlines():
@@ -50,9 +50,11 @@ def test_words_are_shown_as_they_were() -> None:
         ('{"role":"user","content":[{"type":"text","text":"\\"content\\":\\"in a block"}]}', '"content":"in a block'),
     ],
 )
-@pytest.mark.parametrize("others", ["", ',{"role":"tool","content":"x"}', ',{"role":"narrator","content":"x"}', ",{}"])
+@pytest.mark.parametrize(
+    "others", ["", '\n{"role":"tool","content":"x"}', '\n{"role":"narrator","content":"x"}', "\n{}"]
+)
 def test_words_are_shown_however_they_are_written(body: str, text: str, others: str) -> None:
-    (line,) = Replay(head_of("s1")).lines(f"[{body}{others}]".encode())
+    (line,) = Replay(head_of("s1")).lines(f"{body}{others}".encode())
     assert isinstance(line, bytes)
     assert json.loads(line)["params"]["update"] == chunk("user_message_chunk", text)
 
@@ -60,7 +62,7 @@ def test_words_are_shown_however_they_are_written(body: str, text: str, others: 
 @pytest.mark.parametrize("content", ['""', "null", "[]"])
 def test_a_message_without_words_is_not_shown(content: str) -> None:
     bodies = [f'{{"role":"assistant","content":{content}}}', f'{{"content":{content},"role":"assistant"}}']
-    assert list(Replay(head_of("s1")).lines(f"[{','.join(bodies)}]".encode())) == [b""]
+    assert list(Replay(head_of("s1")).lines("\n".join(bodies).encode())) == [b""]
 
 
 def test_tools_are_shown_with_their_results_and_plans_whole() -> None:
@@ -121,6 +123,14 @@ def test_what_comes_from_elsewhere_is_shown_as_far_as_it_can_be_read() -> None:
     assert told[2]["content"]["text"].startswith("half ")
     assert isinstance(told[3], Enclosure)
     assert len(told) == 4
+
+
+@pytest.mark.parametrize("odd", ["", '\n{"role":"narrator"}'])
+def test_what_is_too_large_for_a_page_is_told_in_its_place(odd: str) -> None:
+    page = f'{{"role":"user","content":"a"}}\n71\n{{"role":"user","content":"b"}}{odd}'.encode()
+    first, large, last = Replay(head_of("s1")).lines(page)
+    assert large == Large(71)
+    assert [b'"a"' in bytes(first), b'"b"' in bytes(last)] == [True, True]  # type: ignore[arg-type]
 
 
 def test_nothing_is_shown_of_nothing() -> None:

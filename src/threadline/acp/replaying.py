@@ -9,7 +9,7 @@ from typing import Protocol
 from threadline.acp.conversation import Conversation
 from threadline.acp.desk import Desk
 from threadline.acp.lines import head_of
-from threadline.acp.stored import Enclosure, Replay
+from threadline.acp.stored import Enclosure, Large, Replay
 from threadline.acp.translate import heard, told
 from threadline.gateway.composing import read_event
 from threadline.model.turn import Waiting
@@ -72,14 +72,27 @@ class Replayer:
     async def _past(self, conversation: Conversation, spans: Sequence[Span]) -> None:
         replay, page = Replay(head_of(conversation.session_id)), await self._page(spans, 0)
         while page is not None:
-            for part in replay.lines(page.text):
-                await self._tell(conversation, part)
-            # Read while the pipe takes what was told, and not before: a thread that reads beside one that computes waits for
-            # the interpreter.
-            page, _ = await asyncio.gather(self._page(spans, page.last), self._editor.drain())
+            # The next one is read meanwhile: the database needs no interpreter for that.
+            page, _ = await asyncio.gather(
+                self._page(spans, page.last), self._tell_page(conversation, replay, page.text)
+            )
+
+    async def _tell_page(self, conversation: Conversation, replay: Replay, text: bytes) -> None:
+        # Whoever reads the next has to have begun.
+        await asyncio.sleep(0)
+        await self._tell_all(conversation, replay, text)
+        await self._editor.drain()
 
     async def _page(self, spans: Sequence[Span], after: int) -> ReplayPage | None:
         return await self._desk.store.replay_page(spans, after=after, limit=PAGE)
+
+    async def _tell_all(self, conversation: Conversation, replay: Replay, text: bytes) -> None:
+        for part in replay.lines(text):
+            if not isinstance(part, Large):
+                await self._tell(conversation, part)
+            elif (body := await self._desk.store.replay_body(part.number)) is not None:
+                await self._tell_all(conversation, replay, body.encode())
+                await self._editor.drain()
 
     async def _present(self, conversation: Conversation, seen: Seen, turn_id: str, lines: Iterable[bytes]) -> None:
         turn = seen.turn

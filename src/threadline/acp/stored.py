@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -34,6 +33,12 @@ class Enclosure(msgspec.Struct, frozen=True):
         """What is told of it; without a body its name."""
         block = file_block(self.file, body)
         return UserMessageChunk(content=block) if self.role == "user" else AgentMessageChunk(content=block)
+
+
+class Large(msgspec.Struct, frozen=True):
+    """A message that is not among the others, because of its size: it has to be fetched by its number."""
+
+    number: int
 
 
 Shown: TypeAlias = KnownUpdate | Enclosure
@@ -72,10 +77,6 @@ class _Asked(msgspec.Struct, gc=False, tag_field="role", tag="user"):
     content: msgspec.Raw
     attachments: msgspec.Raw | None = None
 
-    @property
-    def is_plain(self) -> bool:
-        return self.attachments is None
-
 
 class _Answered(msgspec.Struct, gc=False, tag_field="role", tag="assistant"):
     """What the agent said, unread; and whether it did more than that."""
@@ -86,22 +87,16 @@ class _Answered(msgspec.Struct, gc=False, tag_field="role", tag="assistant"):
     attachments: msgspec.Raw | None = None
     plan: msgspec.Raw | None = None
 
-    @property
     def is_plain(self) -> bool:
-        more = self.reasoning, self.tool_calls, self.attachments, self.plan
-        return more == _NO_MORE
+        """Whether it did nothing but talk."""
+        return self.tool_calls is None and self.reasoning is None and self.attachments is None and self.plan is None
 
 
 class _Returned(msgspec.Struct, gc=False, tag_field="role", tag="tool"):
     """What a tool gave back, unread."""
 
-    is_plain = False
-    content: msgspec.Raw = msgspec.Raw(b"null")
 
-
-_NO_MORE = (None, None, None, None)
-_read_page = msgspec.json.Decoder(list[_Asked | _Answered | _Returned]).decode
-_read_apart = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_read_page = msgspec.json.Decoder(_Asked | _Answered | _Returned | int).decode_lines
 _read_one = msgspec.json.Decoder(_Stored).decode
 
 
@@ -112,27 +107,37 @@ class Replay:
         self._head = head
         self._called: set[str] = set()
 
-    def lines(self, page: bytes) -> Iterator[bytes | Enclosure]:
-        """A JSON array of messages, as stored, in order: lines ready to be sent, and files that have to be fetched."""
-        begun = {_Asked: self._head + _USER, _Answered: self._head + _ASSISTANT}
+    def lines(self, page: bytes) -> Iterator[bytes | Enclosure | Large]:
+        """Messages as stored, a line each, in order: lines ready to be sent, and what has to be fetched."""
+        user, assistant = self._head + _USER, self._head + _ASSISTANT
         ready: list[bytes] = []
-        apart: Sequence[msgspec.Raw | Message] = ()
+        apart: list[bytes] = []
         for place, message in enumerate(_unread(page)):
             # Most are nothing but words, which stay as they are written: they need not be taken apart and put together again.
-            if message is not None and message.is_plain:
-                said = bytes(message.content)
-                if said[:1] == b'"' and said != _NOTHING:
-                    ready += (begun[type(message)], said, _TEXT_TAIL)
-                    continue
-            apart = apart or _apart(page)
-            for shown in self._updates(_one(apart[place])):
-                if isinstance(shown, Enclosure):
+            begun, said = user, b""
+            if type(message) is _Asked:
+                if message.attachments is None:
+                    said = bytes(message.content)
+            elif type(message) is _Answered and message.is_plain():
+                begun, said = assistant, bytes(message.content)
+            if said[:1] == b'"' and said != _NOTHING:
+                ready += (begun, said, _TEXT_TAIL)
+                continue
+            apart = apart or page.split(b"\n")
+            for shown in self._shown(apart[place]):
+                if isinstance(shown, Enclosure | Large):
                     yield b"".join(ready)
                     yield shown
                     ready = []
                 else:
                     ready.append(line_of(self._head, shown))
         yield b"".join(ready)
+
+    def _shown(self, line: bytes) -> Iterator[Shown | Large]:
+        if line.isdigit():
+            yield Large(int(line))
+        else:
+            yield from self._updates(_one(line))
 
     def _updates(self, message: _Stored) -> Iterator[Shown]:
         if message.role == "user":
@@ -167,24 +172,14 @@ def updates_of(message: Message) -> Iterator[KnownUpdate]:
         yield shown.update(None) if isinstance(shown, Enclosure) else shown
 
 
-def _unread(page: bytes) -> Sequence[_Asked | _Answered | _Returned | None]:
+def _unread(page: bytes) -> Sequence[_Asked | _Answered | _Returned | int | None]:
     """The messages of a page with their words unread; `None` for each where they can't be told so, and have to be read."""
     try:
         if not _is_escaped(page):
             return _read_page(page)
     except msgspec.DecodeError:
         pass
-    return [None] * len(_apart(page))
-
-
-def _apart(page: bytes) -> Sequence[msgspec.Raw | Message]:
-    """Each message of a page by itself, unread where that can be."""
-    try:
-        return _read_apart(page)
-    except msgspec.DecodeError:
-        # Half of a surrogate pair: the fast parser refuses what the standard one takes.
-        messages: list[Message] = json.loads(page)
-        return messages
+    return [None] * (page.count(b"\n") + 1)
 
 
 def _is_escaped(text: bytes) -> bool:
@@ -193,13 +188,11 @@ def _is_escaped(text: bytes) -> bool:
     return b"\\" in text and b"\\u" in text
 
 
-def _one(message: msgspec.Raw | Message) -> _Stored:
-    if not isinstance(message, msgspec.Raw):
-        return _odd(message)
+def _one(body: bytes) -> _Stored:
     try:
-        return _read_one(message)
+        return _read_one(body)
     except msgspec.DecodeError:
-        return _odd(decode_body(bytes(message)))
+        return _odd(decode_body(body))
 
 
 def _odd(message: Message) -> _Stored:

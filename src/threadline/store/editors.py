@@ -26,8 +26,8 @@ from threadline.store.rows import StoredSession, json_text, session_of
 from threadline.store.wording import words_of_message
 
 _REMOVED_AT_ONCE = 20
-# So much of a replay is held in memory at a time, and one message more.
-_PAGE_BYTES = 8 * 1024 * 1024
+# A message of more bytes is told by itself in a replay: a page of a thousand must fit into memory.
+LARGEST = 64 * 1024
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayPage(msgspec.Struct, frozen=True):
-    """Messages of a replay, as the text of a JSON array, and the number of the last of them."""
+    """Messages of a replay as JSON, a line each, and the number of the last. A large one stands there with its number alone."""
 
     last: int
     text: bytes
@@ -153,28 +153,23 @@ def replayed(tx: Tx, place: Place) -> tuple[Span, ...]:
 
 
 def replay_page(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> ReplayPage | None:
-    """The next messages of a replay behind the number `after`, no more than `limit` and a few megabytes; `None`: there are none."""
+    """The next messages of a replay behind the number `after`, no more than `limit`; `None`: there are none."""
     parts: list[bytes] = []
-    last, room = after, _PAGE_BYTES
+    last = after
     for span in spans:
-        if span.hi <= after:
-            continue
-        lo = max(span.lo, after + 1)
-        most = _fitting(tx, lo, span.hi, limit, room)
-        count, upto, text = tx.rows("joined_between", lo=lo, hi=span.hi, limit=most)[0]
-        if count:
-            parts.append(text)
-            last, limit, room = upto, limit - count, room - len(text)
-        if count == most or limit <= 0 or room <= 0:
-            break
-    return ReplayPage(last, b"[" + b",".join(parts) + b"]") if parts else None
+        if span.hi > after and limit > 0:
+            lo, form = max(span.lo, after + 1), {"largest": LARGEST, "separator": "\n"}
+            count, upto, text = tx.rows("joined_between", lo=lo, hi=span.hi, limit=limit, **form)[0]
+            if count:
+                parts.append(text)
+                last, limit = upto, limit - count
+    return ReplayPage(last, b"\n".join(parts)) if parts else None
 
 
-def _fitting(tx: Tx, lo: int, hi: int, limit: int, room: int) -> int:
-    """How many messages from a number on are no more than so many bytes; one at least, however large it is."""
-    while limit > 1 and tx.rows("size_between", lo=lo, hi=hi, limit=limit)[0][0] > room:
-        limit //= 2
-    return limit
+def replay_body(tx: Tx, number: int) -> str | None:
+    """The message of that number, as JSON; `None` where it is gone."""
+    row = tx.find("body_of", number=number)
+    return None if row is None else str(row[0])
 
 
 def _merged(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -195,6 +195,7 @@ class GatewayStore(AsyncSessionStore):
     remove_editor_session = _awaited(GatewayVerbs.remove_editor_session)
     replay_of = _awaited(GatewayVerbs.replay_of)
     replay_page = _awaited(GatewayVerbs.replay_page)
+    replay_body = _awaited(GatewayVerbs.replay_body)
     owners_sessions = _awaited(GatewayVerbs.owners_sessions)
     find_owners_title = _awaited(GatewayVerbs.find_owners_title)
     file_body = _awaited(GatewayVerbs.file_body)

@@ -22,7 +22,7 @@ CROSS JOIN
 
 -- SQLite has no convert_to, and joins in the order of the inner query: to sort again takes ten times as long.
 -- name: joined_between
-SELECT COUNT(*), MAX(p.number), CAST(string_agg(p.body, ',') AS BLOB) FROM {page_between}
+SELECT COUNT(*), MAX(p.number), CAST(string_agg(p.line, :separator) AS BLOB) FROM {page_between}
 
 -- The outer loops follow the inner query's order, ties included: a page goes on exactly where the one before it ended.
 -- name: search_ranked

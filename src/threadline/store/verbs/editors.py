@@ -14,7 +14,7 @@ from threadline.model.session import checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import Span
 from threadline.store import editors
-from threadline.store.database import Plan, read, write
+from threadline.store.database import Plan, read, read_along, write
 from threadline.store.editors import Changes, Held, Place
 from threadline.store.listing import Page, check_limit
 from threadline.store.verbs.arguments import MAX_PATH_CHARS, clean_or_none, clean_text, clean_title
@@ -80,7 +80,11 @@ class EditorVerbs(RemovalVerbs):
         self, spans: Sequence[Span], *, after: int = 0, limit: int = 500
     ) -> Plan[editors.ReplayPage | None]:
         """The next messages of a replay, from behind the number `after` on; `None`: that was all."""
-        return (yield from read(editors.replay_page, spans, after=after, limit=limit))
+        return (yield from read_along(editors.replay_page, spans, after=after, limit=limit))
+
+    def replay_body(self, number: int) -> Plan[str | None]:
+        """A message that is too large for a page; `None` where it is gone."""
+        return (yield from read(editors.replay_body, number))
 
     def _place(self, source: SessionSource, agent: str | None) -> Place:
         if source.platform != ACP or not is_editor_session(source.chat_id):

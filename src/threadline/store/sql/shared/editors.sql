@@ -17,15 +17,16 @@ WHERE s.session_id = :session_id GROUP BY s.session_id
 CASE WHEN v.hi >> 24 = s.pk AND v.hi > (s.pk << 24) + t.last_seq THEN (s.pk << 24) + t.last_seq ELSE v.hi END - v.lo + 1
 
 -- fragment: page_between
-(SELECT m.number, m.body FROM messages m WHERE m.number BETWEEN :lo AND :hi ORDER BY m.number LIMIT :limit) p
-
--- name: size_between
--- How many bytes so many messages have; of what they say nothing is read.
-SELECT COALESCE(SUM(octet_length(p.body)), 0) FROM {page_between}
+(SELECT m.number, CASE WHEN octet_length(m.body) <= :largest THEN m.body ELSE CAST(m.number AS TEXT) END AS line
+FROM messages m WHERE m.number BETWEEN :lo AND :hi ORDER BY m.number LIMIT :limit) p
 
 -- name: joined_between
--- So many messages as one value: to hand them over row by row costs more than to read them.
-SELECT COUNT(*), MAX(p.number), convert_to(string_agg(p.body, ',' ORDER BY p.number), 'UTF8') FROM {page_between}
+-- So many messages as one value: to hand them over row by row costs more than to read them. Of a large one it has the number.
+SELECT COUNT(*), MAX(p.number), convert_to(string_agg(p.line, CAST(:separator AS TEXT) ORDER BY p.number), 'UTF8')
+FROM {page_between}
+
+-- name: body_of
+SELECT body FROM messages WHERE number = :number
 
 -- name: sessions_at
 SELECT session_id FROM sessions WHERE address_pk = :address_pk ORDER BY pk LIMIT :limit
