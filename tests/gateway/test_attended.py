@@ -7,12 +7,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+import pytest
 from tests.gateway.pages import CONVERSATION, RULES, Talker
 from tests.gateway.talk import eventually
 from tests.gateway.test_telling import Onlooking
 from tests.gateway.world import awaited, settings_for
 
 from threadline.assembly import close_agents
+from threadline.errors import ConversationBusy
 from threadline.gateway.gateway import Gateway
 from threadline.model.delivery import Target
 from threadline.model.webchat import web_source
@@ -202,6 +204,26 @@ async def test_a_question_is_sent_and_what_was_said_before_it_is_not(location: s
         await here.platform.press(OWNER, CONVERSATION, "p1", question.buttons[0].value)
         assert (await here.ends(2)).outcome == "answered"
         assert here.told.events[-1] == Text("done")
+
+
+@awaited
+async def test_while_somebody_is_answered_nothing_more_comes_in_but_commands(location: str) -> None:
+    agent = Talker("never")
+    async with attended(location, agent) as here:
+        await here.say("go")
+        agent.says("half")
+        await here.told.until(1)
+        with pytest.raises(ConversationBusy):
+            await here.say("and another thing", key="m2")
+        assert len(await here.store.list_messages()) == 1
+        await here.say("/whoami", key="m3")
+        agent.says(" and whole", None)
+        assert (await here.ends()).outcome == "answered"
+        agent.says("again", None)
+        await here.say("and another thing", key="m2")
+        assert (await here.ends(2)).outcome == "answered"
+        said = [message["content"] for message in await here.transcript()]
+        assert said == ["go", "half and whole", "and another thing", "again"]
 
 
 @awaited

@@ -21,7 +21,7 @@ from threadline.model.source import ChatType
 LengthUnit: TypeAlias = Literal["chars", "utf16", "bytes"]
 Verdict: TypeAlias = Literal["accepted", "duplicate", "refused", "ignored", "parked"]
 # Returns once the event is stored, or surely not wanted: only then is the platform told that it arrived. What can't be read, and
-# that an id has changed, comes in by the same door.
+# that an id has changed, comes in by the same door. `ConversationBusy`, on attended platforms alone: nothing was taken.
 Accept: TypeAlias = Callable[[Arrival], Awaitable[Verdict]]
 
 
@@ -47,7 +47,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     # People send one thought in several messages there: a turn waits a moment for more.
     bursts: bool = True
     # People wait there while they are answered, and see a turn as it happens (`ShowsTurns`): what it says is kept before it is
-    # shown and not sent besides, and one that breaks off is closed, never run again.
+    # shown and not sent besides, and one that breaks off is closed, never run again. What they say while something else goes on in
+    # the conversation does not come in: there is nobody to wait for a second answer.
     attended: bool = False
 
     def edit_pause(self, chat_type: ChatType) -> float:
