@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
 from threadline.errors import StoreClosed
 from threadline.store.doorbell import Bells
-from threadline.store.lane import Job, settle_futures
+from threadline.store.lane import Job
 
 
 class Crew:
@@ -74,4 +73,4 @@ class Crew:
             with self._mutex:
                 self._open -= 1
             if job.bell is not None:
-                job.bell.ring(partial(settle_futures, (job,)))
+                job.bell.ring(job.settle_future)

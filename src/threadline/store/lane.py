@@ -235,6 +235,9 @@ class Lane:
             return batch
 
     def _settle(self, batch: Sequence[Job], own: Job | None) -> None:
+        if len(batch) == 1 and (bell := batch[0].bell) is not None:
+            bell.ring(batch[0].settle_future)
+            return
         by_bell: dict[Doorbell, list[Job]] = {}
         for job in batch:
             if job.bell is not None:
@@ -243,7 +246,7 @@ class Lane:
                 job.wake()
         for bell, jobs in by_bell.items():
             # A loop may have been closed while its callers waited; what they asked for is stored all the same.
-            bell.ring(partial(settle_futures, jobs))
+            bell.ring(partial(_settle_futures, jobs))
 
     def _released(self, own: Job | None) -> bool:
         self._tell()
@@ -326,8 +329,7 @@ def fail_unsettled(jobs: Sequence[Job], error: ThreadlineError) -> None:
             job.error = error
 
 
-def settle_futures(jobs: Sequence[Job]) -> None:
-    """Hands outcomes to those who await them, on their loop's thread."""
+def _settle_futures(jobs: Sequence[Job]) -> None:
     for job in jobs:
         job.settle_future()
 
