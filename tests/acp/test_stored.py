@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from threadline.acp.lines import head_of
-from threadline.acp.stored import Enclosure, Large, Replay
+from threadline.acp.stored import Enclosure, Large, Replay, _Asked, _unread
 
 
 def replayed(*messages: dict[str, Any]) -> list[Any]:
@@ -123,6 +123,25 @@ def test_what_comes_from_elsewhere_is_shown_as_far_as_it_can_be_read() -> None:
     assert told[2]["content"]["text"].startswith("half ")
     assert isinstance(told[3], Enclosure)
     assert len(told) == 4
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"role":"assistant","content":"I do","tool_calls":[{"id":"1"}]}',
+        '{"role":"assistant","content":"I think","reasoning":"hm"}',
+        '{"role":"user","content":"","attachments":[]}',
+        '{"role":"system","content":"be brief"}',
+        '{"role":"user","content":"C:\\\\users and \\u001b"}',
+        "17",
+    ],
+)
+def test_one_message_that_has_to_be_read_costs_no_other(odd: str) -> None:
+    plain = '{"role":"user","content":"words"}'
+    page = f"{plain}\n{odd}\n{plain}".encode()
+    first, _, last = _unread(page)
+    assert type(first) is _Asked
+    assert type(last) is _Asked
 
 
 @pytest.mark.parametrize("odd", ["", '\n{"role":"narrator"}'])

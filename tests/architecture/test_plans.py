@@ -43,6 +43,7 @@ HOT = (
         "live_turn",
         "live_counts",
         "has_work",
+        "weight_between",
         "waiting_turn",
         "waiting_of_session",
         "take_inbound",

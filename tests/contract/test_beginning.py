@@ -14,12 +14,13 @@ from threadline.errors import ConversationBusy
 from threadline.ids import new_turn_ids
 from threadline.model.delivery import target_of
 from threadline.model.inbound import Inbound
+from threadline.model.message import encode_message
 from threadline.model.source import SessionSource
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission
 from threadline.store.outbox import NewDelivery
 from threadline.store.reception import Greeting
-from threadline.store.turns import Claim, Claimed, Finish
+from threadline.store.turns import Claim, Claimed, Finish, Said
 from threadline.testing import FakeClock, dm, exchange
 
 LEASE = 60_000_000
@@ -102,6 +103,37 @@ def test_a_long_history_is_left_to_whoever_runs_the_turn(gateway: GatewayStore, 
     run(gateway.append_to_transcript(entry.session_id, exchange("a", "b") * 40))
     (turn,) = run(begun(gateway, "hello"))
     assert turn.history is None
+
+
+def test_so_is_a_heavy_one(gateway: GatewayStore, run: Run) -> None:
+    entry = run(gateway.get_or_create_session(dm()))
+    run(gateway.append_to_transcript(entry.session_id, exchange("a", "b" * 70_000)))
+    (turn,) = run(begun(gateway, "hello"))
+    assert turn.history is None
+
+
+def test_two_messages_under_one_id_end_a_turn_like_any_other(gateway: GatewayStore, run: Run) -> None:
+    for key in ("one", "two"):
+        run(gateway.accept(replace(admission(gateway, key, dm()), only_if_idle=False)))
+    (turn,) = run(gateway.claim_turns(claim(gateway, dm())))
+    said = tuple(
+        Said(
+            inbox_pk=waiting.pk,
+            message=encode_message({"role": "user", "content": waiting.event.text}),
+            author=None,
+            external_id="the same",
+            fate="answered",
+        )
+        for waiting in turn.taken
+    )
+    at = to_instant(gateway.clock.now())
+    session_id = turn.session.session_id
+    run(
+        gateway.finish_turn(
+            Finish(held=turn.held, session_id=session_id, outcome="answered", at=at, said=said, taken=turn.taken)
+        )
+    )
+    assert [message["content"] for message in run(gateway.load_transcript(session_id))] == ["one", "two"]
 
 
 def test_while_a_turn_runs_nothing_is_taken_in_and_nothing_changed(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import time
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -92,6 +95,38 @@ def test_who_waits_no_longer_is_in_nobodys_way() -> None:
         return await second
 
     assert asyncio.run(given_up()) == "still there"
+    crew.close()
+
+
+def test_what_was_given_up_before_it_began_is_not_done() -> None:
+    crew, go_on, done = crew_of(1), threading.Event(), threading.Event()
+
+    async def given_up() -> bool:
+        first: asyncio.Future[bool] = crew.perform_async(lambda: go_on.wait(10))
+        crew.perform_async(done.set).cancel()
+        last: asyncio.Future[bool] = crew.perform_async(done.is_set)
+        go_on.set()
+        return await first and await last
+
+    assert asyncio.run(given_up()) is False
+    crew.close()
+
+
+def test_an_idle_thread_holds_nothing_of_what_it_did() -> None:
+    class Result:
+        pass
+
+    crew = crew_of(1)
+
+    async def kept() -> weakref.ref[Result]:
+        return weakref.ref(await crew.perform_async(Result))
+
+    result = asyncio.run(kept())
+    deadline = time.monotonic() + 10
+    while result() is not None and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.001)
+    assert result() is None
     crew.close()
 
 

@@ -113,7 +113,7 @@ class Prompts:
                 await asyncio.wait([before])
             if prompt.is_command:
                 await self._settle(conversation, prompt)
-            files = [await self._desk.keep(conversation.source, file) for file in heard.files]
+            files = [await self._desk.keep(conversation.source, file) for file in heard.files if not prompt.is_over]
             key = f"{conversation.session_id}/{event.message_id}"
             await self._let_in(
                 conversation, prompt, msgspec.structs.replace(event, dedupe_key=key, attachments=tuple(files))
@@ -165,6 +165,10 @@ class Prompts:
                 # To look first would cost every prompt what hardly one needs.
                 prompt.is_offered = False
                 await self._settle(conversation, prompt)
+            except ThreadlineError:
+                # If it was taken all the same, nobody runs it: it is closed once its lease has ended.
+                prompt.is_offered = False
+                raise
             else:
                 prompt.is_let_in = True
                 prompt.is_taken = verdict == "accepted"

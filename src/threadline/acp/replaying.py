@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from threadline.acp.conversation import Conversation
 from threadline.acp.desk import Desk
@@ -73,9 +73,16 @@ class Replayer:
         replay, page = Replay(head_of(conversation.session_id)), await self._page(spans, 0)
         while page is not None:
             # The next one is read meanwhile: the database needs no interpreter for that.
-            page, _ = await asyncio.gather(
-                self._page(spans, page.last), self._tell_page(conversation, replay, page.text)
+            coming, told = await asyncio.gather(
+                self._page(spans, page.last),
+                self._tell_page(conversation, replay, page.text),
+                # Whichever fails, the other comes to its end first: nothing is told behind what follows.
+                return_exceptions=True,
             )
+            for outcome in (told, coming):
+                if isinstance(outcome, BaseException):
+                    raise outcome
+            page = cast("ReplayPage | None", coming)
 
     async def _tell_page(self, conversation: Conversation, replay: Replay, text: bytes) -> None:
         # Whoever reads the next has to have begun.

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from threadline.acp.lines import TAIL, encoded, line_of
 from threadline.acp.translate import call_ended, call_started, file_block, heard, plan_of, said, thought
@@ -75,28 +76,30 @@ class _Asked(msgspec.Struct, gc=False, tag_field="role", tag="user"):
     """What a person said, unread; and whether there was more than words."""
 
     content: msgspec.Raw
-    attachments: msgspec.Raw | None = None
+    attachments: msgspec.Raw | UnsetType = UNSET
 
 
 class _Answered(msgspec.Struct, gc=False, tag_field="role", tag="assistant"):
     """What the agent said, unread; and whether it did more than that."""
 
     content: msgspec.Raw
-    reasoning: msgspec.Raw | None = None
-    tool_calls: msgspec.Raw | None = None
-    attachments: msgspec.Raw | None = None
-    plan: msgspec.Raw | None = None
+    reasoning: msgspec.Raw | UnsetType = UNSET
+    tool_calls: msgspec.Raw | UnsetType = UNSET
+    attachments: msgspec.Raw | UnsetType = UNSET
+    plan: msgspec.Raw | UnsetType = UNSET
 
     def is_plain(self) -> bool:
         """Whether it did nothing but talk."""
-        return self.tool_calls is None and self.reasoning is None and self.attachments is None and self.plan is None
+        return self.tool_calls is UNSET and self.reasoning is UNSET and self.attachments is UNSET and self.plan is UNSET
 
 
 class _Returned(msgspec.Struct, gc=False, tag_field="role", tag="tool"):
     """What a tool gave back, unread."""
 
 
-_read_page = msgspec.json.Decoder(_Asked | _Answered | _Returned | int).decode_lines
+Unread: TypeAlias = _Asked | _Answered | _Returned | int
+
+_reader = msgspec.json.Decoder(Unread)
 _read_one = msgspec.json.Decoder(_Stored).decode
 
 
@@ -116,7 +119,7 @@ class Replay:
             # Most are nothing but words, which stay as they are written: they need not be taken apart and put together again.
             begun, said = user, b""
             if type(message) is _Asked:
-                if message.attachments is None:
+                if message.attachments is UNSET:
                     said = bytes(message.content)
             elif type(message) is _Answered and message.is_plain():
                 begun, said = assistant, bytes(message.content)
@@ -172,14 +175,21 @@ def updates_of(message: Message) -> Iterator[KnownUpdate]:
         yield shown.update(None) if isinstance(shown, Enclosure) else shown
 
 
-def _unread(page: bytes) -> Sequence[_Asked | _Answered | _Returned | int | None]:
-    """The messages of a page with their words unread; `None` for each where they can't be told so, and have to be read."""
+def _unread(page: bytes) -> Sequence[Unread | None]:
+    """The messages of a page with their words unread; `None` for those that can't be told so, and have to be read."""
     try:
         if not _is_escaped(page):
-            return _read_page(page)
+            return _reader.decode_lines(page)
     except msgspec.DecodeError:
         pass
-    return [None] * (page.count(b"\n") + 1)
+    return [_glanced_at(line) for line in page.split(b"\n")]
+
+
+def _glanced_at(line: bytes) -> Unread | None:
+    try:
+        return None if _is_escaped(line) else _reader.decode(line)
+    except msgspec.DecodeError:
+        return None
 
 
 def _is_escaped(text: bytes) -> bool:

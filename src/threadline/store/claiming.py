@@ -10,6 +10,7 @@ from threadline.clock import Instant
 from threadline.model.access import lowest
 from threadline.model.message import Message
 from threadline.model.turn import Waiting, next_batch
+from threadline.model.view import message_number
 from threadline.store import asks, inbox, speakers, transcript
 from threadline.store.database import Row, Tx
 from threadline.store.rows import StoredSession, json_text, session_of, source_of
@@ -18,6 +19,7 @@ from threadline.store.turns import Claim, Claimed, Held, end_deleted, taken_by
 _LOOKED_AT = 16
 _RECOVERED = 20
 _SHORT_HISTORY = 64
+_SHORT_HISTORY_BYTES = 64 * 1024
 
 
 class _Before(TypedDict):
@@ -212,10 +214,13 @@ def _before(tx: Tx, turn_pk: int) -> _Before:
 
 def _short_history(tx: Tx, session: StoredSession) -> tuple[Message, ...] | None:
     """A short history is read along: it costs less than to come again for it. A long one must not keep other writers waiting."""
-    if session.last_seq > _SHORT_HISTORY:
+    if session.last_seq > _SHORT_HISTORY or session.entry.parent_session_id is not None:
         return None
-    history = transcript.load(tx, session.entry.session_id, _SHORT_HISTORY + 1)
-    return None if len(history) > _SHORT_HISTORY else tuple(history)
+    lo, hi = message_number(session.pk, 1), message_number(session.pk, _SHORT_HISTORY)
+    weight = tx.find("weight_between", lo=lo, hi=hi)
+    if weight is not None and weight[0] > _SHORT_HISTORY_BYTES:
+        return None
+    return tuple(transcript.load(tx, session.entry.session_id, _SHORT_HISTORY))
 
 
 def _context(tx: Tx, session_pk: int) -> str | None:

@@ -41,14 +41,14 @@ class Crew:
         with self._mutex:
             if self._closed:
                 raise StoreClosed
-            self._open += 1
-            if self._open > len(self._threads) < self._most:
+            if self._open >= len(self._threads) < self._most:
                 self._start()
+            self._open += 1
             self._jobs.put(job)
         return future
 
     def close(self) -> None:
-        """Lets what was asked for finish, then refuses more."""
+        """Refuses more, and returns once all that was asked for is done, or refused by who performs it."""
         with self._mutex:
             self._closed = True
             threads, self._threads = self._threads, []
@@ -61,16 +61,20 @@ class Crew:
     def _start(self) -> None:
         name = f"{self._name}_{len(self._threads)}"
         thread = threading.Thread(target=self._serve, name=name, daemon=True)
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:
-            try:
-                job.result = self._perform(job.step)
-            except BaseException as cause:  # noqa: BLE001 - handed to whoever awaits it
-                job.error = cause
+            # Nobody wants what its caller has given up meanwhile.
+            if not job.is_given_up:
+                try:
+                    job.result = self._perform(job.step)
+                except BaseException as cause:  # noqa: BLE001 - handed to whoever awaits it
+                    job.error = cause
+                if job.bell is not None:
+                    job.bell.ring(job.settle_future)
             with self._mutex:
                 self._open -= 1
-            if job.bell is not None:
-                job.bell.ring(job.settle_future)
+            # It holds what was read, and its caller's loop: an idle thread has no use for either.
+            del job

@@ -57,6 +57,11 @@ class Job:
         """Whether its outcome is known."""
         return self.error is not None or self.result is not _PENDING
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether its caller, on an event loop, waits no longer."""
+        return self._future is not None and self._future.cancelled()
+
     def prepare_to_wait(self) -> None:
         """Called under the lane's lock by a caller who is about to wait."""
         self._woken = threading.Lock()

@@ -99,7 +99,7 @@ def resolve(tx: Tx, wanted: Resolve) -> SessionEntry:
 def resolve_locked(tx: Tx, wanted: Resolve) -> StoredSession:
     """The same session, locked: nobody adds to it or begins a turn in it until the transaction ends.
 
-    To touch it was to lock it. How much was said in it is as of just before that.
+    To touch it was to lock it. What its entry says is as of just before that.
     """
     found = _touched(tx, wanted)
     return found if isinstance(found, StoredSession) else get_session(tx, found.session_id, lock=True)

@@ -64,7 +64,8 @@ class _Batch:
         self.targets: dict[str, _Target] = {}
         self.used: dict[tuple[int, str], Row] = {}
         self.messages: list[Row] = []
-        self.externals: list[Row] = []
+        # Each once: the last of those that bear the same id.
+        self.externals: dict[tuple[int, str], int] = {}
         for row in rows:
             if row[0] not in self.targets:
                 self.targets[row[0]] = _Target(*row[1:6])
@@ -101,7 +102,7 @@ class _Batch:
         target.added += count
         target.at = at
         if request.external_id is not None:
-            self.externals.append((target.pk, request.external_id, first))
+            self.externals[target.pk, request.external_id] = first
         return Appended(request.session_id, seq_of(first), count)
 
     def write(self, tx: Tx) -> None:
@@ -112,7 +113,7 @@ class _Batch:
         tx.run_many("add_messages", self.messages)
         tx.run_many("advance_states", [(t.last_seq, t.added, t.active, t.at, t.pk) for t in grown])
         if self.externals:
-            tx.run_many("add_externals", self.externals)
+            tx.run_many("add_externals", [(*named, number) for named, number in self.externals.items()])
         if due := [(t.at, t.pk) for t in grown if sessions.is_due(t.listed_at, t.at)]:
             tx.run_many("relist_states", due)
         if fresh := [(t.pk,) for t in grown if t.was_indexed]:

@@ -128,6 +128,18 @@ def test_files_are_for_those_who_are_trusted(world: World, role: Role, is_asked:
     assert [event.least for event in events if isinstance(event, AskPermission)] == (["trusted"] if is_asked else [])
 
 
+@pytest.mark.parametrize(("role", "is_shared"), [("trusted", False), ("owner", True)])
+def test_a_yes_for_good_is_given_by_no_rule_to_whom_it_would_let_do_more(
+    world: World, role: Role, is_shared: bool
+) -> None:
+    world.settings["permissions"] = "allow"
+    agent = world.agent()
+    session = msgspec.structs.replace(a_turn().session, is_shared=is_shared)
+    ask, _ = run(agent, asked(agent, "lie", role=role, session=session))
+    assert ask.least == "owner"
+    assert world.told("outcome") in ([], [CANCELLED])
+
+
 _ONCE = (acp.PermissionOption(option_id="y", name="Yes", kind="allow_once"),)
 _FOR_GOOD = (acp.PermissionOption(option_id="y", name="Yes", kind="allow_always"),)
 

@@ -147,7 +147,7 @@ class AcpAgent:
             yield Remember(ready.memory.text())
             for notice in ready.notices:
                 yield Notice(notice)
-            run.prompting = prompting = process.prompt(session, blocks, turn.role)
+            run.prompting = prompting = process.prompt(session, blocks, turn.role, is_shared=turn.session.is_shared)
         async with aclosing(self._listen(_Running(person, process, session, prompting), turn)) as events:
             async for event in events:
                 yield event

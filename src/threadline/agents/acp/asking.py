@@ -44,9 +44,15 @@ def chosen(options: Sequence[acp.PermissionOption], *, granted: bool) -> acp.Req
 CANCELLED = acp.RequestPermissionResponse(outcome=acp.Cancelled())
 
 
-def use_of(kind: acp.ToolKind) -> str:
-    """What a call of that kind does, as the table of least roles names it."""
-    return _USES.get(kind, _ANYTHING)
+def use_of(kind: acp.ToolKind, options: Sequence[acp.PermissionOption]) -> str:
+    """What a yes to a call of that kind lets the agent do, as the table of least roles names it."""
+    # Of a yes for good nobody knows what comes under it later.
+    return _ANYTHING if is_for_good(options) else _USES.get(kind, _ANYTHING)
+
+
+def is_for_good(options: Sequence[acp.PermissionOption]) -> bool:
+    """Whether a yes would hold for more than this call: the agent offers nothing less."""
+    return not any(option.kind == "allow_once" for option in options)
 
 
 def answer_by_rule(
@@ -65,11 +71,9 @@ def question_of(ask_id: str, call: Call, options: Sequence[acp.PermissionOption]
     """The question as it is put to people. What the agent calls its options is not in it."""
     arguments, is_cut = _arguments(call)
     diffs, is_less = call.changes()
-    reasons, use = [words.ASK_REASON], use_of(call.kind)
-    if not any(option.kind == "allow_once" for option in options):
+    reasons = [words.ASK_REASON]
+    if is_for_good(options):
         reasons.append(words.ASK_FOR_GOOD)
-        # Nobody knows what comes under it later.
-        use = _ANYTHING
     if is_cut or is_less:
         reasons.append(words.ASK_CUT)
     return AskPermission(
@@ -77,7 +81,7 @@ def question_of(ask_id: str, call: Call, options: Sequence[acp.PermissionOption]
         tool=words.TOOLS[call.kind],
         arguments=arguments,
         reason=" ".join(reasons),
-        least=TOOLS[use],
+        least=TOOLS[use_of(call.kind, options)],
         call=_told(call, arguments),
         diffs=diffs,
     )

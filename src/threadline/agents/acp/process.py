@@ -163,12 +163,15 @@ class AgentProcess:
         except acp.WrongShape as cause:
             raise AgentError(words.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))) from cause
 
-    def prompt(self, session: AgentSession, blocks: tuple[acp.ContentBlock, ...], role: Role) -> Prompting:
+    def prompt(
+        self, session: AgentSession, blocks: tuple[acp.ContentBlock, ...], role: Role, *, is_shared: bool
+    ) -> Prompting:
         """Sends a prompt of people who have this role at the least, and what comes of it."""
         prompting = Prompting(
             self.wanted,
             self.limits,
             role,
+            is_shared,
             self._tasks.start,
             lambda: self._connection.notify("session/cancel", acp.CancelNotification(session_id=session.session_id)),
             self.end,

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from threadline.agents.acp.asking import CANCELLED, answer_by_rule, chosen, question_of, use_of
+from threadline.agents.acp.asking import CANCELLED, answer_by_rule, chosen, is_for_good, question_of, use_of
 from threadline.agents.acp.translate import Telling, Told, TooMuch
 from threadline.agents.acp.wanted import Limits, Wanted
 from threadline.log import get_logger
@@ -66,14 +66,19 @@ class Prompting:
         wanted: Wanted,
         limits: Limits,
         role: Role,
+        is_shared: bool,
         start: Start,
         tell_cancel: Callable[[], None],
         kill: Callable[[], Awaitable[None]],
     ) -> None:
-        """`role` is the least of those who prompt it; `tell_cancel` tells the agent that nobody waits any more, `kill` ends it."""
+        """`tell_cancel` tells the agent that nobody waits any more, `kill` ends it.
+
+        `role` is the least of those who prompt; `is_shared`: others prompt the same agent too.
+        """
         self._wanted = wanted
         self._limits = limits
         self._role = role
+        self._is_shared = is_shared
         self._start = start
         self._tell_cancel = tell_cancel
         self._kill = kill
@@ -128,8 +133,7 @@ class Prompting:
         """The agent's question; what is returned gives the answer once it is there."""
         if self._is_cancelled or self._is_shut or self.is_over:
             return _given(CANCELLED)
-        is_enough = may_use(self._role, use_of(self._telling.kind_of(params.tool_call)))
-        answer = answer_by_rule(self._wanted.permissions, params.options, is_enough=is_enough)
+        answer = answer_by_rule(self._wanted.permissions, params.options, is_enough=self._is_enough(params))
         try:
             call, told = self._telling.ask(params.tool_call, is_put=answer is None)
         except TooMuch:
@@ -182,6 +186,12 @@ class Prompting:
         self._drop_questions()
         self._tell_cancel()
         self._start("acp.cancel", self._see_to_its_end())
+
+    def _is_enough(self, params: acp.RequestPermissionRequest) -> bool:
+        """Whether those who prompt may do this themselves. What holds for good would hold for all who share the agent."""
+        if self._is_shared and is_for_good(params.options):
+            return False
+        return may_use(self._role, use_of(self._telling.kind_of(params.tool_call), params.options))
 
     async def _see_to_its_end(self) -> None:
         try:

@@ -28,6 +28,10 @@ ORDER BY pk LIMIT 1
 SELECT 1 WHERE EXISTS (SELECT 1 FROM turns WHERE session_pk = :session_pk AND state = 'waiting')
 OR EXISTS (SELECT 1 FROM inbox WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control')
 
+-- name: weight_between
+-- How many bytes a stretch of messages has; of what they say nothing is read.
+SELECT COALESCE(SUM(octet_length(body)), 0) FROM messages WHERE number BETWEEN :lo AND :hi
+
 -- name: live_counts
 SELECT person, platform, COUNT(*) FROM turns WHERE state = 'running' GROUP BY person, platform
 
