@@ -144,6 +144,12 @@ def test_one_message_that_has_to_be_read_costs_no_other(odd: str) -> None:
     assert type(last) is _Asked
 
 
+def test_a_page_with_tools_and_files_is_looked_at_as_a_whole() -> None:
+    call = '{"role":"assistant","content":null,"tool_calls":[{"id":"1"}],"plan":[],"reasoning":"hm"}'
+    file = '{"role":"user","content":"","attachments":[{"handle":"file:1"}]}'
+    assert None not in _unread(f'{call}\n{{"role":"tool","tool_call_id":"1","content":"x"}}\n{file}\n9'.encode())
+
+
 @pytest.mark.parametrize("odd", ["", '\n{"role":"narrator"}'])
 def test_what_is_too_large_for_a_page_is_told_in_its_place(odd: str) -> None:
     page = f'{{"role":"user","content":"a"}}\n71\n{{"role":"user","content":"b"}}{odd}'.encode()
