@@ -35,6 +35,7 @@ HOT = (
         "mark_ready",
         "is_busy",
         "lock_session",
+        "lock_session_pk",
         "touch_session",
     ),
     # a turn

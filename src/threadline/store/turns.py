@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from threadline.clock import Instant
-from threadline.errors import LeaseLost, UnknownSession
+from threadline.errors import LeaseLost
 from threadline.model.access import Role, allows
 from threadline.model.delivery import target_of
 from threadline.model.message import EncodedMessage, Message, digest_of
@@ -19,7 +19,7 @@ from threadline.model.turn import Fate, Lane, Outcome, Replay, Stop, Waiting, Wh
 from threadline.model.usage import Usage
 from threadline.store import aliases, asks, files, inbox, names, outbox, sessions, speakers, transcript, usage
 from threadline.store.database import Tx
-from threadline.store.rows import StoredSession, source_of
+from threadline.store.rows import source_of
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,10 +132,10 @@ def keep_context(tx: Tx, session_pk: int, block: str) -> str:
 
 def take_more(tx: Tx, held: Held, session_id: str, role: Role) -> list[Waiting]:
     """Takes what was said since the turn began into it. Not behind a command, nor words that count less than the turn does."""
-    session = _locked(tx, session_id)
+    session_pk = _locked(tx, session_id)
     _require(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0))
     taken: list[Waiting] = []
-    for item in [] if session is None else inbox.waiting_of(tx, session.pk):
+    for item in [] if session_pk is None else inbox.waiting_of(tx, session_pk):
         if item.lane != "talk" or not allows(item.role, role):
             break
         tx.run("take_inbound", turn_pk=held.turn_pk, pk=item.pk)
@@ -169,9 +169,9 @@ def tell_progress(tx: Tx, held: Held, notice: outbox.NewDelivery, *, at: Instant
 
 def suggest_title(tx: Tx, held: Held, session_id: str, title: str, *, at: Instant) -> None:
     """Names the session of a turn, unless it has a name. `LeaseLost` where the turn is another's now."""
-    session = _locked(tx, session_id)
+    is_there = _locked(tx, session_id) is not None
     require_held(tx, held)
-    if session is not None and session.entry.title is None:
+    if is_there and sessions.get_entry(tx, session_id).title is None:
         sessions.set_title(tx, session_id, title, at=at)
 
 
@@ -190,7 +190,7 @@ def finish(tx: Tx, wanted: Finish) -> None:
     """Ends a turn: transcript, usage, replies and fates in one. `LeaseLost`, and nothing is written, where it is another's."""
     held = wanted.held
     # The session first, as whoever takes a message in does: the other way round the two could wait for each other.
-    session = _locked(tx, wanted.session_id)
+    session_pk = _locked(tx, wanted.session_id)
     ended = tx.find(
         "end_turn",
         turn_pk=held.turn_pk,
@@ -202,19 +202,19 @@ def finish(tx: Tx, wanted: Finish) -> None:
     if ended is None:
         raise LeaseLost
     by_pk = {waiting.pk: waiting for waiting in wanted.taken}
-    if session is None:
+    if session_pk is None:
         _drop_all(tx, wanted)
     else:
         kept = [said for said in wanted.said if inbox.settle(tx, by_pk[said.inbox_pk], said.fate, at=wanted.at)]
         _transcribe(tx, wanted, kept)
         _write(tx, _forwarded(tx, wanted, ended[0]))
-        speakers.keep(tx, session.pk, [said.speaker for said in kept if said.speaker is not None])
+        speakers.keep(tx, session_pk, [said.speaker for said in kept if said.speaker is not None])
         # What was taken in while the turn was ending waits for the next one.
         tx.run("give_back", turn_pk=held.turn_pk)
-        following = session if wanted.move_to is None else _locked(tx, wanted.move_to)
-        if following is not None and following.pk != session.pk:
-            tx.run("move_waiting", session_pk=session.pk, new_pk=following.pk)
-        rest(tx, session.pk if following is None else following.pk, at=wanted.at)
+        following = session_pk if wanted.move_to is None else _locked(tx, wanted.move_to) or session_pk
+        if following != session_pk:
+            tx.run("move_waiting", session_pk=session_pk, new_pk=following)
+        rest(tx, following, at=wanted.at)
     _forget(tx, held)
 
 
@@ -327,11 +327,10 @@ def _forget(tx: Tx, held: Held) -> None:
     tx.run("drop_asks", turn_pk=held.turn_pk)
 
 
-def _locked(tx: Tx, session_id: str) -> StoredSession | None:
-    try:
-        return sessions.get_session(tx, session_id, lock=True)
-    except UnknownSession:
-        return None
+def _locked(tx: Tx, session_id: str) -> int | None:
+    """The number of a session, locked; `None` where it was deleted."""
+    row = tx.find("lock_session_pk", session_id=session_id)
+    return None if row is None else int(row[0])
 
 
 def taken_by(tx: Tx, turn_pk: int) -> tuple[Waiting, ...]:

@@ -62,6 +62,10 @@ SELECT {entry} FROM {entry_tables} WHERE s.session_id = :session_id
 -- order. The last column: somebody did while this waited, and only the state is what it is now. Ask again, the lock is held.
 SELECT {entry}, {stale} FROM {entry_tables} WHERE s.session_id = :session_id {lock_state}
 
+-- name: lock_session_pk
+-- The same lock, for those who need to know nothing of the session but that it is there.
+SELECT t.session_pk FROM sessions s {then} session_state t ON t.session_pk = s.pk WHERE s.session_id = :session_id {lock_state}
+
 -- name: find_session_by_pk
 SELECT {entry} FROM {entry_tables} WHERE s.pk = :session_pk
 
