@@ -11,11 +11,11 @@ import msgspec
 from threadline.errors import LeaseLost, UnknownSession
 from threadline.gateway.asking import checked_ask
 from threadline.gateway.composing import Composer, Retried, read_event, unused
-from threadline.gateway.keeping import Keeping
+from threadline.gateway.journal import SOONEST_SECONDS
 from threadline.gateway.patience import patiently
 from threadline.gateway.silence import Silence
 from threadline.gateway.streaming import Streamer
-from threadline.gateway.supervisor import Supervisor
+from threadline.gateway.supervisor import Later, Supervisor
 from threadline.gateway.telling import told
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
@@ -137,8 +137,9 @@ class Answering:
         self._streamer = streamer = composer.streamer(claimed, self._journal)
         if streamer is not None:
             streamer.begin(self._supervisor)
-        keeping = Keeping(self._journal, self._supervisor)
-        keeping.begin()
+        keeping = Later(self._supervisor, "journal", self._journal.follow)
+        if self._journal.is_followed:
+            keeping.begin(SOONEST_SECONDS)
         presence = composer.presence(claimed, self._supervisor)
         if presence is not None:
             presence.begin()

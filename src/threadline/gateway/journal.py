@@ -116,9 +116,9 @@ class Journal:
         return self.keeps_words and self._chars >= _MOST_CHARS
 
     @property
-    def is_told(self) -> bool:
-        """Whether somebody is told of what is said and done."""
-        return self._grown is not None
+    def is_followed(self) -> bool:
+        """Whether words are to be kept or told while they are said."""
+        return self.keeps_words or self._grown is not None
 
     def tell(self, grown: Callable[[Growth], None] | None) -> None:
         """From now on `grown` is told what people may see, beginning with what they may see by now; `None`: nobody is.
@@ -139,6 +139,10 @@ class Journal:
         if self.keeps_words:
             await self.keep()
         return text
+
+    async def follow(self) -> None:
+        """Keeps the words while they are said, or where they need no keeping tells them, until it is cancelled."""
+        await (self.keep_words() if self.keeps_words else self.tell_words())
 
     async def keep_words(self) -> None:
         """Keeps what was said, and then what was said a moment ago, also where the agent falls silent, until it is cancelled."""

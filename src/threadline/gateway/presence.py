@@ -8,7 +8,7 @@ from contextlib import suppress
 from threadline.gateway.calling import limited
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.settings import GatewaySettings
-from threadline.gateway.supervisor import Supervisor
+from threadline.gateway.supervisor import Later, Supervisor
 from threadline.ports.platform import Platform, PlatformError
 from threadline.store.gateway import GatewayStore
 from threadline.store.outbox import NewDelivery
@@ -37,25 +37,17 @@ class Presence:
         self._store = store
         self._settings = settings
         self._outbox = outbox
-        self._supervisor = supervisor
         self._held = held
         self._notice = notice
-        self._begins: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._showing = Later(supervisor, "presence", self._show)
 
     def begin(self) -> None:
         """The turn runs. One that is over in a moment costs nothing here."""
-        self._begins = asyncio.get_running_loop().call_later(self._settings.typing_after_seconds, self._start)
+        self._showing.begin(self._settings.typing_after_seconds)
 
     def end(self) -> None:
         """The turn is over."""
-        if self._begins is not None:
-            self._begins.cancel()
-        if self._task is not None:
-            self._task.cancel()
-
-    def _start(self) -> None:
-        self._task = self._supervisor.start("presence", self._show())
+        self._showing.end()
 
     async def _show(self) -> None:
         target = self._notice.target

@@ -104,3 +104,28 @@ class Supervisor:
         except Exception:
             # The last one who hears of it.
             log.exception("task.failed", task=name)
+
+
+class Later:
+    """Work that begins in a while. Where it is over before that, it has cost no task."""
+
+    def __init__(self, supervisor: Supervisor, name: str, work: Work) -> None:
+        self._supervisor = supervisor
+        self._name = name
+        self._work = work
+        self._begins: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, seconds: float) -> None:
+        """It begins in so many seconds."""
+        self._begins = asyncio.get_running_loop().call_later(seconds, self._start)
+
+    def end(self) -> None:
+        """It does not begin any more, or is broken off."""
+        if self._begins is not None:
+            self._begins.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _start(self) -> None:
+        self._task = self._supervisor.start(self._name, self._work())
