@@ -83,7 +83,7 @@ HOT = (
         "history_lengths",
         "editor_elsewhere",
         "joined_between",
-        "body_of",
+        "find_message",
         "sessions_at",
         "remember",
         "remembered",

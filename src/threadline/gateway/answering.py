@@ -11,7 +11,6 @@ import msgspec
 from threadline.errors import LeaseLost, UnknownSession
 from threadline.gateway.asking import checked_ask
 from threadline.gateway.composing import Composer, Retried, read_event, unused
-from threadline.gateway.journal import SOONEST_SECONDS
 from threadline.gateway.patience import patiently
 from threadline.gateway.silence import Silence
 from threadline.gateway.streaming import Streamer
@@ -139,7 +138,7 @@ class Answering:
             streamer.begin(self._supervisor)
         keeping = Later(self._supervisor, "journal", self._journal.follow)
         if self._journal.is_followed:
-            keeping.begin(SOONEST_SECONDS)
+            keeping.begin(self._journal.patience)
         presence = composer.presence(claimed, self._supervisor)
         if presence is not None:
             presence.begin()

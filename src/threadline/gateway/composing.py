@@ -196,8 +196,7 @@ class Composer:
 
     def is_attended(self, claimed: Claimed) -> bool:
         """Whether the people of a turn wait while it runs, and see it as it happens."""
-        can = self._can(claimed)
-        return can is not None and can.attended
+        return self.outbox.is_attended(claimed.origin.platform, claimed.origin.account)
 
     async def _finish(self, claimed: Claimed, events: Sequence[Event], outcome: Outcome, notice: str | None) -> None:
         is_talk = claimed.lane == "talk"

@@ -133,7 +133,7 @@ class Reception:
             most=self._settings.queue_per_session,
             when_full=notices.of("full", words.QUEUE_FULL.format(count=self._settings.queue_per_session)),
             stop=stop,
-            only_if_idle=lane == "talk" and self._is_attended(event),
+            only_if_idle=lane == "talk" and self._outbox.is_attended(event.source.platform, event.source.account),
         )
         received, has_begun = await self._turns.received(wanted, self._greeting(notices, typed))
         admitted = received.admitted
@@ -167,10 +167,6 @@ class Reception:
         """How long a turn waits for more after this message, in seconds."""
         can = self._outbox.capabilities_of(event.source.platform, event.source.account)
         return self._settings.burst_seconds if typed is None and (can is None or can.bursts) else 0.0
-
-    def _is_attended(self, event: Inbound) -> bool:
-        can = self._outbox.capabilities_of(event.source.platform, event.source.account)
-        return can is not None and can.attended
 
     def _stop_of(self, typed: Typed | None, allowed: Allowed) -> Stop | None:
         """What a message asks of the turn that runs."""

@@ -16,7 +16,7 @@ from threadline.store.gateway import GatewayStore
 from threadline.store.rows import json_text
 from threadline.store.turns import Claimed
 
-SOONEST_SECONDS = 0.03
+_SOONEST_SECONDS = 0.03
 _WRITES_A_SECOND = 500
 _MOST_CHARS = 2_000
 
@@ -34,7 +34,7 @@ class Pace:
     @property
     def seconds(self) -> float:
         """How long words may wait now."""
-        return max(SOONEST_SECONDS, self._turns / _WRITES_A_SECOND)
+        return max(_SOONEST_SECONDS, self._turns / _WRITES_A_SECOND)
 
     @contextmanager
     def taking_part(self) -> Iterator[None]:
@@ -140,6 +140,11 @@ class Journal:
             await self.keep()
         return text
 
+    @property
+    def patience(self) -> float:
+        """How many seconds the first words may wait until they are followed."""
+        return self._pace.seconds if self.keeps_words else _SOONEST_SECONDS
+
     async def follow(self) -> None:
         """Keeps the words while they are said, or where they need no keeping tells them, until it is cancelled."""
         await (self.keep_words() if self.keeps_words else self.tell_words())
@@ -163,7 +168,7 @@ class Journal:
             self._join()
             self._tell(len(self._events))
             await self._unkept.wait()
-            await asyncio.sleep(SOONEST_SECONDS)
+            await asyncio.sleep(_SOONEST_SECONDS)
 
     async def keep(self) -> None:
         """All that was said and done by now is on disk when this returns; else the turn is not ours to end."""

@@ -99,6 +99,11 @@ class Outbox:
         platform = self._served.get((name, account))
         return None if platform is None else platform.capabilities
 
+    def is_attended(self, name: str, account: str) -> bool:
+        """Whether the people of that account wait while they are answered, and see it as it happens."""
+        can = self.capabilities_of(name, account)
+        return can is not None and can.attended
+
     @property
     def accounts(self) -> list[tuple[str, str]]:
         """The accounts that are connected, each with its platform."""

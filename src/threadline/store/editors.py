@@ -168,8 +168,8 @@ def replay_page(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> Rep
 
 def replay_body(tx: Tx, number: int) -> str | None:
     """The message of that number, as JSON; `None` where it is gone."""
-    row = tx.find("body_of", number=number)
-    return None if row is None else str(row[0])
+    row = tx.find("find_message", number=number)
+    return None if row is None else str(row[-1])
 
 
 def _merged(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

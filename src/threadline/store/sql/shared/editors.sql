@@ -25,8 +25,5 @@ FROM messages m WHERE m.number BETWEEN :lo AND :hi ORDER BY m.number LIMIT :limi
 SELECT COUNT(*), MAX(p.number), convert_to(string_agg(p.line, CAST(:separator AS TEXT) ORDER BY p.number), 'UTF8')
 FROM {page_between}
 
--- name: body_of
-SELECT body FROM messages WHERE number = :number
-
 -- name: sessions_at
 SELECT session_id FROM sessions WHERE address_pk = :address_pk ORDER BY pk LIMIT :limit
