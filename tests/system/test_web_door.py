@@ -114,6 +114,26 @@ def test_a_refused_stranger_is_not_listened_to_either(door: Door) -> None:
         assert connection.recv(1) == b""
 
 
+@pytest.mark.parametrize(
+    ("kind", "length", "status"), [("text/plain", 300_000, 415), ("application/json", 8_000_000, 413)]
+)
+def test_who_sends_all_before_they_read_still_learns_why_it_was_refused(
+    door: Door, kind: str, length: int, status: int
+) -> None:
+    """Closing while something unread comes in would reset the connection, and the answer with it."""
+    with closing(door.connect()) as connection:
+        connection.sendall(door.head("POST", "/api/messages", f"Content-Type: {kind}", f"Content-Length: {length}"))
+        # The answer is there, and is not looked at.
+        assert select.select([connection], [], [], 15)[0]
+        for _ in range(10):
+            connection.sendall(b"x" * (length // 10))
+        answer = b""
+        while piece := connection.recv(65_536):
+            answer += piece
+        assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+        assert answer.endswith(b'"}')
+
+
 def test_a_short_body_in_chunks_is_read(door: Door) -> None:
     with closing(door.connect()) as connection:
         head = door.head("POST", "/api/messages", "Content-Type: application/json", "Transfer-Encoding: chunked")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -25,6 +26,10 @@ SECURITY_HEADERS = {
 
 # The most that a body may hold where nothing else is said, in bytes.
 MAX_BODY = 1_048_576
+# How much of a refused body is still taken off the wire and dropped, and for how long it is waited for.
+HEARD_OUT = 32 * 1_048_576
+_HEARD_SECONDS = 5.0
+_SILENT_SECONDS = 1.0
 
 _EVENTS = "/api/events"
 # Behind these is something of somebody's.
@@ -74,9 +79,9 @@ class Guard:
         limit = self._limits.get(scope["path"], MAX_BODY)
         refused = self._refused(scope, arrival, limit)
         if refused is not None:
-            await refused(scope, receive, answer.send)
+            await _refuse(refused, receive, answer)
             return
-        body = _Body(scope, receive, answer, limit)
+        body = _Body(receive, answer, limit)
         try:
             await self._app(_inside(scope, arrival), body.receive, answer.send)
         except BodyTooLarge:
@@ -86,7 +91,7 @@ class Guard:
     def _refused(self, scope: Scope, arrival: Arrival, limit: int) -> JSONResponse | None:
         """Why a request goes no further; `None` where it does."""
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
-        # What is not going to be read must not be waited for either.
+        # What is not going to be read must not be waited for either: the next request comes by another connection.
         close = _CLOSE if _has_body(headers) else None
         if not self._site.is_ours(arrival):
             return refusal(421, "wrong_host", WRONG_HOST, close)
@@ -130,8 +135,7 @@ class _Answer:
 class _Body:
     """Hands a body on piece by piece and counts it: a sender need not say beforehand how long it is."""
 
-    def __init__(self, scope: Scope, receive: Receive, answer: _Answer, limit: int) -> None:
-        self._scope = scope
+    def __init__(self, receive: Receive, answer: _Answer, limit: int) -> None:
         self._receive = receive
         self._answer = answer
         self._limit = limit
@@ -143,10 +147,37 @@ class _Body:
         if self._read <= self._limit:
             return message
         if not self._answer.has_begun:
-            await _too_large(self._limit)(self._scope, self._receive, self._answer.send)
+            await _refuse(_too_large(self._limit), self._receive, self._answer)
         # The application may turn this error into an answer of its own; it comes too late.
         self._answer.is_over = True
         raise BodyTooLarge
+
+
+async def _refuse(refused: JSONResponse, receive: Receive, answer: _Answer) -> None:
+    """Sends the whole refusal at once, and ends it only when the body has come.
+
+    A connection that is closed while something unread comes in is reset, and takes the answer with it before it was read.
+    """
+    await answer.send(
+        {"type": "http.response.start", "status": refused.status_code, "headers": list(refused.raw_headers)}
+    )
+    await answer.send({"type": "http.response.body", "body": bytes(refused.body), "more_body": True})
+    await _hear_out(receive)
+    await answer.send({"type": "http.response.body", "body": b""})
+
+
+async def _hear_out(receive: Receive) -> None:
+    """Drops what still comes of a body, as long as that is not too much, too long or nothing."""
+    heard, more = 0, True
+    try:
+        async with asyncio.timeout(_HEARD_SECONDS):
+            while more and heard < HEARD_OUT:
+                async with asyncio.timeout(_SILENT_SECONDS):
+                    message = await receive()
+                heard += len(message.get("body", b""))
+                more = message.get("more_body", False)
+    except TimeoutError:
+        return
 
 
 def refusal(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
