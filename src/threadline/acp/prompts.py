@@ -26,6 +26,8 @@ from threadline.store.wording import first_words
 
 log = get_logger(__name__)
 
+# Notes that somebody waits in a session.
+Begin: TypeAlias = Callable[[Conversation, Prompt], None]
 # Brings what the editor knows of a session up to date, after somebody may have changed it.
 Refresh: TypeAlias = Callable[[Conversation], Awaitable[None]]
 
@@ -38,10 +40,11 @@ _LOOKED_AT = 50
 class Prompts:
     """Carries prompts out, one at a time in each session."""
 
-    def __init__(self, desk: Desk, start: Start, refresh: Refresh, *, lease_seconds: float) -> None:
+    def __init__(self, desk: Desk, start: Start, begin: Begin, refresh: Refresh, *, lease_seconds: float) -> None:
         """`lease_seconds`: after how long a process that is gone loses what it held."""
         self._desk = desk
         self._start = start
+        self._begin = begin
         self._refresh = refresh
         # A process that is gone is noticed after a lease and a third; another may have to be waited for.
         self._patience = 2 * lease_seconds + _WATCH_SECONDS
@@ -58,7 +61,8 @@ class Prompts:
             text=heard.text,
             mentions_us=True,
         )
-        prompt = conversation.prompt = Prompt(is_command=read_command(event) is not None)
+        prompt = Prompt(is_command=read_command(event) is not None)
+        self._begin(conversation, prompt)
         before = conversation.work
         work = self._work(conversation, prompt, event, heard, before)
         conversation.work = self._start("acp.prompt", work)
@@ -178,7 +182,7 @@ class Prompts:
         """Returns when the prompt is over: its turn tells so. Of a command, and of what is done elsewhere, the store does."""
         pause = _STEP_SECONDS if prompt.is_command or prompt.stop_reason == "refusal" else _WATCH_SECONDS
         while not prompt.is_over:
-            await asyncio.wait([prompt.ended], timeout=pause)
+            await prompt.over_within(pause)
             if prompt.is_over or prompt.is_running or (prompt.is_asking and await self._asks(conversation)):
                 continue
             if not await self._desk.is_pending(conversation.source) and not prompt.is_running:

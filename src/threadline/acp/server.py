@@ -106,7 +106,7 @@ class AcpServer:
         self.table = Table(desk, self.connection, Permissions(desk, start, self.connection), start)
         self.platform = AcpPlatform(self.table, desk, self.connection.run)
         self._openings = openings = Openings(desk, sessions, self.table, self.connection, start, user)
-        self._prompts = Prompts(desk, start, openings.refresh, lease_seconds=lease_seconds)
+        self._prompts = Prompts(desk, start, self.table.begin, openings.refresh, lease_seconds=lease_seconds)
         self._version = version
         servers = McpCapabilities(http=takes_servers, sse=takes_servers)
         self._can = msgspec.structs.replace(_CAN, mcp_capabilities=servers)

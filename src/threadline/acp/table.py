@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threadline.acp.conversation import Conversation
+from threadline.acp.conversation import Conversation, Prompt
 from threadline.acp.desk import Desk
 from threadline.acp.outlet import Outlet
 from threadline.acp.permissions import Permissions
@@ -28,6 +28,8 @@ class Table:
         self._permissions = permissions
         self._start = start
         self._open: dict[str, Conversation] = {}
+        # Those that were spoken in, until they are looked at and found at rest.
+        self._spoken_in: dict[str, Conversation] = {}
         # Whether the editor has a place of its own for what is no part of an answer.
         self.shows_notices = False
 
@@ -43,6 +45,11 @@ class Table:
             conversation = self._open[session_id] = Conversation(session_id, source, outlet, self._desk.fetch)
         return conversation
 
+    def begin(self, conversation: Conversation, prompt: Prompt) -> None:
+        """Somebody waits in that session from now on."""
+        conversation.prompt = prompt
+        self._spoken_in[conversation.session_id] = conversation
+
     def clear(self, conversation: Conversation) -> None:
         """The session is not open any more."""
         if self._open.get(conversation.session_id) is conversation:
@@ -53,7 +60,10 @@ class Table:
 
         Of a session that two windows have open, the one that is spoken in does all.
         """
-        return [conversation.source for conversation in self._open.values() if conversation.is_at_work]
+        # However many are open, few are at work.
+        for one in [one for one in self._spoken_in.values() if not one.is_at_work]:
+            del self._spoken_in[one.session_id]
+        return [one.source for one in self._spoken_in.values() if self._open.get(one.session_id) is one]
 
     def workplace_for(self, source: SessionSource) -> Workplace | None:
         """Where the editor lets the agent work in that session."""

@@ -144,6 +144,7 @@ class Answering:
             presence.begin()
         try:
             self._task = self._supervisor.start("agent", self._listen(agent, turn))
+            # Where it was cancelled before its first step, nothing in it says so.
             self._task.add_done_callback(lambda _: self._over.set())
             if self._cancelled.is_set():
                 self._end()
@@ -220,6 +221,8 @@ class Answering:
             if close is not None:
                 with suppress(Exception):
                     await close()
+            # Here already: who waits for it goes on one round of the loop earlier.
+            self._over.set()
 
     async def _take_all(self, events: AsyncIterator[Event]) -> None:
         journal, streamer = self._journal, self._streamer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeGuard
 
 import msgspec
 
@@ -27,8 +28,8 @@ def told(platform: Platform | None, claimed: Claimed, journal: Journal) -> Itera
     The fence stands for the attempt: a turn that begins anew always has another, also where that cost it no attempt.
     """
     telling = Telling()
-    # By a name first: to look for a whole protocol takes as long as many a statement of SQL.
-    if not hasattr(platform, "turn_began") or not isinstance(platform, ShowsTurns):
+    is_attended = platform is not None and platform.capabilities.attended
+    if not _shows_turns(platform):
         yield telling
         return
     to, turn_id, attempt = target_of(claimed.origin), claimed.held.turn_id, claimed.held.fence
@@ -40,8 +41,13 @@ def told(platform: Platform | None, claimed: Claimed, journal: Journal) -> Itera
     journal.tell(grew)
     try:
         yield telling
-        if platform.capabilities.attended and telling.ending.outcome not in ("lost", "again"):
+        if is_attended and telling.ending.outcome not in ("lost", "again"):
             journal.tell_rest()
     finally:
         journal.tell(None)
         platform.turn_ended(to, turn_id, telling.ending)
+
+
+def _shows_turns(platform: Platform | None) -> TypeGuard[ShowsTurns]:
+    """By its names: to be asked for as a whole, a protocol takes as long as many a statement of SQL."""
+    return hasattr(platform, "turn_began") and hasattr(platform, "turn_grew") and hasattr(platform, "turn_ended")

@@ -87,6 +87,12 @@ class Job:
         else:
             future.set_result(self.result)
 
+    def outcome_on(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
+        """The outcome as a future that need not be waited for."""
+        self._future = loop.create_future()
+        self.settle_future()
+        return self._future
+
     def outcome(self) -> Any:
         """The result, or the error raised."""
         if self.error is not None:
@@ -147,6 +153,28 @@ class Lane:
             self._leave(job)
             raise
         return job.outcome()
+
+    def perform_here(self, step: Any, run: Callable[[Job], bool]) -> Job | None:
+        """Runs the step on this thread where it need not wait for others; `None`, and nothing was done, where it would.
+
+        `run` settles the job, or is false where it could not begin.
+        """
+        job = Job(step)
+        with self._mutex:
+            self._require_open()
+            if self._busy:
+                return None
+            self._busy, self._leader, self._running = True, job, [job]
+        try:
+            is_done = run(job)
+        except Exception as cause:  # noqa: BLE001 - everyone is told, this caller through its own job
+            self._give_up(cause)
+            return job
+        except BaseException:
+            self._leave(job)
+            raise
+        self._released(job)
+        return job if is_done else None
 
     def perform_async(self, step: Any) -> asyncio.Future[Any]:
         """Runs the step on the lane's thread; the future is the running event loop's."""

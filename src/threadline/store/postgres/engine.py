@@ -80,6 +80,10 @@ class PostgresDatabase:
             return self._lane.perform_async(step)
         return self._crew.perform_async(step)
 
+    def hurry(self) -> None:
+        # It waits for a network, and for that no thread need be changed.
+        return
+
     def describe(self) -> EngineFacts:
         with connect(self._url) as connection, translated():
             state = read_state(connection)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from threadline.errors import StoreReadOnly, StoreUnavailable
+from threadline.errors import StoreClosed, StoreReadOnly, StoreUnavailable
 from threadline.store.crew import Crew
 from threadline.store.database import BatchStep, EngineFacts, EngineStep, Progress, ReadStep, Step, WriteStep
 from threadline.store.doorbell import Bells
@@ -25,6 +26,9 @@ from threadline.store.sqlite.writer import BetweenBatches, Writer
 
 _ASYNC_READERS = 4
 _KEPT_READERS = 8
+# A write on the loop's thread that took longer holds up what else goes on there: for so long none is done there again.
+_QUICK_SECONDS = 0.005
+_PATIENT_SECONDS = 1.0
 
 
 class SqliteDatabase:
@@ -49,6 +53,8 @@ class SqliteDatabase:
         self._lane = Lane(self._writer.run, name="threadline-sqlite-writer", in_halves=True, bells=self._bells)
         self._readers: list[apsw.Connection] = []
         self._readers_lock = threading.Lock()
+        self._hurries = False
+        self._patient_until = 0.0
         self._crew = Crew(self.perform, self._bells, most=_ASYNC_READERS, name="threadline-sqlite-reader")
 
     def perform(self, step: Step) -> Any:
@@ -63,8 +69,13 @@ class SqliteDatabase:
     def perform_async(self, step: Step) -> Awaitable[Any]:
         self._opened.require()
         if isinstance(step, (WriteStep, BatchStep)):
-            return self._lane.perform_async(step)
+            at_once = self._at_once(step) if self._hurries and type(step) is WriteStep and step.is_brief else None
+            return at_once or self._lane.perform_async(step)
         return self._crew.perform_async(step)
+
+    def hurry(self) -> None:
+        self._lane.perform(BetweenBatches(lambda _connection: self._writer.hurry()))
+        self._hurries = True
 
     def describe(self) -> EngineFacts:
         with self._reader() as connection:
@@ -108,6 +119,21 @@ class SqliteDatabase:
         for connection in readers:
             connection.close()
         self._writer.close()
+
+    def _at_once(self, step: WriteStep) -> asyncio.Future[Any] | None:
+        """The step, carried out on the loop's thread; `None` where that would have to wait, or has lately taken long."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        job = self._lane.perform_here(step, self._writer.run_now) if began >= self._patient_until else None
+        if job is None:
+            return None
+        if loop.time() - began > _QUICK_SECONDS:
+            self._patient_until = began + _PATIENT_SECONDS
+        if self._writer.is_full:
+            # Nobody waits for it. A store that is being closed shortens it by itself.
+            with suppress(StoreClosed):
+                self._lane.perform_async(BetweenBatches(self._writer.shorten))
+        return job.outcome_on(loop)
 
     @contextmanager
     def _reader(self, *, in_transaction: bool = True) -> Iterator[apsw.Connection]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ import msgspec
 from threadline.errors import StoreReadOnly, StoreUnavailable
 from threadline.store.database import BatchStep, unbindable
 from threadline.store.lane import Job, fail_unsettled
-from threadline.store.sqlite.connection import translate, translated
+from threadline.store.sqlite.connection import BUSY_MILLISECONDS, CHECKPOINT_PAGES, translate, translated
 from threadline.store.sqlite.transaction import SqliteTx
 
 T = TypeVar("T")
@@ -43,6 +44,9 @@ class Writer:
         self._execute = connection.cursor().execute
         self._committing = False
         self._before_commit: Callable[[], None] = _nothing
+        self._is_pressed = False
+        # Whether the journal has grown so long that its pages are to be brought into the file.
+        self.is_full = False
         # SQLite's own waiting starves processes for seconds; a kernel lock beside the file makes them take turns.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
@@ -66,14 +70,62 @@ class Writer:
             finally:
                 fcntl.flock(self._turnstile, fcntl.LOCK_UN)
         except BaseException:
-            if self._committing:
-                fail_unsettled(jobs, StoreUnavailable("interrupted; it is not known whether this was stored"))
+            self._interrupted(jobs)
             raise
+
+    def run_now(self, job: Job) -> bool:
+        """Settles a lone job where nobody else is writing to the file; else it is false, and nothing was done.
+
+        After `hurry` only. It never brings the journal into the file, which may take long: `is_full` tells that it is time to.
+        """
+        try:
+            fcntl.flock(self._turnstile, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        self._before_commit, self._is_pressed = _nothing, True
+        # Another program may write without passing the turnstile.
+        self._connection.set_busy_timeout(0)
+        try:
+            self._run_lone(job)
+        except BaseException:
+            self._interrupted([job])
+            raise
+        finally:
+            self._connection.set_busy_timeout(BUSY_MILLISECONDS)
+            self._is_pressed = False
+            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+        if job.error is not None and isinstance(job.error.__cause__, apsw.BusyError):
+            job.error = None
+            return False
+        return True
+
+    def hurry(self) -> None:
+        """From now on the journal is not brought into the file by a commit that may not wait."""
+        self._connection.set_wal_hook(self._grew)
+
+    def shorten(self, connection: apsw.Connection) -> None:
+        """Brings the journal's pages into the file, as far as nobody reads them. What can't be now is done the next time."""
+        self.is_full = False
+        with suppress(apsw.Error):
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def close(self) -> None:
         """Releases the connection and the turn."""
         self._connection.close()
         os.close(self._turnstile)
+
+    def _grew(self, connection: apsw.Connection, _database: str, pages: int) -> int:
+        """Called behind each commit, with the length of the journal."""
+        if pages >= CHECKPOINT_PAGES:
+            if self._is_pressed:
+                self.is_full = True
+            else:
+                self.shorten(connection)
+        return apsw.SQLITE_OK
+
+    def _interrupted(self, jobs: Sequence[Job]) -> None:
+        if self._committing:
+            fail_unsettled(jobs, StoreUnavailable("interrupted; it is not known whether this was stored"))
 
     def _run_groups(self, jobs: Sequence[Job]) -> None:
         if not any(type(job.step) is BetweenBatches for job in jobs):

@@ -13,7 +13,7 @@ from threadline.model.access import Role
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Waiting
 from threadline.store import asks, claiming, inbox, outbox, reception, turns
-from threadline.store.database import Plan, Tx, read, write
+from threadline.store.database import Plan, Tx, read, write, write_briefly
 from threadline.store.verbs.base import VerbsBase
 
 
@@ -35,7 +35,7 @@ class ReceptionVerbs(VerbsBase):
         self, wanted: inbox.Admission, greeting: reception.Greeting, claim: turns.Claim
     ) -> Plan[tuple[reception.Received, list[turns.Claimed]]]:
         """Takes an event in, once, and begins its turn where nothing else is to be done there: one commit for both."""
-        return (yield from write(_receive_and_claim, wanted, greeting, claim))
+        return (yield from write_briefly(_receive_and_claim, wanted, greeting, claim))
 
     def knows_chat(self, chat: str | None, person: str | None) -> Plan[bool]:
         """Whether any conversation is held in that group, or is that person's."""

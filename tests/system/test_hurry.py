@@ -1,0 +1,228 @@
+"""A database in a hurry: brief writes are done on the loop's own thread, and nothing that may take long ever is."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from threadline.errors import InvalidRequest
+from threadline.store.database import EngineStep, ReadStep, Tx, WriteStep
+from threadline.store.sqlite import SqliteDatabase
+from threadline.store.sqlite import connection as connection_module
+from threadline.store.sqlite import engine as engine_module
+from threadline.store.sqlite.writer import BetweenBatches, Writer
+
+_MEGABYTES = 12
+_HELD_SECONDS = 10
+
+
+def kept(tx: Tx, number: int, size: int = 1) -> int:
+    """Writes something under a number, and tells on which thread."""
+    tx.run("keep_context", session_pk=number, block="x" * size)
+    return threading.get_ident()
+
+
+def brief(operation: Callable[..., Any], *arguments: Any) -> WriteStep:
+    return WriteStep(operation, arguments, {}, is_brief=True)
+
+
+def numbers(database: SqliteDatabase) -> set[int]:
+    """Under which numbers something stands."""
+
+    def read(tx: Tx) -> set[int]:
+        return {number for number in range(9) if tx.find("find_context", session_pk=number) is not None}
+
+    found: set[int] = database.perform(ReadStep(read, (), {}))
+    return found
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[SqliteDatabase]:
+    database = SqliteDatabase(path, location=f"sqlite://{path}")
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+@asynccontextmanager
+async def hurrying(path: Path) -> AsyncIterator[SqliteDatabase]:
+    with opened(path) as database:
+        await database.perform_async(EngineStep(lambda database: database.hurry()))
+        yield database
+
+
+async def waits(outcome: Awaitable[Any]) -> asyncio.Future[Any]:
+    """The outcome, which is not there yet: the loop goes round meanwhile."""
+    future = asyncio.ensure_future(outcome)
+    for _ in range(20):
+        await asyncio.sleep(0.005)
+    assert not future.done()
+    return future
+
+
+def run(body: Callable[[], Any]) -> None:
+    asyncio.run(body())
+
+
+def test_only_brief_writes_of_a_database_in_a_hurry_are_done_on_the_loops_thread(tmp_path: Path) -> None:
+    async def body() -> None:
+        here = threading.get_ident()
+        with opened(tmp_path / "a.db") as database:
+            assert await database.perform_async(brief(kept, 1)) != here
+            await database.perform_async(EngineStep(lambda database: database.hurry()))
+            done = asyncio.ensure_future(database.perform_async(brief(kept, 2)))
+            assert done.done()
+            assert done.result() == here
+            assert await database.perform_async(WriteStep(kept, (3,), {})) != here
+            assert numbers(database) == {1, 2, 3}
+
+    run(body)
+
+
+def test_an_error_is_its_callers_alone_and_leaves_nothing(tmp_path: Path) -> None:
+    def refuse(tx: Tx) -> None:
+        kept(tx, 1)
+        raise InvalidRequest("no")
+
+    async def body() -> None:
+        async with hurrying(tmp_path / "a.db") as database:
+            with pytest.raises(InvalidRequest, match="no"):
+                await database.perform_async(brief(refuse))
+            await database.perform_async(brief(kept, 2))
+            assert numbers(database) == {2}
+
+    run(body)
+
+
+def test_a_signal_takes_its_own_write_along_and_no_other(tmp_path: Path) -> None:
+    def struck(tx: Tx) -> None:
+        kept(tx, 1)
+        raise KeyboardInterrupt
+
+    async def body() -> None:
+        async with hurrying(tmp_path / "a.db") as database:
+            with pytest.raises(KeyboardInterrupt):
+                database.perform_async(brief(struck))
+            assert await database.perform_async(brief(kept, 2)) == threading.get_ident()
+            assert numbers(database) == {2}
+
+    run(body)
+
+
+def test_the_loop_goes_on_while_another_thread_writes(tmp_path: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(tx: Tx) -> None:
+        kept(tx, 1)
+        begun.set()
+        go_on.wait(30)
+
+    async def body() -> None:
+        async with hurrying(tmp_path / "a.db") as database:
+            other = threading.Thread(target=lambda: database.perform(WriteStep(slow, (), {})))
+            other.start()
+            begun.wait(30)
+            coming = await waits(database.perform_async(brief(kept, 2)))
+            go_on.set()
+            assert await coming != threading.get_ident()
+            other.join()
+            assert numbers(database) == {1, 2}
+
+    run(body)
+
+
+def _write_as_we_do(path: Path, begun: Any, go_on: Any) -> None:
+    def slow(tx: Tx) -> None:
+        kept(tx, 1)
+        begun.set()
+        go_on.wait(_HELD_SECONDS)
+
+    with opened(path) as database:
+        database.perform(WriteStep(slow, (), {}))
+
+
+def _write_as_others_do(path: Path, begun: Any, go_on: Any) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("INSERT INTO contexts (session_pk, block) VALUES (1, 'x')")
+    begun.set()
+    go_on.wait(_HELD_SECONDS)
+    connection.execute("COMMIT")
+    connection.close()
+
+
+@pytest.mark.parametrize("write", [_write_as_we_do, _write_as_others_do])
+def test_the_loop_goes_on_while_another_process_writes(
+    tmp_path: Path, write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A loop that waited for the other one would get its turn in the end, and be found out by that.
+    monkeypatch.setattr(connection_module, "BUSY_MILLISECONDS", 6_000 * _HELD_SECONDS)
+    spawned = multiprocessing.get_context("spawn")
+    begun, go_on = spawned.Event(), spawned.Event()
+
+    async def body() -> None:
+        async with hurrying(tmp_path / "a.db") as database:
+            other = spawned.Process(target=write, args=(tmp_path / "a.db", begun, go_on))
+            other.start()
+            assert begun.wait(60)
+            coming = await waits(database.perform_async(brief(kept, 2)))
+            go_on.set()
+            assert await coming != threading.get_ident()
+            other.join()
+            assert numbers(database) == {1, 2}
+
+    run(body)
+
+
+def test_after_a_slow_write_the_loop_is_spared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(_: Tx) -> int:
+        time.sleep(3 * engine_module._QUICK_SECONDS)
+        return threading.get_ident()
+
+    async def body() -> None:
+        here = threading.get_ident()
+        async with hurrying(tmp_path / "a.db") as database:
+            assert await database.perform_async(brief(slow)) == here
+            assert await database.perform_async(brief(kept, 1)) != here
+            database._patient_until = 0.0
+            assert await database.perform_async(brief(kept, 2)) == here
+
+    monkeypatch.setattr(engine_module, "_PATIENT_SECONDS", 3600.0)
+    run(body)
+
+
+def test_the_journal_is_brought_into_the_file_by_another_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, threads = tmp_path / "a.db", set()
+    shorten = Writer.shorten
+
+    def watched(self: Writer, connection: apsw.Connection) -> None:
+        threads.add(threading.get_ident())
+        shorten(self, connection)
+
+    async def body() -> None:
+        async with hurrying(path) as database:
+            before = path.stat().st_size
+            for number in range(_MEGABYTES):
+                database._patient_until = 0.0
+                await database.perform_async(brief(kept, number, 1_000_000))
+            # Behind what the lane was given before.
+            await database._lane.perform_async(BetweenBatches(lambda _connection: None))
+            assert threads
+            assert threading.get_ident() not in threads
+            assert path.stat().st_size > before + 8_000_000
+
+    monkeypatch.setattr(Writer, "shorten", watched)
+    run(body)
