@@ -22,7 +22,7 @@ from threadline.store.sqlite import connection as connection_module
 from threadline.store.sqlite import engine as engine_module
 from threadline.store.sqlite.writer import BetweenBatches, Writer
 
-_MEGABYTES = 12
+_MEGABYTES = 25
 _HELD_SECONDS = 10
 
 
@@ -214,15 +214,22 @@ def test_the_journal_is_brought_into_the_file_by_another_thread(
 
     async def body() -> None:
         async with hurrying(path) as database:
-            before = path.stat().st_size
-            for number in range(_MEGABYTES):
+
+            async def write(number: int, size: int) -> None:
                 database._patient_until = 0.0
-                await database.perform_async(brief(kept, number, 1_000_000))
-            # Behind what the lane was given before.
+                assert await database.perform_async(brief(kept, number, size)) == threading.get_ident()
+
+            for number in range(_MEGABYTES):
+                await write(number, 1_000_000)
+            assert path.stat().st_size < 2_000_000
+            while not (threads or database._lane._busy):
+                number += 1
+                await write(number, 1)
+            # Behind what the lane was given to do.
             await database._lane.perform_async(BetweenBatches(lambda _connection: None))
-            assert threads
+            assert len(threads) == 1
             assert threading.get_ident() not in threads
-            assert path.stat().st_size > before + 8_000_000
+            assert path.stat().st_size > _MEGABYTES * 1_000_000
 
     monkeypatch.setattr(Writer, "shorten", watched)
     run(body)

@@ -27,9 +27,6 @@ APPLICATION_ID = 0x54_4C_44_42
 BUSY_MILLISECONDS = 10_000
 _WRITER_CACHE_KIB = 32 * 1024
 _READER_CACHE_KIB = 8 * 1024
-# A checkpoint costs two syncs, so the more pages it covers the better for many callers; but syncs of a journal that still
-# grows cost more than of one that is written over, and that is what a lone caller feels.
-CHECKPOINT_PAGES = 2_000
 
 
 def connect_writer(path: Path, vfs: str | None = None) -> apsw.Connection:
@@ -44,7 +41,6 @@ def connect_writer(path: Path, vfs: str | None = None) -> apsw.Connection:
         _require(connection, "secure_delete", 1)
         _require(connection, "foreign_keys", 1)
         _require(connection, "cache_size", -_WRITER_CACHE_KIB)
-        _require(connection, "wal_autocheckpoint", CHECKPOINT_PAGES)
         _require(connection, "journal_size_limit", 64 * 1024 * 1024)
         return connection
 

@@ -74,7 +74,6 @@ class SqliteDatabase:
         return self._crew.perform_async(step)
 
     def hurry(self) -> None:
-        self._lane.perform(BetweenBatches(lambda _connection: self._writer.hurry()))
         self._hurries = True
 
     def describe(self) -> EngineFacts:

@@ -21,11 +21,19 @@ import msgspec
 from threadline.errors import StoreReadOnly, StoreUnavailable
 from threadline.store.database import BatchStep, unbindable
 from threadline.store.lane import Job, fail_unsettled
-from threadline.store.sqlite.connection import BUSY_MILLISECONDS, CHECKPOINT_PAGES, translate, translated
+from threadline.store.sqlite.connection import BUSY_MILLISECONDS, translate, translated
 from threadline.store.sqlite.transaction import SqliteTx
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+# How many pages the journal has when they are brought into the file. That costs two syncs, and a write for every page of the
+# file that was changed: where many callers write, and where they write all over the file, the more are brought at once the
+# better. But a sync costs more while the journal still grows than once it is written over. Who appends alone, and so changes
+# the same few pages again and again, gains most by that.
+_SHORT, _LONG = 1_000, 4_000
+# So many commits that could not wait make a journal about as long.
+_PRESSED = 200
 
 
 class BetweenBatches(msgspec.Struct, frozen=True):
@@ -44,9 +52,9 @@ class Writer:
         self._execute = connection.cursor().execute
         self._committing = False
         self._before_commit: Callable[[], None] = _nothing
-        self._is_pressed = False
-        # Whether the journal has grown so long that its pages are to be brought into the file.
-        self.is_full = False
+        self._limit = _LONG
+        connection.wal_autocheckpoint(_LONG)
+        self._pressed = 0
         # SQLite's own waiting starves processes for seconds; a kernel lock beside the file makes them take turns.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
@@ -60,10 +68,12 @@ class Writer:
         Where a signal's exception strikes, jobs that were rolled back stay unsettled and can be run again.
         """
         self._before_commit = before_commit
+        is_alone = len(jobs) == 1
+        self._bring_at(_SHORT if is_alone and type(jobs[0].step) is BatchStep else _LONG)
         try:
             fcntl.flock(self._turnstile, fcntl.LOCK_EX)
             try:
-                if len(jobs) == 1 and type(jobs[0].step) is not BetweenBatches:
+                if is_alone and type(jobs[0].step) is not BetweenBatches:
                     self._run_lone(jobs[0])
                 else:
                     self._run_groups(jobs)
@@ -73,16 +83,22 @@ class Writer:
             self._interrupted(jobs)
             raise
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to bring the journal into the file."""
+        return self._pressed >= _PRESSED
+
     def run_now(self, job: Job) -> bool:
         """Settles a lone job where nobody else is writing to the file; else it is false, and nothing was done.
 
-        After `hurry` only. It never brings the journal into the file, which may take long: `is_full` tells that it is time to.
+        It never brings the journal into the file, which may take long: `is_full` tells when it is time to `shorten` it.
         """
         try:
             fcntl.flock(self._turnstile, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        self._before_commit, self._is_pressed = _nothing, True
+        self._before_commit = _nothing
+        self._bring_at(0)
         # Another program may write without passing the turnstile.
         self._connection.set_busy_timeout(0)
         try:
@@ -92,20 +108,16 @@ class Writer:
             raise
         finally:
             self._connection.set_busy_timeout(BUSY_MILLISECONDS)
-            self._is_pressed = False
+            self._pressed += 1
             fcntl.flock(self._turnstile, fcntl.LOCK_UN)
         if job.error is not None and isinstance(job.error.__cause__, apsw.BusyError):
             job.error = None
             return False
         return True
 
-    def hurry(self) -> None:
-        """From now on the journal is not brought into the file by a commit that may not wait."""
-        self._connection.set_wal_hook(self._grew)
-
     def shorten(self, connection: apsw.Connection) -> None:
         """Brings the journal's pages into the file, as far as nobody reads them. What can't be now is done the next time."""
-        self.is_full = False
+        self._pressed = 0
         with suppress(apsw.Error):
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
@@ -114,14 +126,11 @@ class Writer:
         self._connection.close()
         os.close(self._turnstile)
 
-    def _grew(self, connection: apsw.Connection, _database: str, pages: int) -> int:
-        """Called behind each commit, with the length of the journal."""
-        if pages >= CHECKPOINT_PAGES:
-            if self._is_pressed:
-                self.is_full = True
-            else:
-                self.shorten(connection)
-        return apsw.SQLITE_OK
+    def _bring_at(self, limit: int) -> None:
+        """From now on a commit that makes the journal so long brings it into the file; with 0 none does."""
+        if limit != self._limit:
+            self._limit = limit
+            self._connection.wal_autocheckpoint(limit)
 
     def _interrupted(self, jobs: Sequence[Job]) -> None:
         if self._committing:
