@@ -62,6 +62,13 @@ async def hurrying(path: Path) -> AsyncIterator[SqliteDatabase]:
         yield database
 
 
+async def at_rest(database: SqliteDatabase) -> None:
+    """Returns in another round of the loop, when the lane is free."""
+    await asyncio.sleep(0)
+    while database._lane._busy:  # noqa: ASYNC110 - it tells nobody
+        await asyncio.sleep(0.001)
+
+
 async def waits(outcome: Awaitable[Any]) -> asyncio.Future[Any]:
     """The outcome, which is not there yet: the loop goes round meanwhile."""
     future = asyncio.ensure_future(outcome)
@@ -185,6 +192,18 @@ def test_the_loop_goes_on_while_another_process_writes(
     run(body)
 
 
+def test_those_of_many_at_once_share_commits_on_the_lanes_thread(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with hurrying(tmp_path / "a.db") as database:
+            threads = await asyncio.gather(*(database.perform_async(brief(kept, number)) for number in range(9)))
+            assert threads.count(threading.get_ident()) == 1
+            assert numbers(database) == set(range(9))
+            await at_rest(database)
+            assert await database.perform_async(brief(kept, 9)) == threading.get_ident()
+
+    run(body)
+
+
 def test_after_a_slow_write_the_loop_is_spared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(_: Tx) -> int:
         time.sleep(3 * engine_module._QUICK_SECONDS)
@@ -194,8 +213,10 @@ def test_after_a_slow_write_the_loop_is_spared(tmp_path: Path, monkeypatch: pyte
         here = threading.get_ident()
         async with hurrying(tmp_path / "a.db") as database:
             assert await database.perform_async(brief(slow)) == here
+            await at_rest(database)
             assert await database.perform_async(brief(kept, 1)) != here
             database._patient_until = 0.0
+            await at_rest(database)
             assert await database.perform_async(brief(kept, 2)) == here
 
     monkeypatch.setattr(engine_module, "_PATIENT_SECONDS", 3600.0)
@@ -217,6 +238,7 @@ def test_the_journal_is_brought_into_the_file_by_another_thread(
 
             async def write(number: int, size: int) -> None:
                 database._patient_until = 0.0
+                await asyncio.sleep(0)
                 assert await database.perform_async(brief(kept, number, size)) == threading.get_ident()
 
             for number in range(_MEGABYTES):
@@ -232,4 +254,17 @@ def test_the_journal_is_brought_into_the_file_by_another_thread(
             assert path.stat().st_size > _MEGABYTES * 1_000_000
 
     monkeypatch.setattr(Writer, "shorten", watched)
+    run(body)
+
+
+def test_any_other_write_brings_a_long_journal_into_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+
+    async def body() -> None:
+        async with hurrying(path) as database:
+            await database.perform_async(brief(kept, 1, _MEGABYTES * 1_000_000))
+            assert path.stat().st_size < 2_000_000
+            await database.perform_async(WriteStep(kept, (2,), {}))
+            assert path.stat().st_size > _MEGABYTES * 1_000_000
+
     run(body)

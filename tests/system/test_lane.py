@@ -341,3 +341,29 @@ def test_a_steady_stream_of_awaiting_callers_all_hear_in_order(lane: Lane, write
     heard = asyncio.run(many())
     assert heard == [[f"stored {n}.{turn}" for turn in range(50)] for n in range(16)]
     assert len(writer.stored) == len(set(writer.stored)) == 800
+
+
+def test_a_signal_behind_what_was_done_here_leaves_the_lane_free(
+    lane: Lane, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(job: Job) -> bool:
+        writer.run([job], lambda: None)
+        return True
+
+    def struck(_own: Job) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lane, "_released", struck)
+        with pytest.raises(KeyboardInterrupt):
+            lane.perform_here("first", run)
+    done = lane.perform_here("second", run)
+    assert done is not None
+    assert done.outcome() == "stored second"
+    assert lane.perform("third") == "stored third"
+    assert writer.stored == ["first", "second", "third"]
+
+
+def test_what_could_not_begin_here_leaves_the_lane_free(lane: Lane) -> None:
+    assert lane.perform_here("first", lambda _job: False) is None
+    assert lane.perform("second") == "stored second"

@@ -27,6 +27,7 @@ from threadline.clock import SystemClock
 from threadline.model.address import SessionScope
 from threadline.model.policy import ResetPolicies
 from threadline.store.sqlite import SqliteDatabase
+from threadline.store.sqlite import writer as writer_module
 from threadline.store.verbs import StoreSettings
 
 CALLERS = 3
@@ -85,13 +86,19 @@ def survives(record: list[Event], tmp_path: Path, loss: Loss) -> bool:
 
 def record_of_a_busy_store(folder: Path, *, synchronous: str) -> list[Event]:
     """What a disk saw while a store was made, written by several callers, indexed and closed."""
+    with pytest.MonkeyPatch.context() as patched:
+        # A small journal, so that checkpoints come in between: they write into the database file itself.
+        patched.setattr(writer_module, "_SHORT", 40)
+        patched.setattr(writer_module, "_LONG", 40)
+        return _record_of(folder, synchronous)
+
+
+def _record_of(folder: Path, synchronous: str) -> list[Event]:
     disk = RecordingDisk(f"power-cut-{uuid.uuid4()}")
     path = folder / "threadline.db"
     database = SqliteDatabase(path, location=f"sqlite://{path}", vfs=disk.name)
     with SessionStore(database, settings()) as store:
         writer: apsw.Connection = database._writer._connection
-        # A small journal, so that checkpoints come in between: they write into the database file itself.
-        writer.execute("PRAGMA wal_autocheckpoint = 40").fetchall()
         writer.execute(f"PRAGMA synchronous = {synchronous}").fetchall()
         sessions = [store.get_or_create_session(source).session_id for source in SOURCES]
 

@@ -106,7 +106,7 @@ def test_a_body_of_100_megabytes_in_chunks_is_not_taken_in(door: Door) -> None:
         assert received(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 204 ")
 
 
-def test_a_refused_stranger_is_not_listened_to_either(door: Door) -> None:
+def test_a_refused_stranger_is_not_waited_for(door: Door) -> None:
     with closing(door.connect()) as connection:
         head = door.head("POST", "/api/messages", "Content-Type: text/plain", "Transfer-Encoding: chunked")
         connection.sendall(head)

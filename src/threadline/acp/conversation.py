@@ -32,6 +32,7 @@ class Prompt:
         self.is_command = is_command
         self.ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._pause: asyncio.Future[None] | None = None
+        self.ended.add_done_callback(lambda _: self._go_on())
         # Whether it was handed to the gateway, which may have taken it.
         self.is_offered = False
         # Whether the gateway has answered to that: a turn that begins from then on is its own.
@@ -55,13 +56,11 @@ class Prompt:
         """It ends so, unless it has ended before."""
         if not self.ended.done():
             self.ended.set_result(ending)
-            self._go_on()
 
     def fail(self, cause: Exception) -> None:
         """It ends with an error, unless it has ended before."""
         if not self.ended.done():
             self.ended.set_exception(cause)
-            self._go_on()
 
     async def over_within(self, seconds: float) -> None:
         """Returns when it is over, or after so many seconds. For one caller: it costs a third of what a general wait does."""

@@ -2,7 +2,8 @@
 
 Leader and followers: a blocking caller who finds the lane free runs the batch on its own thread and so pays for no thread
 hop; one who finds it taken waits, and is woken either with its outcome or as the next leader. Callers on an event loop are
-served by a thread of the lane. A leader whom a signal strikes (Ctrl-C) leaves alone: what it led for others goes on.
+served by a thread of the lane, unless they ask for what need not wait for others. A leader whom a signal strikes (Ctrl-C)
+leaves alone: what it led for others goes on.
 """
 
 from __future__ import annotations
@@ -160,20 +161,21 @@ class Lane:
         `run` settles the job, or is false where it could not begin.
         """
         job = Job(step)
-        with self._mutex:
-            self._require_open()
-            if self._busy:
-                return None
-            self._busy, self._leader, self._running = True, job, [job]
         try:
-            is_done = run(job)
-        except Exception as cause:  # noqa: BLE001 - everyone is told, this caller through its own job
-            self._give_up(cause)
-            return job
+            with self._mutex:
+                self._require_open()
+                if self._busy:
+                    return None
+                self._busy, self._leader, self._running = True, job, [job]
+            try:
+                is_done = run(job)
+            except Exception as cause:  # noqa: BLE001 - everyone is told, this caller through its own job
+                self._give_up(cause)
+                return job
+            self._released(job)
         except BaseException:
             self._leave(job)
             raise
-        self._released(job)
         return job if is_done else None
 
     def perform_async(self, step: Any) -> asyncio.Future[Any]:

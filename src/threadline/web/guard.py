@@ -91,7 +91,7 @@ class Guard:
     def _refused(self, scope: Scope, arrival: Arrival, limit: int) -> JSONResponse | None:
         """Why a request goes no further; `None` where it does."""
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
-        # What is not going to be read must not be waited for either: the next request comes by another connection.
+        # What is not going to be read is not waited for long: the next request comes by another connection.
         close = _CLOSE if _has_body(headers) else None
         if not self._site.is_ours(arrival):
             return refusal(421, "wrong_host", WRONG_HOST, close)
@@ -147,14 +147,14 @@ class _Body:
         if self._read <= self._limit:
             return message
         if not self._answer.has_begun:
-            await _refuse(_too_large(self._limit), self._receive, self._answer)
+            await _refuse(_too_large(self._limit), self._receive, self._answer, more=message.get("more_body", False))
         # The application may turn this error into an answer of its own; it comes too late.
         self._answer.is_over = True
         raise BodyTooLarge
 
 
-async def _refuse(refused: JSONResponse, receive: Receive, answer: _Answer) -> None:
-    """Sends the whole refusal at once, and ends it only when the body has come.
+async def _refuse(refused: JSONResponse, receive: Receive, answer: _Answer, *, more: bool = True) -> None:
+    """Sends the whole refusal at once, and ends it only when the body has come; `more`: there may be more of it.
 
     A connection that is closed while something unread comes in is reset, and takes the answer with it before it was read.
     """
@@ -162,7 +162,8 @@ async def _refuse(refused: JSONResponse, receive: Receive, answer: _Answer) -> N
         {"type": "http.response.start", "status": refused.status_code, "headers": list(refused.raw_headers)}
     )
     await answer.send({"type": "http.response.body", "body": bytes(refused.body), "more_body": True})
-    await _hear_out(receive)
+    if more:
+        await _hear_out(receive)
     await answer.send({"type": "http.response.body", "body": b""})
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 
-from threadline.errors import StoreClosed, StoreReadOnly, StoreUnavailable
+from threadline.errors import StoreError, StoreReadOnly, StoreUnavailable
 from threadline.store.crew import Crew
 from threadline.store.database import BatchStep, EngineFacts, EngineStep, Progress, ReadStep, Step, WriteStep
 from threadline.store.doorbell import Bells
@@ -55,6 +55,7 @@ class SqliteDatabase:
         self._readers_lock = threading.Lock()
         self._hurries = False
         self._patient_until = 0.0
+        self._had_its_turn = False
         self._crew = Crew(self.perform, self._bells, most=_ASYNC_READERS, name="threadline-sqlite-reader")
 
     def perform(self, step: Step) -> Any:
@@ -120,19 +121,29 @@ class SqliteDatabase:
         self._writer.close()
 
     def _at_once(self, step: WriteStep) -> asyncio.Future[Any] | None:
-        """The step, carried out on the loop's thread; `None` where that would have to wait, or has lately taken long."""
+        """The step, carried out on the loop's thread; `None` where that would have to wait, or has lately taken long.
+
+        One in each round of the loop: those of many callers at once share a commit, and the loop goes on meanwhile.
+        """
         loop = asyncio.get_running_loop()
         began = loop.time()
-        job = self._lane.perform_here(step, self._writer.run_now) if began >= self._patient_until else None
+        if self._had_its_turn or began < self._patient_until:
+            return None
+        job = self._lane.perform_here(step, self._writer.run_now)
         if job is None:
             return None
+        self._had_its_turn = True
+        loop.call_soon(self._next_round)
         if loop.time() - began > _QUICK_SECONDS:
             self._patient_until = began + _PATIENT_SECONDS
         if self._writer.is_full:
-            # Nobody waits for it. A store that is being closed shortens it by itself.
-            with suppress(StoreClosed):
+            # Nobody waits for it, and what was stored is stored. A store that is being closed shortens it by itself.
+            with suppress(StoreError, RuntimeError):
                 self._lane.perform_async(BetweenBatches(self._writer.shorten))
         return job.outcome_on(loop)
+
+    def _next_round(self) -> None:
+        self._had_its_turn = False
 
     @contextmanager
     def _reader(self, *, in_transaction: bool = True) -> Iterator[apsw.Connection]:

@@ -32,7 +32,7 @@ R = TypeVar("R")
 # better. But a sync costs more while the journal still grows than once it is written over. Who appends alone, and so changes
 # the same few pages again and again, gains most by that.
 _SHORT, _LONG = 1_000, 4_000
-# So many commits that could not wait make a journal about as long.
+# After so many commits that could not wait it is time too. Each is of a few pages.
 _PRESSED = 200
 
 
@@ -97,18 +97,12 @@ class Writer:
             fcntl.flock(self._turnstile, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        self._before_commit = _nothing
-        self._bring_at(0)
-        # Another program may write without passing the turnstile.
-        self._connection.set_busy_timeout(0)
         try:
-            self._run_lone(job)
+            self._run_pressed(job)
         except BaseException:
             self._interrupted([job])
             raise
         finally:
-            self._connection.set_busy_timeout(BUSY_MILLISECONDS)
-            self._pressed += 1
             fcntl.flock(self._turnstile, fcntl.LOCK_UN)
         if job.error is not None and isinstance(job.error.__cause__, apsw.BusyError):
             job.error = None
@@ -125,6 +119,17 @@ class Writer:
         """Releases the connection and the turn."""
         self._connection.close()
         os.close(self._turnstile)
+
+    def _run_pressed(self, job: Job) -> None:
+        self._before_commit = _nothing
+        self._bring_at(0)
+        self._pressed += 1
+        try:
+            # Another program may write without passing the turnstile.
+            self._connection.set_busy_timeout(0)
+            self._run_lone(job)
+        finally:
+            self._connection.set_busy_timeout(BUSY_MILLISECONDS)
 
     def _bring_at(self, limit: int) -> None:
         """From now on a commit that makes the journal so long brings it into the file; with 0 none does."""

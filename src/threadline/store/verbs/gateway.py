@@ -120,7 +120,7 @@ class GatewayVerbs(
 
     def finish_turn(self, wanted: turns.Finish) -> Plan[None]:
         """Ends a turn."""
-        yield from write_briefly(turns.finish, wanted)
+        yield from (write_briefly if wanted.is_brief else write)(turns.finish, wanted)
         self._grown()
 
     def release_turn(
