@@ -67,7 +67,7 @@ class Writer:
 
         Where a signal's exception strikes, jobs that were rolled back stay unsettled and can be run again.
         """
-        self._before_commit = before_commit
+        self._before_commit, self._committing = before_commit, False
         is_alone = len(jobs) == 1
         self._bring_at(_SHORT if is_alone and type(jobs[0].step) is BatchStep else _LONG)
         try:
@@ -93,6 +93,7 @@ class Writer:
 
         It never brings the journal into the file, which may take long: `is_full` tells when it is time to `shorten` it.
         """
+        self._before_commit, self._committing = _nothing, False
         try:
             fcntl.flock(self._turnstile, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -121,7 +122,6 @@ class Writer:
         os.close(self._turnstile)
 
     def _run_pressed(self, job: Job) -> None:
-        self._before_commit = _nothing
         self._bring_at(0)
         self._pressed += 1
         try:
