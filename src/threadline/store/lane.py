@@ -284,7 +284,8 @@ class Lane:
             bell.ring(partial(_settle_futures, jobs))
 
     def _released(self, own: Job | None) -> bool:
-        self._tell()
+        if self._untold:
+            self._tell()
         with self._mutex:
             self._running = []
             if self._queue and own is None:

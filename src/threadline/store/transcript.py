@@ -109,14 +109,25 @@ class _Batch:
         """Writes it all, in as few statements as the engine knows."""
         if not self.messages:
             return
-        grown = [t for t in self.targets.values() if t.added]
+        advanced: list[Row] = []
+        due: list[Row] = []
+        fresh: list[Row] = []
+        for target in self.targets.values():
+            if not target.added:
+                continue
+            pk, at = target.pk, target.at
+            advanced.append((target.last_seq, target.added, target.active, at, pk))
+            if sessions.is_due(target.listed_at, at):
+                due.append((at, pk))
+            if target.was_indexed:
+                fresh.append((pk,))
         tx.run_many("add_messages", self.messages)
-        tx.run_many("advance_states", [(t.last_seq, t.added, t.active, t.at, t.pk) for t in grown])
+        tx.run_many("advance_states", advanced)
         if self.externals:
             tx.run_many("add_externals", [(*named, number) for named, number in self.externals.items()])
-        if due := [(t.at, t.pk) for t in grown if sessions.is_due(t.listed_at, t.at)]:
+        if due:
             tx.run_many("relist_states", due)
-        if fresh := [(t.pk,) for t in grown if t.was_indexed]:
+        if fresh:
             tx.run_many("mark_unindexed", fresh)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -170,15 +171,12 @@ async def _refuse(refused: JSONResponse, receive: Receive, answer: _Answer, *, m
 async def _hear_out(receive: Receive) -> None:
     """Drops what still comes of a body, as long as that is not too much, too long or nothing."""
     heard, more = 0, True
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(_HEARD_SECONDS):
             while more and heard < HEARD_OUT:
-                async with asyncio.timeout(_SILENT_SECONDS):
-                    message = await receive()
+                message = await asyncio.wait_for(receive(), _SILENT_SECONDS)
                 heard += len(message.get("body", b""))
                 more = message.get("more_body", False)
-    except TimeoutError:
-        return
 
 
 def refusal(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:

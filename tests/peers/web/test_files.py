@@ -58,6 +58,8 @@ def test_files_are_dropped_and_one_is_taken_back(tab: Tab) -> None:
     expect(files).to_have_count(2)
     tab.button("Remove list.html").click()
     expect(files).to_have_count(1)
+    # Until it has arrived, nothing can be sent.
+    expect(files).to_have_class("file ready")
     answer = tab.ask("files", "notes.txt with 18 bytes")
     expect(answer).not_to_contain_text("list.html")
 

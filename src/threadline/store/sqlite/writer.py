@@ -180,7 +180,7 @@ class Writer:
 
     def _apply_one(self, job: Job) -> Any:
         step = job.step
-        if isinstance(step, BatchStep):
+        if type(step) is BatchStep:
             return step.operation(self._tx, [step.request])[0]
         return step.operation(self._tx, *step.arguments, **step.options)
 
