@@ -312,3 +312,20 @@ def test_no_other_protocol_gets_past_the_guard() -> None:
     scope = {"type": "websocket", "path": "/api/events", "headers": [(b"host", HOST.encode())]}
     asyncio.run(Guard(ROUTES, Site.of("127.0.0.1", 8765))(scope, receive, send))
     assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+def test_nothing_is_waited_for_behind_the_last_piece_of_a_body() -> None:
+    pieces = [{"type": "http.request", "body": b"x" * (MAX_BODY + 1), "more_body": False}]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return pieces.pop()
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(name.lower().encode(), value.encode()) for name, value in {**OURS, "Host": HOST}.items()]
+    scope = {"type": "http", "method": "POST", "path": "/api/messages", "scheme": "http", "headers": headers}
+    asyncio.run(Guard(ROUTES, Site.of("127.0.0.1", 8765))(scope, receive, send))
+    assert [message.get("status") for message in sent] == [413, None, None]
+    assert not sent[-1].get("more_body")
