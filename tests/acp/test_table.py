@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -97,15 +96,3 @@ async def test_however_many_are_open_only_those_that_were_spoken_in_are_looked_a
     assert table.bound() == [many[9].source]
     assert table.bound() == [many[9].source]
     assert looked_at == ["s7", "s9", "s9"]
-
-
-@awaited
-async def test_who_waits_for_a_prompt_goes_on_when_it_is_over_or_the_time_is() -> None:
-    prompt = Prompt(is_command=False)
-    await prompt.over_within(0.01)
-    assert not prompt.is_over
-    waiting = asyncio.create_task(prompt.over_within(3600))
-    await asyncio.sleep(0)
-    prompt.end(Ending(outcome="answered"))
-    await waiting
-    await prompt.over_within(3600)

@@ -7,13 +7,14 @@ import multiprocessing
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from tests.gateway.world import awaited
 
 from threadline.errors import InvalidRequest
 from threadline.store.database import EngineStep, ReadStep, Tx, WriteStep
@@ -69,65 +70,57 @@ async def at_rest(database: SqliteDatabase) -> None:
         await asyncio.sleep(0.001)
 
 
-async def waits(outcome: Awaitable[Any]) -> asyncio.Future[Any]:
-    """The outcome, which is not there yet: the loop goes round meanwhile."""
-    future = asyncio.ensure_future(outcome)
+async def writes_behind(database: SqliteDatabase, go_on: Any) -> None:
+    """Something is written only when the other one, who writes first, may `go_on`; the loop goes round meanwhile."""
+    coming = asyncio.ensure_future(database.perform_async(brief(kept, 2)))
     for _ in range(20):
         await asyncio.sleep(0.005)
-    assert not future.done()
-    return future
+    assert not coming.done()
+    go_on.set()
+    assert await coming != threading.get_ident()
 
 
-def run(body: Callable[[], Any]) -> None:
-    asyncio.run(body())
+@awaited
+async def test_only_brief_writes_of_a_database_in_a_hurry_are_done_on_the_loops_thread(tmp_path: Path) -> None:
+    here = threading.get_ident()
+    with opened(tmp_path / "a.db") as database:
+        assert await database.perform_async(brief(kept, 1)) != here
+        await database.perform_async(EngineStep(lambda database: database.hurry()))
+        done = asyncio.ensure_future(database.perform_async(brief(kept, 2)))
+        assert done.done()
+        assert done.result() == here
+        assert await database.perform_async(WriteStep(kept, (3,), {})) != here
+        assert numbers(database) == {1, 2, 3}
 
 
-def test_only_brief_writes_of_a_database_in_a_hurry_are_done_on_the_loops_thread(tmp_path: Path) -> None:
-    async def body() -> None:
-        here = threading.get_ident()
-        with opened(tmp_path / "a.db") as database:
-            assert await database.perform_async(brief(kept, 1)) != here
-            await database.perform_async(EngineStep(lambda database: database.hurry()))
-            done = asyncio.ensure_future(database.perform_async(brief(kept, 2)))
-            assert done.done()
-            assert done.result() == here
-            assert await database.perform_async(WriteStep(kept, (3,), {})) != here
-            assert numbers(database) == {1, 2, 3}
-
-    run(body)
-
-
-def test_an_error_is_its_callers_alone_and_leaves_nothing(tmp_path: Path) -> None:
+@awaited
+async def test_an_error_is_its_callers_alone_and_leaves_nothing(tmp_path: Path) -> None:
     def refuse(tx: Tx) -> None:
         kept(tx, 1)
         raise InvalidRequest("no")
 
-    async def body() -> None:
-        async with hurrying(tmp_path / "a.db") as database:
-            with pytest.raises(InvalidRequest, match="no"):
-                await database.perform_async(brief(refuse))
-            await database.perform_async(brief(kept, 2))
-            assert numbers(database) == {2}
-
-    run(body)
+    async with hurrying(tmp_path / "a.db") as database:
+        with pytest.raises(InvalidRequest, match="no"):
+            await database.perform_async(brief(refuse))
+        await database.perform_async(brief(kept, 2))
+        assert numbers(database) == {2}
 
 
-def test_a_signal_takes_its_own_write_along_and_no_other(tmp_path: Path) -> None:
+@awaited
+async def test_a_signal_takes_its_own_write_along_and_no_other(tmp_path: Path) -> None:
     def struck(tx: Tx) -> None:
         kept(tx, 1)
         raise KeyboardInterrupt
 
-    async def body() -> None:
-        async with hurrying(tmp_path / "a.db") as database:
-            with pytest.raises(KeyboardInterrupt):
-                database.perform_async(brief(struck))
-            assert await database.perform_async(brief(kept, 2)) == threading.get_ident()
-            assert numbers(database) == {2}
-
-    run(body)
+    async with hurrying(tmp_path / "a.db") as database:
+        with pytest.raises(KeyboardInterrupt):
+            database.perform_async(brief(struck))
+        assert await database.perform_async(brief(kept, 2)) == threading.get_ident()
+        assert numbers(database) == {2}
 
 
-def test_the_loop_goes_on_while_another_thread_writes(tmp_path: Path) -> None:
+@awaited
+async def test_the_loop_goes_on_while_another_thread_writes(tmp_path: Path) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def slow(tx: Tx) -> None:
@@ -135,18 +128,13 @@ def test_the_loop_goes_on_while_another_thread_writes(tmp_path: Path) -> None:
         begun.set()
         go_on.wait(30)
 
-    async def body() -> None:
-        async with hurrying(tmp_path / "a.db") as database:
-            other = threading.Thread(target=lambda: database.perform(WriteStep(slow, (), {})))
-            other.start()
-            begun.wait(30)
-            coming = await waits(database.perform_async(brief(kept, 2)))
-            go_on.set()
-            assert await coming != threading.get_ident()
-            other.join()
-            assert numbers(database) == {1, 2}
-
-    run(body)
+    async with hurrying(tmp_path / "a.db") as database:
+        other = threading.Thread(target=lambda: database.perform(WriteStep(slow, (), {})))
+        other.start()
+        begun.wait(30)
+        await writes_behind(database, go_on)
+        other.join()
+        assert numbers(database) == {1, 2}
 
 
 def _write_as_we_do(path: Path, begun: Any, go_on: Any) -> None:
@@ -170,7 +158,8 @@ def _write_as_others_do(path: Path, begun: Any, go_on: Any) -> None:
 
 
 @pytest.mark.parametrize("write", [_write_as_we_do, _write_as_others_do])
-def test_the_loop_goes_on_while_another_process_writes(
+@awaited
+async def test_the_loop_goes_on_while_another_process_writes(
     tmp_path: Path, write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A loop that waited for the other one would get its turn in the end, and be found out by that.
@@ -178,52 +167,46 @@ def test_the_loop_goes_on_while_another_process_writes(
     spawned = multiprocessing.get_context("spawn")
     begun, go_on = spawned.Event(), spawned.Event()
 
-    async def body() -> None:
-        async with hurrying(tmp_path / "a.db") as database:
-            other = spawned.Process(target=write, args=(tmp_path / "a.db", begun, go_on))
-            other.start()
-            assert begun.wait(60)
-            coming = await waits(database.perform_async(brief(kept, 2)))
-            go_on.set()
-            assert await coming != threading.get_ident()
-            other.join()
-            assert numbers(database) == {1, 2}
-
-    run(body)
+    async with hurrying(tmp_path / "a.db") as database:
+        other = spawned.Process(target=write, args=(tmp_path / "a.db", begun, go_on))
+        other.start()
+        assert begun.wait(60)
+        await writes_behind(database, go_on)
+        other.join()
+        assert numbers(database) == {1, 2}
 
 
-def test_those_of_many_at_once_share_commits_on_the_lanes_thread(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with hurrying(tmp_path / "a.db") as database:
-            threads = await asyncio.gather(*(database.perform_async(brief(kept, number)) for number in range(9)))
-            assert threads.count(threading.get_ident()) == 1
-            assert numbers(database) == set(range(9))
-            await at_rest(database)
-            assert await database.perform_async(brief(kept, 9)) == threading.get_ident()
+@awaited
+async def test_those_of_many_at_once_share_commits_on_the_lanes_thread(tmp_path: Path) -> None:
+    async with hurrying(tmp_path / "a.db") as database:
+        threads = await asyncio.gather(*(database.perform_async(brief(kept, number)) for number in range(9)))
+        assert threads.count(threading.get_ident()) == 1
+        assert numbers(database) == set(range(9))
+        # However slow the disk was.
+        database._patient_until = 0.0
+        await at_rest(database)
+        assert await database.perform_async(brief(kept, 9)) == threading.get_ident()
 
-    run(body)
 
-
-def test_after_a_slow_write_the_loop_is_spared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@awaited
+async def test_after_a_slow_write_the_loop_is_spared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(_: Tx) -> int:
         time.sleep(3 * engine_module._QUICK_SECONDS)
         return threading.get_ident()
 
-    async def body() -> None:
-        here = threading.get_ident()
-        async with hurrying(tmp_path / "a.db") as database:
-            assert await database.perform_async(brief(slow)) == here
-            await at_rest(database)
-            assert await database.perform_async(brief(kept, 1)) != here
-            database._patient_until = 0.0
-            await at_rest(database)
-            assert await database.perform_async(brief(kept, 2)) == here
-
     monkeypatch.setattr(engine_module, "_PATIENT_SECONDS", 3600.0)
-    run(body)
+    here = threading.get_ident()
+    async with hurrying(tmp_path / "a.db") as database:
+        assert await database.perform_async(brief(slow)) == here
+        await at_rest(database)
+        assert await database.perform_async(brief(kept, 1)) != here
+        database._patient_until = 0.0
+        await at_rest(database)
+        assert await database.perform_async(brief(kept, 2)) == here
 
 
-def test_the_journal_is_brought_into_the_file_by_another_thread(
+@awaited
+async def test_the_journal_is_brought_into_the_file_by_another_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, threads = tmp_path / "a.db", set()
@@ -233,38 +216,33 @@ def test_the_journal_is_brought_into_the_file_by_another_thread(
         threads.add(threading.get_ident())
         shorten(self, connection)
 
-    async def body() -> None:
-        async with hurrying(path) as database:
-
-            async def write(number: int, size: int) -> None:
-                database._patient_until = 0.0
-                await asyncio.sleep(0)
-                assert await database.perform_async(brief(kept, number, size)) == threading.get_ident()
-
-            for number in range(_MEGABYTES):
-                await write(number, 1_000_000)
-            assert path.stat().st_size < 2_000_000
-            while not (threads or database._lane._busy):
-                number += 1
-                await write(number, 1)
-            # Behind what the lane was given to do.
-            await database._lane.perform_async(BetweenBatches(lambda _connection: None))
-            assert len(threads) == 1
-            assert threading.get_ident() not in threads
-            assert path.stat().st_size > _MEGABYTES * 1_000_000
-
     monkeypatch.setattr(Writer, "shorten", watched)
-    run(body)
+    async with hurrying(path) as database:
+
+        async def write(number: int, size: int) -> None:
+            database._patient_until = 0.0
+            await asyncio.sleep(0)
+            assert await database.perform_async(brief(kept, number, size)) == threading.get_ident()
+
+        for number in range(_MEGABYTES):
+            await write(number, 1_000_000)
+        assert path.stat().st_size < 2_000_000
+        while not (threads or database._lane._busy):
+            number += 1
+            await write(number, 1)
+        # Behind what the lane was given to do.
+        await database._lane.perform_async(BetweenBatches(lambda _connection: None))
+        assert len(threads) == 1
+        assert threading.get_ident() not in threads
+        assert path.stat().st_size > _MEGABYTES * 1_000_000
 
 
-def test_any_other_write_brings_a_long_journal_into_the_file(tmp_path: Path) -> None:
+@awaited
+async def test_any_other_write_brings_a_long_journal_into_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
 
-    async def body() -> None:
-        async with hurrying(path) as database:
-            await database.perform_async(brief(kept, 1, _MEGABYTES * 1_000_000))
-            assert path.stat().st_size < 2_000_000
-            await database.perform_async(WriteStep(kept, (2,), {}))
-            assert path.stat().st_size > _MEGABYTES * 1_000_000
-
-    run(body)
+    async with hurrying(path) as database:
+        await database.perform_async(brief(kept, 1, _MEGABYTES * 1_000_000))
+        assert path.stat().st_size < 2_000_000
+        await database.perform_async(WriteStep(kept, (2,), {}))
+        assert path.stat().st_size > _MEGABYTES * 1_000_000

@@ -31,8 +31,6 @@ class Prompt:
     def __init__(self, *, is_command: bool) -> None:
         self.is_command = is_command
         self.ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
-        self._pause: asyncio.Future[None] | None = None
-        self.ended.add_done_callback(lambda _: self._go_on())
         # Whether it was handed to the gateway, which may have taken it.
         self.is_offered = False
         # Whether the gateway has answered to that: a turn that begins from then on is its own.
@@ -61,22 +59,6 @@ class Prompt:
         """It ends with an error, unless it has ended before."""
         if not self.ended.done():
             self.ended.set_exception(cause)
-
-    async def over_within(self, seconds: float) -> None:
-        """Returns when it is over, or after so many seconds. For one caller: it costs a third of what a general wait does."""
-        if self.is_over:
-            return
-        loop = asyncio.get_running_loop()
-        self._pause = loop.create_future()
-        timer = loop.call_later(seconds, self._go_on)
-        try:
-            await self._pause
-        finally:
-            timer.cancel()
-
-    def _go_on(self) -> None:
-        if self._pause is not None and not self._pause.done():
-            self._pause.set_result(None)
 
 
 class LiveTurn(msgspec.Struct):

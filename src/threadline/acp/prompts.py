@@ -182,7 +182,7 @@ class Prompts:
         """Returns when the prompt is over: its turn tells so. Of a command, and of what is done elsewhere, the store does."""
         pause = _STEP_SECONDS if prompt.is_command or prompt.stop_reason == "refusal" else _WATCH_SECONDS
         while not prompt.is_over:
-            await prompt.over_within(pause)
+            await asyncio.wait([prompt.ended], timeout=pause)
             if prompt.is_over or prompt.is_running or (prompt.is_asking and await self._asks(conversation)):
                 continue
             if not await self._desk.is_pending(conversation.source) and not prompt.is_running:
