@@ -141,9 +141,13 @@ def test_nobody_is_shut_out_of_drawers_and_dialogs(
         expect(tab.rows.first).to_be_in_viewport()
         assert violations(tab.page) == []
         tab.button("Keyboard shortcuts").click()
-        expect(tab.page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+        dialog = tab.page.get_by_role("dialog", name="Keyboard")
+        expect(dialog).to_be_visible()
         assert violations(tab.page) == []
         tab.page.keyboard.press("Escape")
+        # Nothing outside takes letters until it is gone; then the focus is back where it was.
+        expect(dialog).to_have_count(0)
+        expect(tab.button("Keyboard shortcuts")).to_be_focused()
         tab.page.get_by_label("Search all conversations").fill("hello")
         expect(tab.page.get_by_role("list", name="Found")).to_be_visible()
         assert violations(tab.page) == []

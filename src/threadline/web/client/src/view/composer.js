@@ -21,7 +21,8 @@ export const Composer = memo(({ id, me, isBusy, editing, dropped, onTaken }) => 
   const uploads = useUploads(me.limits);
   const fitting = isClosed ? [] : matching(me.commands, text);
 
-  useEffect(() => {
+  // With the drawing: a plain effect comes after it, and would take the focus from whoever went elsewhere by then.
+  useLayoutEffect(() => {
     if (!isPhone()) field.current.focus();
   }, []);
   useEffect(() => {

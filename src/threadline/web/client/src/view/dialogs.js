@@ -1,6 +1,6 @@
 // Dialogs of our own. The browser keeps the focus inside, and Escape closes.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { set } from "../store.js";
 import { html } from "./html.js";
 
@@ -32,10 +32,11 @@ export function Dialog({ dialog }) {
 
 function Frame({ title, children }) {
   const box = useRef(null);
-  useEffect(() => {
-    const before = document.activeElement;
-    box.current.showModal();
-    return () => before?.focus?.();
+  // With the drawing, not after it: nothing that is typed meanwhile goes astray. Closing gives the focus back.
+  useLayoutEffect(() => {
+    const dialog = box.current;
+    dialog.showModal();
+    return () => dialog.close();
   }, []);
   return html`<dialog class="dialog" ref=${box} aria-labelledby="dialog-title" onCancel=${(event) => {
     event.preventDefault();
