@@ -23,8 +23,8 @@ POSTGRES = load_queries("postgres", "$")
 VERBS = frozenset({"find", "rows", "run", "run_many", "rows_many"})
 ENGINES = {"sqlite": SQLITE, "postgres": POSTGRES}
 
-# How each engine keeps the words of the search index is its own affair.
-ONLY_SQLITE_TABLES = re.compile(r"sqlite_.*|words(_.*)?")
+# How each engine keeps the words of the search index is its own affair, and how the places in listings follow.
+ONLY_SQLITE_TABLES = re.compile(r"sqlite_.*|words(_.*)?|moved")
 ONLY_POSTGRES_COLUMNS = {("documents", "part"), ("documents", "words")}
 
 
@@ -121,6 +121,14 @@ def test_both_engines_allow_null_in_the_same_columns(
     ).fetchall()
     shared = {row for row in ours if not ONLY_SQLITE_TABLES.fullmatch(str(row[0]))}
     assert shared == set(theirs)
+
+
+def test_what_lags_further_than_listings_look_is_noted(sqlite_file: apsw.Connection) -> None:
+    [(trigger,)] = sqlite_file.execute("SELECT sql FROM sqlite_schema WHERE name = 'state_moved'").fetchall()
+    noted = re.search(r"NEW\.listed_at \+ (\d+)", str(trigger))
+    looked = {name: set(re.findall(r" - (\d+)", SQLITE[name].text)) for name in SQLITE if name.startswith("list_of_")}
+    assert noted is not None
+    assert looked["list_of_owner"] == looked["list_of_platform"] == looked["list_of_cwd"] == {noted.group(1)}
 
 
 def modules() -> list[Path]:

@@ -56,7 +56,7 @@ TOLD = (
 )
 
 # These hold numbers and times alone.
-OF_NOBODY = {"unindexed", "ready", "pairing_guard", "expiry_places", "expiry_again", "alarms", "named_leases"}
+OF_NOBODY = {"unindexed", "moved", "ready", "pairing_guard", "expiry_places", "expiry_again", "alarms", "named_leases"}
 # These are filled, told and emptied in tests of their own.
 ELSEWHERE = {
     "asks",

@@ -12,6 +12,7 @@ from tests.conftest import Engine
 
 from threadline import SessionSource, SessionStore
 from threadline.errors import SchemaTooOld, StoreDamaged
+from threadline.store.migrations import latest_version
 
 # What a program that wrote schema 2 had stored: a titled conversation and its fork, a session of an editor, one that was
 # reset, and a message at the terminal with its answer.
@@ -51,7 +52,7 @@ def test_one_that_is_not_made_as_it_says_is_left_alone_and_no_use_trying_again(e
     engine.execute("UPDATE meta SET value = '2' WHERE name = 'schema_version'")
     with pytest.raises(StoreDamaged, match="development version"):
         SessionStore.open(engine.location)
-    engine.execute("UPDATE meta SET value = '3' WHERE name = 'schema_version'")
+    engine.execute(f"UPDATE meta SET value = '{latest_version()}' WHERE name = 'schema_version'")
     with SessionStore.open(engine.location) as store:
         assert store.check().ok
 

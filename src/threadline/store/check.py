@@ -87,9 +87,10 @@ def check_messages(tx: Tx, after: int) -> Stretch:
 
 
 def check_strays(tx: Tx) -> list[str]:
-    """Index entries without a message, and addresses that disagree with their session on whether it goes on."""
+    """Index entries without a message, sessions that listings miss, addresses that disagree with their session on its end."""
     faults = [f"search knows message {number}, which is gone" for (number,) in tx.rows("stray_documents", limit=20)]
     odd = tx.rows("odd_addresses", limit=20)
+    faults += [f"session {name}: listings may miss it" for (name,) in tx.rows("unlisted_sessions", limit=20)]
     return faults + [f"{key} does not tell rightly whether its current session has ended" for (key,) in odd]
 
 

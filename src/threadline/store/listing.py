@@ -19,6 +19,8 @@ from threadline.store.rows import StoredSession, entry_of, session_of
 T = TypeVar("T")
 
 MAX_PAGE = 1_000
+# So few at once that nobody waits long.
+RELIST_STEP = 256
 END = 2**62
 
 
@@ -58,6 +60,14 @@ def list_sessions(tx: Tx, wanted: Listing) -> Page[SessionEntry]:
 def list_stored(tx: Tx, wanted: Listing) -> Page[StoredSession]:
     """The same page, with the numbers behind each session."""
     return _page(tx, wanted, session_of)
+
+
+def relist_some(tx: Tx, limit: int = RELIST_STEP) -> int:
+    """Brings the places of sessions in the indexes level with what happened to them; of how many. 0: all of them are."""
+    moved = tx.rows("moved_sessions", limit=limit)
+    for (session_pk,) in moved:
+        tx.run("relist_session", session_pk=session_pk)
+    return len(moved)
 
 
 def _page(tx: Tx, wanted: Listing, made: Callable[[Row], T]) -> Page[T]:

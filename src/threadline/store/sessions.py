@@ -24,8 +24,6 @@ Audience: TypeAlias = Literal["user", "agent"]
 
 # Fact: sessions existed once, though none is left. Pruning must not bring the first-contact welcome back.
 HAD_SESSIONS = "had_sessions"
-# The least, in microseconds, by which listings lag; an engine may let them lag more. Saves an index write per message.
-LISTED_WITHIN = 50_000
 _MAX_SAME_NAMES = 10_000
 
 
@@ -126,8 +124,7 @@ def _touched(tx: Tx, wanted: Resolve) -> StoredSession | SessionEntry:
         reason = _stale(current, wanted)
         if reason is not None and tx.find("is_busy", session_pk=current.pk) is None:
             return _replace(tx, current, wanted, reason=reason)
-    touch = "touch_listed" if is_due(current.listed_at, wanted.at) else "touch_session"
-    if not tx.run(touch, at=wanted.at, session_pk=current.pk):
+    if not tx.run("touch_session", at=wanted.at, session_pk=current.pk):
         # It expired while we waited for its address.
         return _touched(tx, wanted)
     now = from_instant(wanted.at)
@@ -236,11 +233,6 @@ def end(tx: Tx, session: StoredSession, *, reason: str, at: Instant, flush: bool
         tx.run("end_state", at=at, session_pk=session.pk)
         if flush:
             flushes.queue(tx, session.pk, at=at)
-
-
-def is_due(listed_at: int, at: Instant) -> bool:
-    """Whether the place in listings, which may lag a little, must follow; a clock that went back moves it at once."""
-    return not listed_at <= at < listed_at + LISTED_WITHIN
 
 
 def get_session(tx: Tx, session_id: str, *, lock: bool = False) -> StoredSession:

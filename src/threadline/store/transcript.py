@@ -44,14 +44,13 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
 class _Target:
     """A session that a batch appends to, and what it has added so far."""
 
-    __slots__ = ("active", "added", "at", "last_seq", "listed_at", "owner", "pk", "was_indexed")
+    __slots__ = ("active", "added", "at", "last_seq", "owner", "pk", "was_indexed")
 
-    def __init__(self, pk: int, last_seq: int, indexed_seq: int, owner: str | None, listed_at: int) -> None:
+    def __init__(self, pk: int, last_seq: int, indexed_seq: int, owner: str | None) -> None:
         self.pk = pk
         self.last_seq = last_seq
         self.was_indexed = indexed_seq == last_seq
         self.owner = owner
-        self.listed_at = listed_at
         self.added = 0
         self.active = 0
         self.at = Instant(0)
@@ -68,9 +67,9 @@ class _Batch:
         self.externals: dict[tuple[int, str], int] = {}
         for row in rows:
             if row[0] not in self.targets:
-                self.targets[row[0]] = _Target(*row[1:6])
-            if row[6] is not None:
-                self.used[row[1], row[6]] = row[7:]
+                self.targets[row[0]] = _Target(*row[1:5])
+            if row[5] is not None:
+                self.used[row[1], row[5]] = row[6:]
 
     def add(self, request: AppendRequest) -> Appended | ThreadlineError:
         """Takes a request in, or tells why not; then it has left no trace."""
@@ -110,23 +109,18 @@ class _Batch:
         if not self.messages:
             return
         advanced: list[Row] = []
-        due: list[Row] = []
         fresh: list[Row] = []
         for target in self.targets.values():
             if not target.added:
                 continue
             pk, at = target.pk, target.at
             advanced.append((target.last_seq, target.added, target.active, at, pk))
-            if sessions.is_due(target.listed_at, at):
-                due.append((at, pk))
             if target.was_indexed:
                 fresh.append((pk,))
         tx.run_many("add_messages", self.messages)
         tx.run_many("advance_states", advanced)
         if self.externals:
             tx.run_many("add_externals", [(*named, number) for named, number in self.externals.items()])
-        if due:
-            tx.run_many("relist_states", due)
         if fresh:
             tx.run_many("mark_unindexed", fresh)
 

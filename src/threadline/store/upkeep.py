@@ -1,4 +1,4 @@
-"""Work behind the writes: a thread that brings the search index level and collects what was deleted, once they pause."""
+"""Work behind the writes: a thread that brings listings and the search index level, and collects what was deleted."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ from threadline.log import get_logger
 from threadline.store.database import Database, WriteStep
 from threadline.store.erasure import collect_some
 from threadline.store.indexing import INDEX_STEP, index_some
+from threadline.store.listing import relist_some
 
 log = get_logger(__name__)
 
 QUIET_SECONDS = 0.5
-# However busy the writers are, the index does not stand still for longer than this.
+# However busy the writers are, the indexes do not stand still for longer than this. The more sessions are listed anew at once, the
+# more of them share a page: sooner would cost the writers more.
 LONGEST_SECONDS = 10.0
 _AFTER_FAULT_SECONDS = 5.0
+_RELIST = WriteStep(relist_some, (), {})
+_INDEX = WriteStep(index_some, (INDEX_STEP,), {})
+_COLLECT = WriteStep(collect_some, (), {})
 
 
 class Upkeep:
-    """Indexes what was appended: a short step at a time, when writes have paused or have gone on for long.
+    """Lists anew what has moved and indexes what was appended: a short step at a time, when writes have paused or gone on for long.
 
     Then messages of deleted sessions go that whoever deleted them did not live to collect.
     """
@@ -34,7 +39,7 @@ class Upkeep:
         self._starting = threading.Lock()
 
     def nudge(self) -> None:
-        """Something was appended. Costs next to nothing."""
+        """Something was written. Costs next to nothing."""
         self._writes += 1
         if not self._due.is_set():
             self._due.set()
@@ -58,7 +63,7 @@ class Upkeep:
         while True:
             self._due.wait()
             self._await_quiet()
-            # Cleared before the work: what is appended during it makes the next round.
+            # Cleared before the work: what is written during it makes the next round.
             self._due.clear()
             if self._stopping.is_set():
                 return
@@ -80,6 +85,6 @@ class Upkeep:
                 return
 
     def _catch_up(self) -> None:
-        for step in (WriteStep(index_some, (INDEX_STEP,), {}), WriteStep(collect_some, (), {})):
+        for step in (_RELIST, _INDEX, _COLLECT):
             while not self._stopping.is_set() and self._database.perform(step):
                 pass

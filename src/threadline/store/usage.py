@@ -81,8 +81,6 @@ def _add(tx: Tx, session: StoredSession, usage: Usage, at: Instant) -> None:
         at=at,
         session_pk=session.pk,
     )
-    if sessions.is_due(session.listed_at, at):
-        tx.run_many("relist_states", [(at, session.pk)])
     if usage.model is not None and usage.model != session.entry.model:
         tx.run("set_model", model=usage.model, session_pk=session.pk)
 

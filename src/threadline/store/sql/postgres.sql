@@ -22,7 +22,11 @@ FOR UPDATE SKIP LOCKED
 10000000
 
 -- fragment: listed
-CASE WHEN listed_at BETWEEN CAST(:at AS BIGINT) - {lag} AND :at THEN listed_at ELSE :at END
+, listed_at = CASE WHEN listed_at BETWEEN CAST(:at AS BIGINT) - {lag} AND :at THEN listed_at ELSE :at END
+
+-- Every write brings its session's place level: none is left to be moved.
+-- fragment: moved
+(SELECT * FROM session_state WHERE FALSE) t
 
 -- PostgreSQL chooses the order itself, from its statistics.
 -- fragment: then
@@ -30,7 +34,7 @@ JOIN
 
 -- A round trip costs more than a commit: what SQLite does row by row is one statement over arrays here.
 -- name: lock_append_targets
-SELECT s.session_id, s.pk, t.last_seq, t.indexed_seq, t.owner, t.listed_at, m.append_key, m.number, m.key_digest
+SELECT s.session_id, s.pk, t.last_seq, t.indexed_seq, t.owner, m.append_key, m.number, m.key_digest
 FROM unnest(CAST(:append_key AS text[]), CAST(:session_id AS text[])) AS j(append_key, session_id)
 JOIN sessions s ON s.session_id = j.session_id JOIN session_state t ON t.session_pk = s.pk
 LEFT JOIN messages m ON m.number >> 24 = s.pk AND m.append_key = j.append_key
@@ -82,15 +86,11 @@ SELECT * FROM unnest(CAST(:number AS bigint[]), CAST(:role AS text[]), CAST(:at 
 
 -- name: advance_states
 UPDATE session_state t SET last_seq = j.last_seq, message_count = t.message_count + j.added, had_activity = t.had_activity | j.active,
-  updated_at = j.at, active_at = CASE WHEN j.active = 1 THEN j.at ELSE t.active_at END
+  updated_at = j.at, active_at = CASE WHEN j.active = 1 THEN j.at ELSE t.active_at END,
+  listed_at = CASE WHEN t.listed_at BETWEEN j.at - {lag} AND j.at THEN t.listed_at ELSE j.at END
 FROM unnest(CAST(:last_seq AS bigint[]), CAST(:added AS bigint[]), CAST(:active AS bigint[]), CAST(:at AS bigint[]), CAST(:session_pk AS bigint[]))
   AS j(last_seq, added, active, at, session_pk)
 WHERE t.session_pk = j.session_pk
-
--- name: relist_states
-UPDATE session_state t SET listed_at = j.at
-FROM unnest(CAST(:at AS bigint[]), CAST(:session_pk AS bigint[])) AS j(at, session_pk)
-WHERE t.session_pk = j.session_pk AND NOT t.listed_at BETWEEN j.at - {lag} AND j.at
 
 -- name: mark_unindexed
 INSERT INTO unindexed (session_pk) SELECT * FROM unnest(CAST(:session_pk AS bigint[])) ON CONFLICT (session_pk) DO NOTHING

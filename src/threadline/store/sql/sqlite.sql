@@ -9,12 +9,15 @@
 -- fragment: now
 :at
 
--- How far, in microseconds, listings may lag behind updated_at. Longer would save little: an index row is changed in place.
+-- How far, in microseconds, a session's place in the indexes of listings may lag behind updated_at and nobody takes note of it. Part
+-- of what is stored: a trigger notes what lags further.
 -- fragment: lag
 50000
 
+-- To move it with every write would cost more than all else: triggers note what has moved, and it is brought level behind the writes.
 -- fragment: listed
-:at
+-- fragment: moved
+moved v CROSS JOIN session_state t ON t.session_pk = v.session_pk
 
 -- SQLite takes CROSS JOIN as an order: the planner keeps the loops as they are written, whatever its statistics say.
 -- fragment: then

@@ -22,8 +22,8 @@ ReadTable: TypeAlias = Callable[[str, Sequence[str]], Iterable[Row]]
 
 _PAGES_A_STEP = 2_000
 _RESTARTS = 3
-# Made anew in the copy: the index is a function of the messages.
-_DERIVED = ("documents", "unindexed", "words")
+# Made anew in the copy: the index is a function of the messages, and nothing has moved since.
+_DERIVED = ("documents", "unindexed", "moved", "words")
 
 
 def copy_database(source: apsw.Connection, target: Path, progress: Progress) -> None:
@@ -57,7 +57,8 @@ def build_copy(
             done += _count(copy, name)
             progress(done, total)
         _go_on_counting(copy, last_pk)
-        copy.execute("UPDATE session_state SET indexed_seq = 0").fetchall()
+        # Listings lag further there than here.
+        copy.execute("UPDATE session_state SET indexed_seq = 0, listed_at = updated_at").fetchall()
         copy.execute("INSERT INTO unindexed SELECT session_pk FROM session_state WHERE last_seq > 0").fetchall()
         _index_deleted_logs(copy)
         copy.execute("COMMIT")

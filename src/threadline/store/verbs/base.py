@@ -29,7 +29,7 @@ class VerbsBase:
     """A verb checks its arguments before its first step, so bad input costs no transaction."""
 
     def __init__(self, settings: StoreSettings, grown: Callable[[], None]) -> None:
-        """`grown` is told after each append: the index has something to do."""
+        """`grown` is told after whatever leaves work behind the writes: messages to index, sessions to list anew."""
         self._settings = settings
         self._grown = grown
 

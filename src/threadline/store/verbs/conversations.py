@@ -45,7 +45,9 @@ class ConversationVerbs(VerbsBase):
             stale = yield from read(sessions.find_stale, wanted)
             if stale is not None and settings.is_busy(stale):
                 wanted = msgspec.structs.replace(wanted, busy=True)
-        return (yield from write(sessions.resolve, wanted))
+        entry = yield from write(sessions.resolve, wanted)
+        self._grown()
+        return entry
 
     def _wanted(self, source: SessionSource, *, agent: str | None, force_new: bool = False) -> sessions.Resolve:
         """The question for the session that a message from `source` belongs to, as of now."""

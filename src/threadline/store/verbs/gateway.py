@@ -58,7 +58,9 @@ class GatewayVerbs(
 
     def accept(self, wanted: inbox.Admission) -> Plan[inbox.Admitted]:
         """Takes an event in, once."""
-        return (yield from write(inbox.accept, wanted))
+        admitted = yield from write(inbox.accept, wanted)
+        self._grown()
+        return admitted
 
     def refuse(self, wanted: inbox.Refusal) -> Plan[inbox.Admitted]:
         """Turns an event away, once."""

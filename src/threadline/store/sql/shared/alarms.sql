@@ -29,8 +29,18 @@ DELETE FROM alarms WHERE name = :name AND known_at < :before
 SELECT person FROM people WHERE role = 'owner'
 
 -- name: newest_dms
-SELECT s.origin, t.listed_at FROM session_state t {then} sessions s ON s.pk = t.session_pk
-WHERE t.owner = :owner AND s.chat_type = 'dm' ORDER BY t.listed_at DESC LIMIT :limit
+-- Where two were used within {lag} microseconds, either is as good.
+SELECT s.origin, c.updated_at FROM (
+  SELECT n.session_pk, n.updated_at FROM (
+    SELECT t.session_pk, t.updated_at FROM session_state t {then} sessions s ON s.pk = t.session_pk {where_dms_of_owner}
+    ORDER BY t.listed_at DESC LIMIT :limit
+  ) n
+  UNION SELECT t.session_pk, t.updated_at FROM {moved} {then} sessions s ON s.pk = t.session_pk {where_dms_of_owner}
+) c
+{then} sessions s ON s.pk = c.session_pk ORDER BY c.updated_at DESC LIMIT :limit
+
+-- fragment: where_dms_of_owner
+WHERE t.owner = :owner AND s.chat_type = 'dm'
 
 -- name: drop_alarms_told
 DELETE FROM deliveries WHERE lane = :lane AND kind = 'alarm'

@@ -13,8 +13,8 @@ ON CONFLICT (platform, chat_type) DO NOTHING
 UPDATE expiry_places SET listed_at = :listed_at, session_pk = :session_pk WHERE platform = :platform AND chat_type = :chat_type
 
 -- name: listed_after
--- A stretch of the index of sessions that have not ended. Was listed_at so long ago, then active_at was before `upto`: it is
--- at most {lag} microseconds newer. The last column tells which may be expired.
+-- A stretch of the index of sessions that have not ended. Was listed_at so long ago, then active_at was before `upto`: it is at most
+-- {lag} microseconds newer, unless the session has moved and is met again later on. The last column tells which may be expired.
 SELECT w.session_pk, w.listed_at, CASE WHEN s.chat_type = :chat_type AND a.session_pk = w.session_pk THEN 1 ELSE 0 END
 FROM (
   SELECT t.session_pk, t.listed_at FROM session_state t

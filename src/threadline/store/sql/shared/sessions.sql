@@ -71,14 +71,22 @@ SELECT {entry} FROM {entry_tables} WHERE s.pk = :session_pk
 
 -- name: touch_session
 -- Zero rows: it has ended meanwhile.
-UPDATE session_state SET updated_at = :at, active_at = :at WHERE session_pk = :session_pk AND ended = 0
+UPDATE session_state SET updated_at = :at, active_at = :at{listed} WHERE session_pk = :session_pk AND ended = 0
 
 -- name: mark_updated
 UPDATE session_state SET updated_at = :at, listed_at = :at WHERE session_pk = :session_pk
 
--- name: touch_listed
--- Zero rows: it has ended meanwhile.
-UPDATE session_state SET updated_at = :at, listed_at = {listed}, active_at = :at WHERE session_pk = :session_pk AND ended = 0
+-- name: moved_sessions
+SELECT t.session_pk FROM {moved} LIMIT :limit
+
+-- name: unlisted_sessions
+-- Sessions that listings may miss.
+SELECT s.session_id FROM session_state t {then} sessions s ON s.pk = t.session_pk
+WHERE NOT t.listed_at BETWEEN t.updated_at - {lag} AND t.updated_at AND t.session_pk NOT IN (SELECT t.session_pk FROM {moved})
+ORDER BY t.session_pk LIMIT :limit
+
+-- name: relist_session
+UPDATE session_state SET listed_at = updated_at WHERE session_pk = :session_pk
 
 -- name: end_session
 UPDATE sessions SET ended_at = :at, end_reason = :reason WHERE pk = :session_pk AND ended_at IS NULL
@@ -119,9 +127,10 @@ SELECT {entry} FROM {entry_tables} WHERE s.title_key = :title_key ORDER BY t.upd
 -- name: any_session_besides
 SELECT 1 FROM sessions WHERE session_id <> :besides LIMIT 1
 
--- The indexes go by listed_at, which lags at most {lag} microseconds behind updated_at. The n-th newest by the index bounds the n-th newest for
--- real, so that much more of the index holds every row of the page; those are then sorted exactly. (One lower bound in
--- each loop: SQLite enters an index by one of several, not by the best.)
+-- The indexes go by listed_at, which is never later than updated_at, and at most {lag} microseconds earlier except for what has moved.
+-- The n-th newest by the index bounds the n-th newest for real, so that much more of the index, and all that has moved, holds every
+-- row of the page; those are then sorted exactly. (One lower bound in each loop: SQLite enters an index by one of several, not by
+-- the best.)
 -- fragment: page_tables
 {then} session_state t ON t.session_pk = p.session_pk
 {then} sessions s ON s.pk = t.session_pk
@@ -132,7 +141,8 @@ SELECT {entry} FROM (
   SELECT t.session_pk, t.updated_at FROM session_state t {where_list_of_owner}
     AND t.listed_at >= (SELECT MIN(n.listed_at) FROM (SELECT t.listed_at FROM session_state t {where_list_of_owner}
                         AND t.listed_at >= :since - {lag} ORDER BY t.listed_at DESC LIMIT :limit) n) - {lag}
-  ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
+  UNION SELECT t.session_pk, t.updated_at FROM {moved} {where_list_of_owner}
+  ORDER BY updated_at DESC, session_pk DESC LIMIT :limit
 ) p
 {page_tables} ORDER BY t.updated_at DESC, t.session_pk DESC
 
@@ -154,7 +164,8 @@ SELECT {entry} FROM (
   SELECT t.session_pk, t.updated_at FROM session_state t {where_list_of_platform}
     AND t.listed_at >= (SELECT MIN(n.listed_at) FROM (SELECT t.listed_at FROM session_state t {where_list_of_platform}
                         AND t.listed_at >= :since - {lag} ORDER BY t.listed_at DESC LIMIT :limit) n) - {lag}
-  ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
+  UNION SELECT t.session_pk, t.updated_at FROM {moved} {where_list_of_platform}
+  ORDER BY updated_at DESC, session_pk DESC LIMIT :limit
 ) p
 {page_tables} ORDER BY t.updated_at DESC, t.session_pk DESC
 
@@ -167,7 +178,8 @@ SELECT {entry} FROM (
   SELECT t.session_pk, t.updated_at FROM session_state t {where_list_of_cwd}
     AND t.listed_at >= (SELECT MIN(n.listed_at) FROM (SELECT t.listed_at FROM session_state t {where_list_of_cwd}
                         AND t.listed_at >= :since - {lag} ORDER BY t.listed_at DESC LIMIT :limit) n) - {lag}
-  ORDER BY t.updated_at DESC, t.session_pk DESC LIMIT :limit
+  UNION SELECT t.session_pk, t.updated_at FROM {moved} {where_list_of_cwd}
+  ORDER BY updated_at DESC, session_pk DESC LIMIT :limit
 ) p
 {page_tables} ORDER BY t.updated_at DESC, t.session_pk DESC
 

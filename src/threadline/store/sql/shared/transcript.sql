@@ -2,7 +2,7 @@
 -- The sessions that a batch appends to, locked in one order, so that two batches never wait for each other in a ring; with
 -- each, what its idempotency key brought before. A key that another process adds meanwhile is caught by its unique index.
 -- (The plus: SQLite uses an index over an expression only where the other side has no type of its own.)
-SELECT s.session_id, s.pk, t.last_seq, t.indexed_seq, t.owner, t.listed_at, m.append_key, m.number, m.key_digest
+SELECT s.session_id, s.pk, t.last_seq, t.indexed_seq, t.owner, m.append_key, m.number, m.key_digest
 FROM sessions s {then} session_state t ON t.session_pk = s.pk
 LEFT JOIN messages m ON m.number >> 24 = +s.pk AND m.append_key = :append_key
 WHERE s.session_id = :session_id
@@ -15,10 +15,6 @@ VALUES (:number, :role, :at, :author, :append_key, :key_digest, :body)
 UPDATE session_state SET last_seq = :last_seq, message_count = message_count + :added, had_activity = had_activity | :active,
   updated_at = :at, active_at = CASE WHEN :active = 1 THEN :at ELSE active_at END
 WHERE session_pk = :session_pk
-
--- name: relist_states
--- Apart from the update of every append: SQLite rewrites an index whenever its column is named, changed or not.
-UPDATE session_state SET listed_at = {listed} WHERE session_pk = :session_pk
 
 -- name: mark_unindexed
 INSERT INTO unindexed (session_pk) VALUES (:session_pk) ON CONFLICT (session_pk) DO NOTHING

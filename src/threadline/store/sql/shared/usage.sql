@@ -10,7 +10,7 @@ ON CONFLICT (session_pk, turn_id) DO NOTHING
 UPDATE session_state SET input_tokens = input_tokens + :input_tokens, output_tokens = output_tokens + :output_tokens,
   cache_read_tokens = cache_read_tokens + :cache_read_tokens, cache_write_tokens = cache_write_tokens + :cache_write_tokens,
   reasoning_tokens = reasoning_tokens + :reasoning_tokens, cost_micros = cost_micros + :cost_micros,
-  last_prompt_tokens = COALESCE(CAST(:last_prompt_tokens AS BIGINT), last_prompt_tokens), cost_status = :cost_status, updated_at = :at
+  last_prompt_tokens = COALESCE(CAST(:last_prompt_tokens AS BIGINT), last_prompt_tokens), cost_status = :cost_status, updated_at = :at{listed}
 WHERE session_pk = :session_pk
 
 -- name: set_model

@@ -73,6 +73,8 @@ DAMAGE = {
     ),
     "a view is gone": "DELETE FROM spans",
     "a session counts wrong": "UPDATE session_state SET message_count = message_count + 1",
+    "a session is listed too early": "UPDATE session_state SET listed_at = listed_at - 3600000000",
+    "a session is listed too late": "UPDATE session_state SET listed_at = listed_at + 1",
 }
 
 

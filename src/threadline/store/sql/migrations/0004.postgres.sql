@@ -1,0 +1,1 @@
+-- Nothing changes here: a session's place in listings moves with the write, at most once in ten seconds.
