@@ -68,7 +68,12 @@ class SearchVerbs(VerbsBase):
         return page
 
     def index_pending(self, limit: int = 1 << 40) -> Plan[int]:
-        """Brings the search index level with the messages, or nearer by at least `limit` of them; how many it took in."""
+        """Brings the search index level with the messages, or nearer by at least `limit` of them; how many it took in.
+
+        What listings go by is brought level too. Both happens by itself behind the writes: this is for who can't wait.
+        """
+        while (yield from write(listing.relist_some)):
+            pass
         done = 0
         while done < limit:
             step = yield from write(indexing.index_some)
