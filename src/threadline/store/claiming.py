@@ -8,10 +8,10 @@ from typing import TypedDict
 
 from threadline.clock import Instant
 from threadline.model.access import lowest
-from threadline.model.message import Message
+from threadline.model.message import Message, decode_body
 from threadline.model.turn import Waiting, next_batch
 from threadline.model.view import message_number
-from threadline.store import asks, inbox, speakers, transcript
+from threadline.store import asks, inbox, speakers
 from threadline.store.database import Row, Tx
 from threadline.store.rows import StoredSession, json_text, session_of, source_of
 from threadline.store.turns import Claim, Claimed, Held, end_deleted, taken_by
@@ -197,7 +197,7 @@ def _made(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, batch: Se
         taken=tuple(batch),
         role=role,
         origin=origin,
-        context=_context(tx, session.pk),
+        context=row[1],
         speakers=speakers.of_session(tx, session),
         history=_short_history(tx, session) if lane == "talk" else None,
     )
@@ -216,11 +216,18 @@ def _short_history(tx: Tx, session: StoredSession) -> tuple[Message, ...] | None
     """A short history is read along: it costs less than to come again for it. A long one must not keep other writers waiting."""
     if session.last_seq > _SHORT_HISTORY or session.entry.parent_session_id is not None:
         return None
-    lo, hi = message_number(session.pk, 1), message_number(session.pk, _SHORT_HISTORY)
-    weight = tx.find("weight_between", lo=lo, hi=hi)
-    if weight is not None and weight[0] > _SHORT_HISTORY_BYTES:
-        return None
-    return tuple(transcript.load(tx, session.entry.session_id, _SHORT_HISTORY))
+    if not session.last_seq:
+        return ()
+    rows = tx.rows(
+        "short_history",
+        session_pk=session.pk,
+        lo=message_number(session.pk, 1),
+        hi=message_number(session.pk, _SHORT_HISTORY),
+        most=_SHORT_HISTORY_BYTES,
+        limit=_SHORT_HISTORY,
+    )
+    # None: it weighs too much, or all of it was taken back, which is rare.
+    return tuple(decode_body(body) for (body,) in reversed(rows)) or None
 
 
 def _context(tx: Tx, session_pk: int) -> str | None:

@@ -96,8 +96,9 @@ def accept(tx: Tx, wanted: Admission) -> Admitted:
     if tx.find("find_inbound", **key) is not None:
         return Admitted(pk=None)
     session = sessions.resolve_locked(tx, wanted.resolve)
-    waiting = _count(tx, session.pk) if wanted.lane != "control" else 0
-    at_hand = tx.rows("turn_at_hand", session_pk=session.pk)
+    rows = tx.rows("at_hand", session_pk=session.pk)
+    waiting = rows[0][0] if wanted.lane != "control" else 0
+    at_hand = [(turn_id, state) for _, turn_id, state in rows if turn_id is not None]
     if wanted.only_if_idle and (waiting or at_hand):
         raise ConversationBusy
     if wanted.lane != "control" and waiting >= wanted.most:
@@ -108,7 +109,7 @@ def accept(tx: Tx, wanted: Admission) -> Admitted:
     if wanted.begins and not waiting and not at_hand:
         own = Waiting(int(row[0]), wanted.lane, wanted.event, wanted.person, wanted.role, wanted.at)
         return Admitted(pk=own.pk, session=session.entry, session_pk=session.pk, begun=(session, own))
-    states, is_stopped = {turn[3] for turn in at_hand}, False
+    states, is_stopped = {state for _, state in at_hand}, False
     if wanted.lane != "control":
         if states <= {"waiting"}:
             mark_ready(tx, session.pk, at=wanted.at, wait=wanted.burst)
@@ -119,7 +120,7 @@ def accept(tx: Tx, wanted: Admission) -> Admitted:
         pk=int(row[0]),
         session=session.entry,
         session_pk=session.pk,
-        running=str(at_hand[0][1]) if at_hand else None,
+        running=str(at_hand[0][0]) if at_hand else None,
         is_asking="asking" in states,
         is_stopped=is_stopped,
     )
@@ -236,11 +237,6 @@ def _may_stop(wanted: Admission, session: SessionEntry) -> bool:
         return False
     is_admin = wanted.event.sender_is_admin
     return wanted.lane == "talk" or may_change(session, role=wanted.role, person=wanted.person, is_admin=is_admin)
-
-
-def _count(tx: Tx, session_pk: int) -> int:
-    row = tx.find("count_waiting", session_pk=session_pk)
-    return 0 if row is None else int(row[0])
 
 
 def _refuse_full(tx: Tx, wanted: Admission, session: StoredSession) -> Admitted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -96,6 +97,19 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     speaker: Speaker | None = None
     # The stored files that came with it.
     files: tuple[str, ...] = ()
+
+
+class _Left(NamedTuple):
+    """What a turn leaves behind that ends."""
+
+    origin: str
+    # Messages that it took and that have no fate yet.
+    unsettled: int
+    has_stream: bool
+    has_journal: bool
+    has_asks: bool
+    # For the next turn in its session.
+    has_work: bool
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,21 +223,16 @@ def finish(tx: Tx, wanted: Finish) -> None:
     )
     if ended is None:
         raise LeaseLost
-    by_pk = {waiting.pk: waiting for waiting in wanted.taken}
+    left = _Left(*ended)
     if session_pk is None:
         _drop_all(tx, wanted)
     else:
-        kept = [said for said in wanted.said if inbox.settle(tx, by_pk[said.inbox_pk], said.fate, at=wanted.at)]
-        _transcribe(tx, wanted, kept)
-        _write(tx, _forwarded(tx, wanted, ended[0]))
-        speakers.keep(tx, session_pk, [said.speaker for said in kept if said.speaker is not None])
-        # What was taken in while the turn was ending waits for the next one.
-        tx.run("give_back", turn_pk=held.turn_pk)
-        following = session_pk if wanted.move_to is None else _locked(tx, wanted.move_to) or session_pk
-        if following != session_pk:
-            tx.run("move_waiting", session_pk=session_pk, new_pk=following)
-        rest(tx, following, at=wanted.at)
-    _forget(tx, held)
+        settled = _keep(tx, wanted, left, session_pk)
+        _go_on(tx, wanted, left, session_pk, is_all_settled=settled >= left.unsettled)
+    if left.has_journal:
+        tx.run("drop_journal", turn_pk=held.turn_pk)
+    if left.has_asks:
+        tx.run("drop_asks", turn_pk=held.turn_pk)
 
 
 def release(
@@ -264,6 +273,38 @@ def rest(tx: Tx, session_pk: int, *, at: Instant) -> None:
         inbox.mark_ready(tx, session_pk, at=at)
 
 
+def _keep(tx: Tx, wanted: Finish, left: _Left, session_pk: int) -> int:
+    """Keeps what was said, answered, spent and is to be sent; how many of the messages that it took got their fate."""
+    by_pk = {waiting.pk: waiting for waiting in wanted.taken}
+    kept = [said for said in wanted.said if inbox.settle(tx, by_pk[said.inbox_pk], said.fate, at=wanted.at)]
+    _transcribe(tx, wanted, kept)
+    wanted = _forwarded(tx, wanted, left.origin)
+    if wanted.usage is not None:
+        usage.record(tx, wanted.session_id, wanted.held.turn_id, wanted.usage, at=wanted.at)
+    settled = [
+        waiting for waiting, fate, note in wanted.settled if inbox.settle(tx, waiting, fate, at=wanted.at, note=note)
+    ]
+    if left.has_stream:
+        outbox.finish_stream(tx, wanted.held.turn_pk, wanted.streamed, at=wanted.at)
+    for reply in wanted.replies:
+        outbox.enqueue(tx, reply, at=wanted.at)
+    speakers.keep(tx, session_pk, [said.speaker for said in kept if said.speaker is not None])
+    return len(kept) + sum(waiting.pk in by_pk for waiting in settled)
+
+
+def _go_on(tx: Tx, wanted: Finish, left: _Left, session_pk: int, *, is_all_settled: bool) -> None:
+    """The session, or the one that follows it, goes on with what waits, and with what the turn took and did not answer."""
+    if not is_all_settled:
+        tx.run("give_back", turn_pk=wanted.held.turn_pk)
+    following = session_pk if wanted.move_to is None else _locked(tx, wanted.move_to) or session_pk
+    if following != session_pk:
+        tx.run("move_waiting", session_pk=session_pk, new_pk=following)
+    if following != session_pk or not is_all_settled:
+        rest(tx, following, at=wanted.at)
+    elif left.has_work:
+        inbox.mark_ready(tx, session_pk, at=wanted.at)
+
+
 def _transcribe(tx: Tx, wanted: Finish, kept: Sequence[Said]) -> None:
     """Writes what people said, and what was answered. Of who was erased meanwhile nothing is kept, and nothing brought back."""
     requests = [_request_of(wanted, said) for said in kept]
@@ -288,16 +329,6 @@ def _request_of(wanted: Finish, said: Said) -> transcript.AppendRequest:
         said.author,
         said.external_id,
     )
-
-
-def _write(tx: Tx, wanted: Finish) -> None:
-    if wanted.usage is not None:
-        usage.record(tx, wanted.session_id, wanted.held.turn_id, wanted.usage, at=wanted.at)
-    for waiting, fate, note in wanted.settled:
-        inbox.settle(tx, waiting, fate, at=wanted.at, note=note)
-    outbox.finish_stream(tx, wanted.held.turn_pk, wanted.streamed, at=wanted.at)
-    for reply in wanted.replies:
-        outbox.enqueue(tx, reply, at=wanted.at)
 
 
 def _forwarded(tx: Tx, wanted: Finish, origin: str) -> Finish:

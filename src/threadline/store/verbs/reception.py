@@ -29,13 +29,17 @@ class ReceptionVerbs(VerbsBase):
 
     def receive(self, wanted: inbox.Admission, greeting: reception.Greeting) -> Plan[reception.Received]:
         """Takes an event in, once, and greets its sender where that is due."""
-        return (yield from write(reception.receive, wanted, greeting))
+        received = yield from write(reception.receive, wanted, greeting)
+        self._grown()
+        return received
 
     def receive_and_claim(
         self, wanted: inbox.Admission, greeting: reception.Greeting, claim: turns.Claim
     ) -> Plan[tuple[reception.Received, list[turns.Claimed]]]:
         """Takes an event in, once, and begins its turn where nothing else is to be done there: one commit for both."""
-        return (yield from write_briefly(_receive_and_claim, wanted, greeting, claim))
+        begun = yield from write_briefly(_receive_and_claim, wanted, greeting, claim)
+        self._grown()
+        return begun
 
     def knows_chat(self, chat: str | None, person: str | None) -> Plan[bool]:
         """Whether any conversation is held in that group, or is that person's."""

@@ -13,11 +13,15 @@ SELECT r.session_pk, r.due_at FROM ready r WHERE r.due_at <= :at AND r.session_p
 -- name: live_turn
 SELECT pk, turn_id, fence, state FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking')
 
--- name: turn_at_hand
--- The turn that runs or waits for an answer, and one that waits to run again.
-SELECT pk, turn_id, fence, state FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking')
-UNION ALL
-SELECT pk, turn_id, fence, state FROM turns WHERE session_pk = :session_pk AND state = 'waiting'
+-- name: at_hand
+-- How much waits in a session, and with it each turn that is there: one that runs or waits for an answer, one that waits to run again.
+SELECT w.waiting, u.turn_id, u.state
+FROM (SELECT COUNT(*) AS waiting FROM inbox WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control') w
+LEFT JOIN (
+  SELECT turn_id, state FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking')
+  UNION ALL
+  SELECT turn_id, state FROM turns WHERE session_pk = :session_pk AND state = 'waiting'
+) u ON TRUE
 
 -- name: waiting_turn
 SELECT pk, turn_id, fence, attempts, lane, role, origin, stop FROM turns WHERE session_pk = :session_pk AND state = 'waiting'
@@ -28,9 +32,16 @@ ORDER BY pk LIMIT 1
 SELECT 1 WHERE EXISTS (SELECT 1 FROM turns WHERE session_pk = :session_pk AND state = 'waiting')
 OR EXISTS (SELECT 1 FROM inbox WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control')
 
--- name: weight_between
--- How many bytes a stretch of messages has; of what they say nothing is read.
-SELECT COALESCE(SUM(octet_length(body)), 0) FROM messages WHERE number BETWEEN :lo AND :hi
+-- name: short_history
+-- Like load_bodies, for a session that has few messages of its own alone; nothing where those have more bytes than `most`, and of what
+-- they say nothing is read then.
+SELECT m.body
+FROM sessions s
+{then} spans v ON v.session_pk = s.pk AND v.version = s.view_version AND v.folded = 0
+{then} messages m ON m.number BETWEEN v.lo AND v.hi
+WHERE s.pk = :session_pk
+  AND (SELECT COALESCE(SUM(octet_length(w.body)), 0) FROM messages w WHERE w.number BETWEEN :lo AND :hi) <= :most
+ORDER BY v.place DESC, m.number DESC LIMIT :limit
 
 -- name: live_counts
 SELECT person, platform, COUNT(*) FROM turns WHERE state = 'running' GROUP BY person, platform
@@ -40,7 +51,8 @@ SELECT {entry} FROM {entry_tables} WHERE s.pk = :session_pk
 
 -- name: add_turn
 INSERT INTO turns (turn_id, session_pk, lane, state, attempts, owner, lease_until, person, platform, role, origin, created_at)
-VALUES (:turn_id, :session_pk, :lane, 'running', 1, :owner, {now} + :lease, :person, :platform, :role, :origin, :at) RETURNING pk
+VALUES (:turn_id, :session_pk, :lane, 'running', 1, :owner, {now} + :lease, :person, :platform, :role, :origin, :at)
+RETURNING pk, (SELECT c.block FROM contexts c WHERE c.session_pk = :session_pk)
 
 -- name: take_turn
 -- Counted at the claim, not at the end: a crash must cost an attempt, or a poisonous turn restarts the gateway for ever.
@@ -73,8 +85,15 @@ SELECT place, event FROM journal WHERE turn_pk = :turn_pk ORDER BY place
 DELETE FROM journal WHERE turn_pk = :turn_pk
 
 -- name: end_turn
+-- Most turns leave nothing behind. So it tells along what is left, and only that is asked for: messages that it took and that have
+-- no fate, a stream, a journal, questions, and work for the next one.
 UPDATE turns SET state = 'done', outcome = :outcome, ended_at = :at, owner = NULL, lease_until = NULL, error = :error
-WHERE pk = :turn_pk AND fence = :fence AND state = 'running' RETURNING origin
+WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+RETURNING origin, (SELECT COUNT(*) FROM inbox i WHERE i.turn_pk = :turn_pk AND i.fate IS NULL),
+  EXISTS (SELECT 1 FROM deliveries d WHERE d.turn_pk = :turn_pk AND d.state = 'open'),
+  EXISTS (SELECT 1 FROM journal j WHERE j.turn_pk = :turn_pk), EXISTS (SELECT 1 FROM asks q WHERE q.turn_pk = :turn_pk),
+  EXISTS (SELECT 1 FROM turns w WHERE w.session_pk = turns.session_pk AND w.state = 'waiting')
+  OR EXISTS (SELECT 1 FROM inbox i WHERE i.session_pk = turns.session_pk AND i.fate IS NULL AND i.turn_pk IS NULL AND i.lane <> 'control')
 
 -- name: release_turn
 -- It runs again later, by whoever takes it. One that was given back in good order has not cost an attempt.
