@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from tests.peers.web.agent import WORDS
 from tests.peers.web.world import Tab
 
@@ -33,6 +33,16 @@ def given(tab: Tab, selector: str, event: str, *files: tuple[str, str, bytes]) -
     tab.page.locator(selector).evaluate(GIVE, [event, packed])
 
 
+def held_up(tab: Tab) -> Route:
+    """A file of eighteen bytes that is on its way and gets no further until somebody lets it."""
+    held: list[Route] = []
+    tab.page.route("**/api/attachments*", lambda route: held.append(route))  # noqa: PLW0108 - it hangs a mark on what it is given
+    given(tab, "#composer", "paste", ("notes.txt", "text/plain", b"remember the basil"))
+    while not held:
+        tab.page.wait_for_timeout(20)
+    return held[0]
+
+
 def test_a_picture_is_pasted_and_the_agent_gets_it(tab: Tab) -> None:
     given(tab, "#composer", "paste", ("pixel.png", "image/png", PIXEL))
     files = tab.page.get_by_role("list", name="Files to send").get_by_role("listitem")
@@ -58,10 +68,43 @@ def test_files_are_dropped_and_one_is_taken_back(tab: Tab) -> None:
     expect(files).to_have_count(2)
     tab.button("Remove list.html").click()
     expect(files).to_have_count(1)
-    # Until it has arrived, nothing can be sent.
-    expect(files).to_have_class("file ready")
     answer = tab.ask("files", "notes.txt with 18 bytes")
     expect(answer).not_to_contain_text("list.html")
+
+
+def test_what_is_sent_before_its_file_has_arrived_waits_for_it(tab: Tab) -> None:
+    upload = held_up(tab)
+    tab.write("files")
+    expect(tab.page.get_by_text("Sent when the file has arrived")).to_be_visible()
+    expect(tab.field).to_have_value("files")
+    expect(tab.said).to_have_count(0)
+    upload.continue_()
+    expect(tab.answers.first).to_contain_text("notes.txt with 18 bytes")
+    expect(tab.field).to_have_value("")
+    expect(tab.said).to_have_count(1)
+
+
+def test_what_is_written_on_is_not_sent_with_the_file_by_itself(tab: Tab) -> None:
+    upload = held_up(tab)
+    tab.write("files")
+    expect(tab.page.get_by_text("Sent when the file has arrived")).to_be_visible()
+    tab.field.press_sequentially(" and more")
+    expect(tab.page.get_by_text("The file is on its way")).to_be_visible()
+    upload.continue_()
+    expect(tab.page.get_by_role("list", name="Files to send").get_by_role("listitem")).to_have_class("file ready")
+    expect(tab.field).to_have_value("files and more")
+    expect(tab.said).to_have_count(0)
+
+
+def test_what_waits_for_a_file_that_never_arrives_is_not_sent_without_it(tab: Tab) -> None:
+    upload = held_up(tab)
+    tab.write("files")
+    expect(tab.page.get_by_text("Sent when the file has arrived")).to_be_visible()
+    upload.abort()
+    expect(tab.page.get_by_role("list", name="Files to send").get_by_role("listitem")).to_have_class("file failed")
+    expect(tab.page.get_by_text("Sent when the file has arrived")).to_have_count(0)
+    expect(tab.field).to_have_value("files")
+    expect(tab.said).to_have_count(0)
 
 
 def test_a_file_that_is_too_large_says_so_and_is_not_sent(tab: Tab) -> None:

@@ -7,7 +7,7 @@ import { upload } from "../uploads.js";
 import { html } from "./html.js";
 import { Icon, IconButton } from "./icons.js";
 
-// {files, ready: [Attachment], isBusy, add(files), drop(key), replace(attachments)}
+// {files, ready: [Attachment], isBusy, hasFailed, add(files), drop(key), replace(attachments)}
 export function useUploads(limits) {
   const [files, setFiles] = useState([]);
   const change = (key, patch) => setFiles((now) => now.map((one) => (one.key === key ? { ...one, ...patch } : one)));
@@ -30,6 +30,7 @@ export function useUploads(limits) {
     files,
     ready: files.filter((one) => one.state === "ready").map((one) => one.attachment),
     isBusy: files.some((one) => one.state === "sending"),
+    hasFailed: files.some((one) => one.state === "failed"),
     add,
     drop: (key) => setFiles((now) => now.filter((one) => one.key !== key)),
     replace: (attachments) =>

@@ -18,6 +18,8 @@ export const Composer = memo(({ id, me, isBusy, editing, dropped, onTaken }) => 
   const [text, setText] = useState(() => draftOf(id));
   const [picked, setPicked] = useState(0);
   const [isClosed, setClosed] = useState(false);
+  // It is to be sent as soon as its files have arrived.
+  const [isMeant, setMeant] = useState(false);
   const uploads = useUploads(me.limits);
   const fitting = isClosed ? [] : matching(me.commands, text);
 
@@ -43,6 +45,7 @@ export const Composer = memo(({ id, me, isBusy, editing, dropped, onTaken }) => 
     setText(next);
     setPicked(0);
     setClosed(false);
+    setMeant(false);
     if (!get().editing) keepDraft(id, next);
   }
 
@@ -52,10 +55,16 @@ export const Composer = memo(({ id, me, isBusy, editing, dropped, onTaken }) => 
     uploads.replace([]);
   }
 
-  const isReady = (text.trim() !== "" || uploads.ready.length > 0) && !uploads.isBusy && text.length <= me.limits.text_chars;
+  const isReady = (text.trim() !== "" || uploads.ready.length > 0 || uploads.isBusy) && text.length <= me.limits.text_chars;
+  useEffect(() => {
+    if (!isMeant || uploads.isBusy) return;
+    setMeant(false);
+    if (!uploads.hasFailed) send();
+  }, [isMeant, uploads.isBusy]);
 
   function send() {
     if (!isReady) return;
+    if (uploads.isBusy) return setMeant(true);
     keepDraft(id, "");
     say(text.trimEnd(), uploads.ready, editing?.ref ?? null);
     setText("");
@@ -115,7 +124,7 @@ export const Composer = memo(({ id, me, isBusy, editing, dropped, onTaken }) => 
         event.target.value = "";
       }} />
       <${IconButton} icon="clip" label="Attach files" onClick=${() => picker.current.click()} />
-      <span class="hint">${hintFor(text, me, uploads)}</span>
+      <span class="hint">${hintFor(text, me, uploads, isMeant)}</span>
       ${isBusy && html`<${Stop} />`}
       <button type="submit" class="send" aria-label="Send" title="Send (Enter)" disabled=${!isReady}>
         <${Icon} name="send" />
@@ -134,8 +143,9 @@ function Stop() {
 // An agent that somebody named is called by its name.
 const invitation = (me) => (me.is_echo || !me.agent || me.agent === "main" ? "Write a message" : `Write to ${me.agent}`);
 
-function hintFor(text, me, uploads) {
+function hintFor(text, me, uploads, isMeant) {
   if (text.length > me.limits.text_chars) return `That is ${text.length - me.limits.text_chars} characters too long.`;
+  if (isMeant) return "Sent when the file has arrived";
   if (uploads.isBusy) return "The file is on its way";
   return text.includes("\n") || text === "" ? "" : "Shift Enter for a new line";
 }
