@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any, cast
 
+import psycopg
 import pytest
 from tests.conftest import PostgresServer
 
@@ -22,6 +26,7 @@ from threadline.store.gateway import GatewayStore
 from threadline.testing import FakeClock, assistant, dm
 
 IDLE = ResetPolicies(default=SessionResetPolicy(mode="idle", idle_minutes=60))
+PATIENCE_SECONDS = 60
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
 
@@ -58,6 +63,15 @@ def store(postgres_server: PostgresServer, clock: FakeClock) -> Iterator[Gateway
         opened = runner.run(GatewayStore.open(postgres_server.renew(), clock=clock, policies=IDLE, timezone="UTC"))
         yield opened
         runner.run(opened.close())
+
+
+def await_lock(location: str) -> None:
+    """Returns when somebody waits for somebody else."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    with psycopg.connect(location, autocommit=True) as looking:
+        while not looking.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchall():
+            assert time.monotonic() < deadline, "nobody waits"
+            time.sleep(0.01)
 
 
 def running(store: GatewayStore) -> turns.Claimed:
@@ -144,3 +158,34 @@ def test_two_who_prune_at_once_take_each_session_once(store: GatewayStore, clock
     others: list[int] = []
     assert pruned(store, lambda: others.append(pruned(store, lambda: None))) == 0
     assert others == [2]
+
+
+def test_a_journal_that_is_being_written_when_its_turn_ends_goes_with_it(store: GatewayStore) -> None:
+    claimed = running(store)
+    is_written, may_end = threading.Event(), threading.Event()
+
+    def journalled(tx: Tx) -> None:
+        turns.journal(tx, claimed.held, 1, ['{"text": "words"}'], called_tool=False)
+        is_written.set()
+        assert may_end.wait(PATIENCE_SECONDS)
+
+    def finish() -> None:
+        end = turns.Finish(
+            held=claimed.held,
+            session_id=claimed.session.session_id,
+            outcome="answered",
+            at=to_instant(store.clock.now()),
+            settled=tuple((waiting, "answered", None) for waiting in claimed.taken),
+            taken=claimed.taken,
+        )
+        drive(store._database, write(turns.finish, end))
+
+    with ThreadPoolExecutor() as threads:
+        writing = threads.submit(drive, store._database, write(journalled))
+        assert is_written.wait(PATIENCE_SECONDS)
+        ending = threads.submit(finish)
+        await_lock(store.location)
+        may_end.set()
+        writing.result(PATIENCE_SECONDS)
+        ending.result(PATIENCE_SECONDS)
+    assert drive(store._database, read(lambda tx: tx.rows("journal_of", turn_pk=claimed.held.turn_pk))) == []

@@ -6,7 +6,9 @@ import random
 import time
 from contextlib import closing
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
+from typing import Any, cast
 
 import apsw
 import pytest
@@ -16,8 +18,9 @@ from threadline import SessionEntry, SessionStore
 from threadline.clock import to_instant
 from threadline.model.ownership import Viewer
 from threadline.store import alarms
-from threadline.store.database import Row, Tx, drive, read, write
+from threadline.store.database import Database, Row, Tx, drive, read, write
 from threadline.store.listing import Listing, list_sessions, relist_some
+from threadline.store.upkeep import Upkeep
 from threadline.testing import FakeClock, dm, user
 
 PATIENCE_SECONDS = 60
@@ -136,12 +139,17 @@ def test_listings_are_exact_whatever_has_been_listed_anew(store: SessionStore, c
     assert store.check().ok
 
 
-@pytest.mark.parametrize("change", ["touched", "said"])
+@pytest.mark.parametrize("change", ["touched", "said", "spent"])
 def test_places_follow_by_themselves(store: SessionStore, clock: FakeClock, change: str) -> None:
     ids = [store.get_or_create_session(dm(f"p{number}")).session_id for number in range(5)]
+    # What it is about to do must not be what brings them level.
+    while store._upkeep._due.is_set():
+        time.sleep(0.05)
     clock.advance(timedelta(hours=1))
     if change == "touched":
         store.get_or_create_session(dm("p2"))
+    elif change == "spent":
+        store.record_usage(ids[2], "turn", input_tokens=1)
     else:
         store.append_to_transcript(ids[2], user("hello"))
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -149,6 +157,36 @@ def test_places_follow_by_themselves(store: SessionStore, clock: FakeClock, chan
         assert time.monotonic() < deadline, "nobody lists them anew"
         time.sleep(0.05)
     assert store.list_sessions()[0].session_id == ids[2]
+
+
+class Busy:
+    """A database whose writers never pause: before every step another session has moved."""
+
+    def __init__(self, store: SessionStore, clock: FakeClock) -> None:
+        self._store = store
+        self._clock = clock
+        self._numbers = count()
+
+    def perform(self, step: Any) -> Any:
+        self._clock.advance(timedelta(minutes=1))
+        self._store.get_or_create_session(dm(f"p{next(self._numbers) % 3}"))
+        return self._store._database.perform(step)
+
+
+def test_words_are_indexed_beside_writers_who_never_pause(store: SessionStore, clock: FakeClock) -> None:
+    ids = [store.get_or_create_session(dm(f"p{number}")).session_id for number in range(3)]
+    store.append_to_transcript(ids[0], user("about quinces"))
+    # The store's own meets no such writers.
+    store._upkeep.stop()
+    upkeep = Upkeep(cast(Database, Busy(store, clock)))
+    try:
+        upkeep.nudge()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while store.facts().behind:
+            assert time.monotonic() < deadline, "nobody indexes them"
+            time.sleep(0.05)
+    finally:
+        upkeep.stop()
 
 
 def test_a_copy_lists_what_had_moved_in_its_place(store: SessionStore, clock: FakeClock, tmp_path: Path) -> None:

@@ -31,6 +31,15 @@ def aged(engine: Engine) -> str:
 
 
 @pytest.fixture
+def lagging(engine: Engine) -> str:
+    """The same, where listings lag by as much as they may on any engine: what a copy may have come with."""
+    rows = json.loads(AGED.read_text(), object_hook=_revived)
+    for row in rows["session_state"]:
+        row["listed_at"] -= 5_000_000
+    return engine.begin_at(2, rows)
+
+
+@pytest.fixture
 def upgraded(aged: str) -> Iterator[SessionStore]:
     with SessionStore.open(aged) as store:
         yield store
@@ -55,6 +64,17 @@ def test_one_that_is_not_made_as_it_says_is_left_alone_and_no_use_trying_again(e
     engine.execute(f"UPDATE meta SET value = '{latest_version()}' WHERE name = 'schema_version'")
     with SessionStore.open(engine.location) as store:
         assert store.check().ok
+
+
+def test_what_lagged_is_listed_in_its_place(lagging: str) -> None:
+    with SessionStore.open(lagging) as store:
+        report = store.check()
+        assert report.ok, report.faults
+        entries = store.list_sessions(include_ended=True, limit=100).items
+        assert [entry.updated_at for entry in entries] == sorted((entry.updated_at for entry in entries), reverse=True)
+        assert [entry.session_id for entry in store.list_sessions(include_ended=True, limit=1)] == [
+            entries[0].session_id
+        ]
 
 
 def test_every_conversation_is_there_as_it_was(upgraded: SessionStore) -> None:

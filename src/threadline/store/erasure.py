@@ -159,7 +159,7 @@ def _old_sessions(tx: Tx, wanted: Pruning, limit: int) -> list[str]:
         rows: list[Row] = []
         for platform in listing.platforms(tx, wanted.platform):
             rows += tx.rows("old_sessions", platform=platform, ended=ended, before=wanted.before, limit=limit)
-        # The least recently updated first, so that a prune that is broken off has done the oldest.
+        # The least recently updated first, as far as the index tells, so that a prune that is broken off has done the oldest.
         ids += [session_id for _, _, session_id in sorted(rows)[: limit - len(ids)]]
         if len(ids) >= limit:
             break

@@ -10,7 +10,7 @@ from threadline.log import get_logger
 from threadline.store.database import Database, WriteStep
 from threadline.store.erasure import collect_some
 from threadline.store.indexing import INDEX_STEP, index_some
-from threadline.store.listing import relist_some
+from threadline.store.listing import RELIST_STEP, relist_some
 
 log = get_logger(__name__)
 
@@ -19,9 +19,13 @@ QUIET_SECONDS = 0.5
 # more of them share a page: sooner would cost the writers more.
 LONGEST_SECONDS = 10.0
 _AFTER_FAULT_SECONDS = 5.0
-_RELIST = WriteStep(relist_some, (), {})
-_INDEX = WriteStep(index_some, (INDEX_STEP,), {})
-_COLLECT = WriteStep(collect_some, (), {})
+# What is to be done, and how much a step has to find for another to follow. Of sessions to list anew a full one: beside busy
+# writers there is always one more, and it would never end.
+_CHORES = (
+    (WriteStep(relist_some, (), {}), RELIST_STEP),
+    (WriteStep(index_some, (INDEX_STEP,), {}), 1),
+    (WriteStep(collect_some, (), {}), 1),
+)
 
 
 class Upkeep:
@@ -46,7 +50,7 @@ class Upkeep:
             self._ensure_thread()
 
     def stop(self) -> None:
-        """Ends the work after the step that runs; what is left is done at the next opening or search."""
+        """Ends the work after the step that runs; what is left is done behind the next write, or by a search that needs it."""
         self._stopping.set()
         self._due.set()
         thread = self._thread
@@ -85,6 +89,6 @@ class Upkeep:
                 return
 
     def _catch_up(self) -> None:
-        for step in (_RELIST, _INDEX, _COLLECT):
-            while not self._stopping.is_set() and self._database.perform(step):
+        for step, least in _CHORES:
+            while not self._stopping.is_set() and self._database.perform(step) >= least:
                 pass

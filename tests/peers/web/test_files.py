@@ -43,6 +43,14 @@ def held_up(tab: Tab) -> Route:
     return held[0]
 
 
+def expect_nothing_follows(tab: Tab, upload: Route, said: list[str]) -> None:
+    """What is on its way arrives, and it was nobody's wish that something is sent with it."""
+    with tab.page.expect_event("requestfinished", lambda request: "/api/attachments" in request.url):
+        upload.continue_()
+    tab.ask("say done", "done")
+    assert [text for who, text in tab.sees() if who == "You"] == [*said, "say done"]
+
+
 def test_a_picture_is_pasted_and_the_agent_gets_it(tab: Tab) -> None:
     given(tab, "#composer", "paste", ("pixel.png", "image/png", PIXEL))
     files = tab.page.get_by_role("list", name="Files to send").get_by_role("listitem")
@@ -75,7 +83,7 @@ def test_files_are_dropped_and_one_is_taken_back(tab: Tab) -> None:
 def test_what_is_sent_before_its_file_has_arrived_waits_for_it(tab: Tab) -> None:
     upload = held_up(tab)
     tab.write("files")
-    expect(tab.page.get_by_text("Sent when the file has arrived")).to_be_visible()
+    expect(tab.page.get_by_text("Waits here for the file")).to_be_visible()
     expect(tab.field).to_have_value("files")
     expect(tab.said).to_have_count(0)
     upload.continue_()
@@ -87,7 +95,7 @@ def test_what_is_sent_before_its_file_has_arrived_waits_for_it(tab: Tab) -> None
 def test_what_is_written_on_is_not_sent_with_the_file_by_itself(tab: Tab) -> None:
     upload = held_up(tab)
     tab.write("files")
-    expect(tab.page.get_by_text("Sent when the file has arrived")).to_be_visible()
+    expect(tab.page.get_by_text("Waits here for the file")).to_be_visible()
     tab.field.press_sequentially(" and more")
     expect(tab.page.get_by_text("The file is on its way")).to_be_visible()
     upload.continue_()
@@ -96,13 +104,58 @@ def test_what_is_written_on_is_not_sent_with_the_file_by_itself(tab: Tab) -> Non
     expect(tab.said).to_have_count(0)
 
 
+def test_an_edit_that_is_given_up_while_its_file_is_on_its_way_sends_nothing(tab: Tab) -> None:
+    tab.ask("say one", "one")
+    tab.field.fill("a draft")
+    tab.said.first.hover()
+    tab.said.first.get_by_role("button", name="Edit this message and send it again").click()
+    expect(tab.field).to_have_value("say one")
+    upload = held_up(tab)
+    tab.field.press("Enter")
+    expect(tab.page.get_by_text("Waits here for the file")).to_be_visible()
+    tab.button("Cancel").click()
+    expect(tab.field).to_have_value("a draft")
+    expect_nothing_follows(tab, upload, ["say one"])
+
+
+def test_who_takes_the_file_back_sends_nothing_yet(tab: Tab) -> None:
+    upload = held_up(tab)
+    tab.write("files")
+    expect(tab.page.get_by_text("Waits here for the file")).to_be_visible()
+    tab.button("Remove notes.txt").click()
+    expect(tab.page.get_by_role("list", name="Files to send")).to_have_count(0)
+    expect(tab.field).to_have_value("files")
+    expect_nothing_follows(tab, upload, [])
+
+
+def test_enter_once_more_sends_it_once(tab: Tab) -> None:
+    upload = held_up(tab)
+    tab.write("files")
+    expect(tab.page.get_by_text("Waits here for the file")).to_be_visible()
+    # In the very moment in which the page shows that it has arrived.
+    tab.page.evaluate("""() => {
+        const press = () => document.querySelector('#composer')
+            .dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true, cancelable: true}));
+        const seen = new MutationObserver(() => {
+            if (document.querySelector('li.file.sending')) return;
+            seen.disconnect();
+            press();
+        });
+        seen.observe(document.querySelector('form.composer'), {subtree: true, attributes: true, childList: true});
+    }""")
+    upload.continue_()
+    expect(tab.answers.first).to_contain_text("notes.txt with 18 bytes")
+    tab.ask("say done", "done")
+    assert [text for who, text in tab.sees() if who == "You"] == ["files", "say done"]
+
+
 def test_what_waits_for_a_file_that_never_arrives_is_not_sent_without_it(tab: Tab) -> None:
     upload = held_up(tab)
     tab.write("files")
-    expect(tab.page.get_by_text("Sent when the file has arrived")).to_be_visible()
+    expect(tab.page.get_by_text("Waits here for the file")).to_be_visible()
     upload.abort()
     expect(tab.page.get_by_role("list", name="Files to send").get_by_role("listitem")).to_have_class("file failed")
-    expect(tab.page.get_by_text("Sent when the file has arrived")).to_have_count(0)
+    expect(tab.page.get_by_text("Waits here for the file")).to_have_count(0)
     expect(tab.field).to_have_value("files")
     expect(tab.said).to_have_count(0)
 

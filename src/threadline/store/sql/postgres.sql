@@ -28,6 +28,10 @@ FOR UPDATE SKIP LOCKED
 -- fragment: moved
 (SELECT * FROM session_state WHERE FALSE) t
 
+-- One that is being written while the turn ends is not seen by the statement that ends it, and must go too.
+-- fragment: has_journal
+TRUE
+
 -- PostgreSQL chooses the order itself, from its statistics.
 -- fragment: then
 JOIN

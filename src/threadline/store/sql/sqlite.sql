@@ -19,6 +19,9 @@
 -- fragment: moved
 moved v CROSS JOIN session_state t ON t.session_pk = v.session_pk
 
+-- fragment: has_journal
+EXISTS (SELECT 1 FROM journal j WHERE j.turn_pk = :turn_pk)
+
 -- SQLite takes CROSS JOIN as an order: the planner keeps the loops as they are written, whatever its statistics say.
 -- fragment: then
 CROSS JOIN

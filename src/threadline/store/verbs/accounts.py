@@ -53,7 +53,9 @@ class UsageVerbs(VerbsBase):
             model=clean_or_none("model", model),
         )
         turn = clean_text("turn_id", turn_id)
-        return (yield from write(usage.record, session_id, turn, spent, at=self._now()))
+        entry = yield from write(usage.record, session_id, turn, spent, at=self._now())
+        self._grown()
+        return entry
 
     def update_session(self, /, key: str, *, turn_id: str | None = None, **spent: Any) -> Plan[SessionEntry]:
         """Adds usage to the current session of a conversation; the arguments are those of `record_usage`."""

@@ -72,7 +72,7 @@ class SearchVerbs(VerbsBase):
 
         What listings go by is brought level too. Both happens by itself behind the writes: this is for who can't wait.
         """
-        while (yield from write(listing.relist_some)):
+        while (yield from write(listing.relist_some)) == listing.RELIST_STEP:
             pass
         done = 0
         while done < limit:

@@ -23,3 +23,7 @@ CREATE TRIGGER state_gone AFTER DELETE ON session_state
 BEGIN
   DELETE FROM moved WHERE session_pk = OLD.session_pk;
 END;
+
+-- A copy that came from PostgreSQL may lag further.
+INSERT INTO moved (session_pk) SELECT session_pk FROM session_state WHERE updated_at > listed_at + 50000;
+UPDATE session_state SET listed_at = updated_at WHERE listed_at > updated_at;

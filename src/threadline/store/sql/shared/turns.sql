@@ -91,7 +91,7 @@ UPDATE turns SET state = 'done', outcome = :outcome, ended_at = :at, owner = NUL
 WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
 RETURNING origin, (SELECT COUNT(*) FROM inbox i WHERE i.turn_pk = :turn_pk AND i.fate IS NULL),
   EXISTS (SELECT 1 FROM deliveries d WHERE d.turn_pk = :turn_pk AND d.state = 'open'),
-  EXISTS (SELECT 1 FROM journal j WHERE j.turn_pk = :turn_pk), EXISTS (SELECT 1 FROM asks q WHERE q.turn_pk = :turn_pk),
+  {has_journal}, EXISTS (SELECT 1 FROM asks q WHERE q.turn_pk = :turn_pk),
   EXISTS (SELECT 1 FROM turns w WHERE w.session_pk = turns.session_pk AND w.state = 'waiting')
   OR EXISTS (SELECT 1 FROM inbox i WHERE i.session_pk = turns.session_pk AND i.fate IS NULL AND i.turn_pk IS NULL AND i.lane <> 'control')
 

@@ -7,7 +7,7 @@ import { upload } from "../uploads.js";
 import { html } from "./html.js";
 import { Icon, IconButton } from "./icons.js";
 
-// {files, ready: [Attachment], isBusy, hasFailed, add(files), drop(key), replace(attachments)}
+// {files, ready: [Attachment], isBusy, failed, add(files), drop(key), replace(attachments)}
 export function useUploads(limits) {
   const [files, setFiles] = useState([]);
   const change = (key, patch) => setFiles((now) => now.map((one) => (one.key === key ? { ...one, ...patch } : one)));
@@ -30,7 +30,7 @@ export function useUploads(limits) {
     files,
     ready: files.filter((one) => one.state === "ready").map((one) => one.attachment),
     isBusy: files.some((one) => one.state === "sending"),
-    hasFailed: files.some((one) => one.state === "failed"),
+    failed: files.filter((one) => one.state === "failed").length,
     add,
     drop: (key) => setFiles((now) => now.filter((one) => one.key !== key)),
     replace: (attachments) =>
@@ -47,14 +47,17 @@ export function useUploads(limits) {
   };
 }
 
-export function Chips({ uploads }) {
+export function Chips({ uploads, onDrop }) {
   if (!uploads.files.length) return null;
   return html`<ul class="files" aria-label="Files to send">${uploads.files.map(
     (one) => html`<li key=${one.key} class=${`file ${one.state}`}>
       ${one.preview ? html`<img src=${one.preview} alt="" width="40" height="40" />` : html`<${Icon} name="file" />`}
       <span class="file-name">${one.name}</span>
       <span class="file-size">${one.state === "failed" ? one.problem : fileSize(one.size)}</span>
-      <${IconButton} icon="close" label=${`Remove ${one.name}`} onClick=${() => uploads.drop(one.key)} />
+      <${IconButton} icon="close" label=${`Remove ${one.name}`} onClick=${() => {
+        onDrop();
+        uploads.drop(one.key);
+      }} />
     </li>`,
   )}</ul>`;
 }

@@ -18,8 +18,8 @@ export const Composer = memo(({ id, me, isBusy, editing, dropped, onTaken }) => 
   const [text, setText] = useState(() => draftOf(id));
   const [picked, setPicked] = useState(0);
   const [isClosed, setClosed] = useState(false);
-  // It is to be sent as soon as its files have arrived.
-  const [isMeant, setMeant] = useState(false);
+  // Is it to be sent as soon as its files have arrived? Then the number of files that had failed when that was said.
+  const [meant, setMeant] = useState(null);
   const uploads = useUploads(me.limits);
   const fitting = isClosed ? [] : matching(me.commands, text);
 
@@ -45,26 +45,28 @@ export const Composer = memo(({ id, me, isBusy, editing, dropped, onTaken }) => 
     setText(next);
     setPicked(0);
     setClosed(false);
-    setMeant(false);
+    setMeant(null);
     if (!get().editing) keepDraft(id, next);
   }
 
   function leaveEditing() {
     set({ editing: null });
+    setMeant(null);
     setText(draftOf(id));
     uploads.replace([]);
   }
 
   const isReady = (text.trim() !== "" || uploads.ready.length > 0 || uploads.isBusy) && text.length <= me.limits.text_chars;
-  useEffect(() => {
-    if (!isMeant || uploads.isBusy) return;
-    setMeant(false);
-    if (!uploads.hasFailed) send();
-  }, [isMeant, uploads.isBusy]);
+  // With the drawing: whoever presses Enter once more, in between, would send it twice.
+  useLayoutEffect(() => {
+    if (meant === null || uploads.isBusy) return;
+    setMeant(null);
+    if (uploads.failed <= meant) send();
+  }, [meant, uploads.isBusy]);
 
   function send() {
     if (!isReady) return;
-    if (uploads.isBusy) return setMeant(true);
+    if (uploads.isBusy) return setMeant(uploads.failed);
     keepDraft(id, "");
     say(text.trimEnd(), uploads.ready, editing?.ref ?? null);
     setText("");
@@ -114,7 +116,7 @@ export const Composer = memo(({ id, me, isBusy, editing, dropped, onTaken }) => 
         <button type="button" class="link" onClick=${leaveEditing}>Cancel</button>
       </p>`
     }
-    <${Chips} uploads=${uploads} />
+    <${Chips} uploads=${uploads} onDrop=${() => setMeant(null)} />
     <textarea id="composer" ref=${field} rows="1" placeholder=${invitation(me)} aria-label="Message" value=${text}
       aria-autocomplete="list" ...${offering}
       onInput=${(event) => write(event.target.value)} onKeyDown=${pressed} onPaste=${(event) => pasted(event, uploads)}></textarea>
@@ -124,7 +126,7 @@ export const Composer = memo(({ id, me, isBusy, editing, dropped, onTaken }) => 
         event.target.value = "";
       }} />
       <${IconButton} icon="clip" label="Attach files" onClick=${() => picker.current.click()} />
-      <span class="hint">${hintFor(text, me, uploads, isMeant)}</span>
+      <span class="hint">${hintFor(text, me, uploads, meant !== null)}</span>
       ${isBusy && html`<${Stop} />`}
       <button type="submit" class="send" aria-label="Send" title="Send (Enter)" disabled=${!isReady}>
         <${Icon} name="send" />
@@ -145,7 +147,7 @@ const invitation = (me) => (me.is_echo || !me.agent || me.agent === "main" ? "Wr
 
 function hintFor(text, me, uploads, isMeant) {
   if (text.length > me.limits.text_chars) return `That is ${text.length - me.limits.text_chars} characters too long.`;
-  if (isMeant) return "Sent when the file has arrived";
+  if (isMeant) return "Waits here for the file";
   if (uploads.isBusy) return "The file is on its way";
   return text.includes("\n") || text === "" ? "" : "Shift Enter for a new line";
 }
