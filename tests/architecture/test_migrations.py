@@ -17,7 +17,7 @@ LANDED = {
     "0003.postgres.sql": "d9f29c118686cc006b2c8db35c6a48548c4d754ae0af333668507c7d05d76d33",
     "0003.sqlite.sql": "797e886639fee416a3f64a5eb4cc43e77ba388d083c4fb3ad45b2caacba28ddd",
     "0004.postgres.sql": "e19967198d6cc0553b6cfd45c1020aa0bf81e0b1c99f55cef9278cfb50d3a01b",
-    "0004.sqlite.sql": "deb7e64d7d78d09f8678be5a2f58ac7600bc34b23f7dfd7eae6b90603b39e957",
+    "0004.sqlite.sql": "6431ec974da44227a19102db329b6b340804fb979b934b333ca5fe574e06db44",
 }
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from threadline.clock import to_instant
 from threadline.store.gateway import GatewayStore
+from threadline.store.turns import Claimed, Finish
 
 T = TypeVar("T")
 # Opens the store of one gateway more on the test's database.
@@ -16,3 +18,15 @@ class Run(Protocol):
     """Awaits something to its end."""
 
     def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...
+
+
+def over(store: GatewayStore, turn: Claimed) -> Finish:
+    """The end of a turn that answered all it took and says nothing."""
+    return Finish(
+        held=turn.held,
+        session_id=turn.session.session_id,
+        outcome="answered",
+        at=to_instant(store.clock.now()),
+        settled=tuple((waiting, "answered", None) for waiting in turn.taken),
+        taken=turn.taken,
+    )

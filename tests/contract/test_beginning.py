@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
-from tests.contract.gateways import OpenGateway, Run
+from tests.contract.gateways import OpenGateway, Run, over
 
 from threadline.clock import to_instant
 from threadline.errors import ConversationBusy
@@ -65,16 +65,7 @@ async def begun(
 
 async def end(store: GatewayStore, turn: Claimed) -> None:
     """The turn is over."""
-    await store.finish_turn(
-        Finish(
-            held=turn.held,
-            session_id=turn.session.session_id,
-            outcome="answered",
-            at=to_instant(store.clock.now()),
-            settled=tuple((waiting, "answered", None) for waiting in turn.taken),
-            taken=turn.taken,
-        )
-    )
+    await store.finish_turn(over(store, turn))
 
 
 async def heard(store: GatewayStore) -> list[str | None]:

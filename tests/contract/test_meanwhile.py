@@ -13,6 +13,7 @@ from typing import Any, cast
 import psycopg
 import pytest
 from tests.conftest import PostgresServer
+from tests.contract.gateways import over
 
 from threadline import ResetPolicies, SessionResetPolicy
 from threadline.clock import Instant, to_instant
@@ -169,21 +170,10 @@ def test_a_journal_that_is_being_written_when_its_turn_ends_goes_with_it(store: 
         is_written.set()
         assert may_end.wait(PATIENCE_SECONDS)
 
-    def finish() -> None:
-        end = turns.Finish(
-            held=claimed.held,
-            session_id=claimed.session.session_id,
-            outcome="answered",
-            at=to_instant(store.clock.now()),
-            settled=tuple((waiting, "answered", None) for waiting in claimed.taken),
-            taken=claimed.taken,
-        )
-        drive(store._database, write(turns.finish, end))
-
     with ThreadPoolExecutor() as threads:
         writing = threads.submit(drive, store._database, write(journalled))
         assert is_written.wait(PATIENCE_SECONDS)
-        ending = threads.submit(finish)
+        ending = threads.submit(drive, store._database, write(turns.finish, over(store, claimed)))
         await_lock(store.location)
         may_end.set()
         writing.result(PATIENCE_SECONDS)

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import apsw
 import pytest
+from msgspec.structs import replace
 from tests.system.seeds import seeded
 
 from threadline import SessionEntry, SessionStore
@@ -79,10 +80,8 @@ class Walk:
         cursor: str | None = None
         limit = self.chance.choice([1, 2, 5])
         while True:
-            options = {name: getattr(wanted, name) for name in wanted.__struct_fields__}
-            page = drive(
-                self.store._database, read(list_sessions, Listing(**options | {"limit": limit, "cursor": cursor}))
-            )
+            asked = replace(wanted, limit=limit, cursor=cursor)
+            page = drive(self.store._database, read(list_sessions, asked))
             found += page.items
             cursor = page.cursor
             if cursor is None:

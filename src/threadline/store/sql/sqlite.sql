@@ -14,7 +14,7 @@
 -- fragment: lag
 50000
 
--- To move it with every write would cost more than all else: triggers note what has moved, and it is brought level behind the writes.
+-- To move it changes up to two pages of every index: triggers note what has moved, and it is brought level behind the writes.
 -- fragment: listed
 -- fragment: moved
 moved v CROSS JOIN session_state t ON t.session_pk = v.session_pk

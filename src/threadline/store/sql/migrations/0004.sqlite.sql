@@ -1,4 +1,4 @@
--- A session's place in listings follows behind the writes: to move it costs more pages than all else that a message changes.
+-- A session's place in listings follows behind the writes: to move it changes up to two pages of every index.
 
 -- Sessions whose listed_at is more than the lag behind updated_at. Listings look at these as well as at their index.
 CREATE TABLE moved (session_pk INTEGER PRIMARY KEY) STRICT;

@@ -7,12 +7,16 @@ INSERT INTO inbox (platform, account, dedupe_key, session_pk, lane, event, perso
 VALUES (:platform, :account, :dedupe_key, :session_pk, :lane, :event, :person, :role, :at, :fate, :fate_at, :note)
 ON CONFLICT (platform, account, dedupe_key) DO NOTHING RETURNING pk
 
+-- What nobody has taken yet. A control command waits for no turn.
+-- fragment: waits_in_session
+session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control'
+
 -- name: count_waiting
-SELECT COUNT(*) FROM inbox WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control'
+SELECT COUNT(*) FROM inbox WHERE {waits_in_session}
 
 -- name: waiting_of_session
 SELECT pk, lane, event, person, role, accepted_at FROM inbox
-WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control' ORDER BY pk LIMIT :limit
+WHERE {waits_in_session} ORDER BY pk LIMIT :limit
 
 -- name: taken_by_turn
 SELECT pk, lane, event, person, role, accepted_at FROM inbox WHERE turn_pk = :turn_pk AND fate IS NULL ORDER BY pk
@@ -46,7 +50,7 @@ UPDATE inbox SET event = '{}' WHERE fate = 'parked' AND person IS NULL AND platf
 -- name: forget_waiting
 -- What a turn has taken gets its fate from that turn; one that waits to run again, or for an answer, never will.
 UPDATE inbox SET event = '{}', fate = 'dropped' WHERE pk IN (
-  SELECT pk FROM inbox WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control'
+  SELECT pk FROM inbox WHERE {waits_in_session}
   UNION ALL SELECT pk FROM inbox WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane = 'control'
   UNION ALL SELECT i.pk FROM turns t {then} inbox i ON i.turn_pk = t.pk
     WHERE t.session_pk = :session_pk AND t.state = 'asking' AND t.state IN ('running', 'asking') AND i.fate IS NULL
@@ -55,7 +59,7 @@ UPDATE inbox SET event = '{}', fate = 'dropped' WHERE pk IN (
 
 -- name: move_waiting
 -- What was said after "start afresh" belongs to the fresh session.
-UPDATE inbox SET session_pk = :new_pk WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control'
+UPDATE inbox SET session_pk = :new_pk WHERE {waits_in_session}
 
 -- name: mark_ready
 -- A burst pushes the start back, never beyond its limit.

@@ -16,7 +16,7 @@ SELECT pk, turn_id, fence, state FROM turns WHERE session_pk = :session_pk AND s
 -- name: at_hand
 -- How much waits in a session, and with it each turn that is there: one that runs or waits for an answer, one that waits to run again.
 SELECT w.waiting, u.turn_id, u.state
-FROM (SELECT COUNT(*) AS waiting FROM inbox WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control') w
+FROM (SELECT COUNT(*) AS waiting FROM inbox WHERE {waits_in_session}) w
 LEFT JOIN (
   SELECT turn_id, state FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking')
   UNION ALL
@@ -30,7 +30,7 @@ ORDER BY pk LIMIT 1
 -- name: has_work
 -- Whether a session that nobody is at has something to do: a turn that runs again, or messages that none has taken.
 SELECT 1 WHERE EXISTS (SELECT 1 FROM turns WHERE session_pk = :session_pk AND state = 'waiting')
-OR EXISTS (SELECT 1 FROM inbox WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control')
+OR EXISTS (SELECT 1 FROM inbox WHERE {waits_in_session})
 
 -- name: short_history
 -- Like load_bodies, for a session that has few messages of its own alone; nothing where those have more bytes than `most`, and of what
