@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 
 import msgspec
 
@@ -11,6 +12,7 @@ from threadline.model.source import MAIN_ACCOUNT, ChatType, SessionSource
 
 MAX_ID_BYTES = 200
 _CUT_HASH_HEX = 16
+_REMEMBERED = 4096
 
 # Control characters, the separators of a key, and what UTF-8 can't hold.
 _STRUCTURAL = re.compile("[%:\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -54,17 +56,7 @@ class SessionAddress(msgspec.Struct, frozen=True):
     @property
     def digest(self) -> bytes:
         """16 bytes that are equal for equal addresses and, for all purposes, for no others."""
-        parts = (
-            self.agent,
-            self.platform,
-            self.account,
-            self.chat_type,
-            self.chat,
-            self.thread,
-            self.sender,
-        )
-        canonical = "".join("-;" if part is None else f"{len(part)}:{part};" for part in parts)
-        return hashlib.blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        return _digest(self)
 
 
 def address_of(source: SessionSource, scope: SessionScope | None = None, agent: str = "main") -> SessionAddress:
@@ -90,6 +82,7 @@ def account_name(platform: str, account: str) -> str:
     return platform if account == MAIN_ACCOUNT else f"{platform}@{_escape(account, _STRUCTURAL_IN_ACCOUNT)}"
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def scoped_id(platform: str, account: str, identifier: str) -> str:
     """An id that is unique over all platforms and accounts, readable, one line and of bounded length."""
     return f"{account_name(platform, account)}:{_escape(identifier)}"
@@ -100,6 +93,14 @@ def parent_of(address: SessionAddress) -> SessionAddress | None:
     if address.chat_type != "dm" or address.thread is None or address.chat is None:
         return None
     return SessionAddress(address.agent, address.platform, address.account, "dm", address.chat)
+
+
+# Whoever writes now will write again, and each message asks more than once.
+@lru_cache(maxsize=_REMEMBERED)
+def _digest(address: SessionAddress) -> bytes:
+    parts = msgspec.structs.astuple(address)
+    canonical = "".join("-;" if part is None else f"{len(part)}:{part};" for part in parts)
+    return hashlib.blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _escape(text: str, structural: re.Pattern[str] = _STRUCTURAL) -> str:

@@ -35,8 +35,10 @@ def flaw_of(event: Inbound | Moved) -> str | None:
     """Why an event can't be kept under the ids that it has; `None` for any that can."""
     if not event.dedupe_key:
         return "its platform gave it no key to know it again by"
+    if isinstance(event, Inbound) and _is_plain(event):
+        return None
     for name, value, most in _ids(event):
-        if value is None or (value.isascii() and len(value) <= most and "\0" not in value):
+        if value is None or _is_short(value, most):
             continue
         if _UNKEEPABLE.search(value):
             return f"its {name} holds what no id can hold"
@@ -90,6 +92,20 @@ def parkable(event: Unreadable) -> Unreadable:
     )
 
 
+def _is_plain(event: Inbound) -> bool:
+    """Whether nothing can be wrong with its ids: together they are shorter than any of them may be. So it is with nearly all."""
+    if event.reply_to is not None or event.attachments:
+        return False
+    source = event.source
+    ids = (event.dedupe_key, event.message_id, event.album_id, event.button)
+    places = (source.chat_id, source.chat_id_alt, source.thread_id, source.user_id, source.user_id_alt)
+    return _is_short("".join(filter(None, ids + places)), PLACE_BYTES)
+
+
+def _is_short(text: str, most: int) -> bool:
+    return len(text) <= most and text.isascii() and "\0" not in text
+
+
 def _ids(event: Inbound | Moved) -> Iterator[tuple[str, str | None, int]]:
     yield "key", event.dedupe_key, ID_BYTES
     if isinstance(event, Moved):
@@ -107,6 +123,9 @@ def _ids(event: Inbound | Moved) -> Iterator[tuple[str, str | None, int]]:
 
 
 def _mended_source(source: SessionSource) -> SessionSource:
+    names = (source.chat_name, source.chat_topic, source.user_name, source.user_handle)
+    if _is_short("".join(filter(None, names)), NAME_CHARS):
+        return source
     changes = {
         name: _name(value)
         for name in _NAMES

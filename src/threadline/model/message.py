@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import msgspec
 
@@ -82,6 +82,42 @@ def decode_body(body: Body) -> Message:
         # Half of a surrogate pair: the fast parser refuses what the standard one takes.
         decoded = json.loads(body)
     return decoded
+
+
+class StoredMessages(Sequence[Message]):
+    """Messages that are read from their stored texts once somebody looks at them: not every agent does."""
+
+    __slots__ = ("_bodies", "_read")
+
+    def __init__(self, bodies: Sequence[Body]) -> None:
+        self._bodies = bodies
+        self._read: tuple[Message, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+    @overload
+    def __getitem__(self, place: int) -> Message: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Message]: ...
+    def __getitem__(self, place: int | slice) -> Message | Sequence[Message]:
+        return self._messages()[place]
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._messages())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._messages() == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # messages can be changed
+
+    def __repr__(self) -> str:
+        return repr(self._messages())
+
+    def _messages(self) -> tuple[Message, ...]:
+        if self._read is None:
+            self._read = tuple(decode_body(body) for body in self._bodies)
+        return self._read
 
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from threadline.clock import Instant
 from threadline.model.access import lowest
-from threadline.model.message import Message, decode_body
+from threadline.model.message import Message, StoredMessages
 from threadline.model.turn import Waiting, next_batch
 from threadline.model.view import message_number
 from threadline.store import asks, inbox, speakers
@@ -212,7 +212,7 @@ def _before(tx: Tx, turn_pk: int) -> _Before:
     }
 
 
-def _short_history(tx: Tx, session: StoredSession) -> tuple[Message, ...] | None:
+def _short_history(tx: Tx, session: StoredSession) -> Sequence[Message] | None:
     """A short history is read along: it costs less than to come again for it. A long one must not keep other writers waiting."""
     if session.last_seq > _SHORT_HISTORY or session.entry.parent_session_id is not None:
         return None
@@ -227,7 +227,7 @@ def _short_history(tx: Tx, session: StoredSession) -> tuple[Message, ...] | None
         limit=_SHORT_HISTORY,
     )
     # None: it weighs too much, or all of it was taken back, which is rare.
-    return tuple(decode_body(body) for (body,) in reversed(rows)) or None
+    return StoredMessages([body for (body,) in reversed(rows)]) if rows else None
 
 
 def _context(tx: Tx, session_pk: int) -> str | None:

@@ -8,9 +8,10 @@ are always bound, never pasted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -27,12 +28,13 @@ class Prepared(msgspec.Struct, frozen=True):
     name: str
     text: str
     names: tuple[str, ...]
+    pick: Callable[[Mapping[str, Any]], tuple[Any, ...]]
 
-    def bind(self, values: Mapping[str, Any]) -> list[Any]:
+    def bind(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """The values in order. A missing or surplus name is a mistake in the calling operation."""
         if len(values) != len(self.names):
             raise TypeError(f"{self.name} takes {self.names}, not {tuple(values)}")
-        return [values[name] for name in self.names]
+        return self.pick(values)
 
 
 @cache
@@ -66,4 +68,11 @@ def _expand(text: str, fragments: Mapping[str, str]) -> str:
 def _prepare(name: str, text: str, marker: str) -> Prepared:
     names: dict[str, int] = {}
     numbered = _PARAMETER.sub(lambda m: f"{marker}{names.setdefault(m.group(1), len(names) + 1)}", text)
-    return Prepared(name, numbered, tuple(names))
+    return Prepared(name, numbered, tuple(names), _picker(tuple(names)))
+
+
+def _picker(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """What gives the values of these names in order: a turn binds two hundred."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda values: tuple(values[name] for name in names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -96,6 +97,8 @@ def session_of(row: Row) -> StoredSession:
     )
 
 
+# Much is read of the same few places: of a session with each of its turns.
+@lru_cache(maxsize=1024)
 def source_of(text: str) -> SessionSource:
     """The source of a stored JSON text."""
     try:

@@ -82,7 +82,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     called_tool: bool = False
     stop: Stop | None = None
     # What the model saw before, where it was read along with the claim.
-    history: tuple[Message, ...] | None = None
+    history: Sequence[Message] | None = None
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
