@@ -28,7 +28,9 @@ def store(tmp_path: Path) -> str:
 
 
 def texts(updates: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(update["sessionUpdate"].split("_")[0], update["content"]["text"]) for update in updates]
+    # What is told behind the answer before, such as a title, may come in between.
+    said = [update for update in updates if "content" in update]
+    return [(update["sessionUpdate"].split("_")[0], update["content"]["text"]) for update in said]
 
 
 async def refused(editor: Editor, method: str, **params: Any) -> RpcFailure:

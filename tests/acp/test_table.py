@@ -35,7 +35,7 @@ def laid(count: int) -> tuple[Table, list[Conversation]]:
 
 
 def begun(table: Table, conversation: Conversation) -> Prompt:
-    prompt = Prompt(is_command=False)
+    prompt = Prompt(lambda *_: None, is_command=False)
     table.begin(conversation, prompt)
     return prompt
 
@@ -48,9 +48,8 @@ async def test_it_answers_where_somebody_waits_and_nowhere_else() -> None:
     assert table.bound() == [one.source, two.source]
     first.end(Ending(outcome="answered"))
     assert table.bound() == [two.source]
-    second.fail(RuntimeError())
+    second.end(RuntimeError())
     assert table.bound() == []
-    assert second.ended.exception() is not None
     begun(table, one)
     assert table.bound() == [one.source]
 
@@ -96,3 +95,17 @@ async def test_however_many_are_open_only_those_that_were_spoken_in_are_looked_a
     assert table.bound() == [many[9].source]
     assert table.bound() == [many[9].source]
     assert looked_at == ["s7", "s9", "s9"]
+
+
+@awaited
+async def test_a_prompt_ends_once_and_tells_how_before_whoever_waits_goes_on() -> None:
+    heard: list[object] = []
+    prompt = Prompt(lambda _, ending: heard.append(ending), is_command=False)
+    await prompt.rest(0.0)
+    assert not prompt.is_over
+    first, second = Ending(outcome="answered"), RuntimeError()
+    prompt.end(first)
+    prompt.end(second)
+    assert heard == [first]
+    await prompt.rest(60.0)
+    assert prompt.is_over

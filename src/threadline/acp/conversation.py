@@ -28,9 +28,12 @@ _KEYS_KEPT = 100
 class Prompt:
     """Something that a person said and waits for the answer to. It ends once."""
 
-    def __init__(self, *, is_command: bool) -> None:
+    def __init__(self, on_end: Callable[[Prompt, Ending | Exception], None], *, is_command: bool) -> None:
+        """`on_end` hears at once how it ended, and answers."""
         self.is_command = is_command
-        self.ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        # Done when it has ended, for those who wait.
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._on_end = on_end
         # Whether it was handed to the gateway, which may have taken it.
         self.is_offered = False
         # Whether the gateway has answered to that: a turn that begins from then on is its own.
@@ -50,15 +53,28 @@ class Prompt:
         """Whether its person has been answered."""
         return self.ended.done()
 
-    def end(self, ending: Ending) -> None:
-        """It ends so, unless it has ended before."""
+    def end(self, ending: Ending | Exception) -> None:
+        """It ends so, or with an error, unless it has ended before."""
         if not self.ended.done():
-            self.ended.set_result(ending)
+            self.ended.set_result(None)
+            self._on_end(self, ending)
 
-    def fail(self, cause: Exception) -> None:
-        """It ends with an error, unless it has ended before."""
-        if not self.ended.done():
-            self.ended.set_exception(cause)
+    async def rest(self, seconds: float) -> None:
+        """Returns when it has ended, after so many seconds at the latest."""
+        loop = asyncio.get_running_loop()
+        woken = loop.create_future()
+
+        def wake(_: object = None) -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        timer = loop.call_later(seconds, wake)
+        self.ended.add_done_callback(wake)
+        try:
+            await woken
+        finally:
+            timer.cancel()
+            self.ended.remove_done_callback(wake)
 
 
 class LiveTurn(msgspec.Struct):
@@ -130,6 +146,11 @@ class Conversation:
             self._is_muted = prompt.is_cancelled = True
             self.outlet.forget(prompt.turn_id or "")
             prompt.end(CANCELLED)
+
+    def leave(self, prompt: Prompt) -> None:
+        """Nobody waits for that prompt any more: the next may come."""
+        if self.prompt is prompt:
+            self.prompt = None
 
     def look_later(self, seconds: float, look: Callable[[Conversation], None]) -> None:
         """Looks at the session in a while, instead of the look that was to come."""

@@ -61,6 +61,11 @@ class Outlet:
         self._queue = deque(item for item in self._queue if item.turn_id != turn_id)
         self._go_on()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether all that was put in is told."""
+        return not self._queue
+
     async def flushed(self) -> None:
         """Returns when all that was put in is told."""
         await self._empty.wait()

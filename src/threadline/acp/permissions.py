@@ -131,8 +131,10 @@ class Permissions:
                 log.warning("acp.not_pressed", session=conversation.session_id, error=repr(cause))
             if prompt is None:
                 await asyncio.sleep(pause)
-            elif (await asyncio.wait([prompt.ended], timeout=pause))[0]:
-                return False
+            else:
+                await prompt.rest(pause)
+                if prompt.is_over:
+                    return False
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _shown(self, conversation: Conversation, button: Button) -> None:

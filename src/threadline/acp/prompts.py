@@ -26,6 +26,8 @@ from threadline.store.wording import first_words
 
 log = get_logger(__name__)
 
+# Takes the answer to a prompt, or the error that it is.
+Answer: TypeAlias = Callable[[object], None]
 # Notes that somebody waits in a session.
 Begin: TypeAlias = Callable[[Conversation, Prompt], None]
 # Brings what the editor knows of a session up to date, after somebody may have changed it.
@@ -49,8 +51,8 @@ class Prompts:
         # A process that is gone is noticed after a lease and a third; another may have to be waited for.
         self._patience = 2 * lease_seconds + _WATCH_SECONDS
 
-    def open(self, conversation: Conversation, heard: Heard) -> Awaitable[PromptResponse]:
-        """Begins with a prompt; what is returned gives its answer. An error that says so where one waits already."""
+    def open(self, conversation: Conversation, heard: Heard, answer: Answer) -> None:
+        """Begins with a prompt; `answer` is given what comes of it, once. An error that says so where one waits already."""
         if conversation.prompt is not None:
             raise RpcError(INVALID_REQUEST, words.BUSY)
         event = Inbound(
@@ -61,27 +63,48 @@ class Prompts:
             text=heard.text,
             mentions_us=True,
         )
-        prompt = Prompt(is_command=read_command(event) is not None)
+
+        def over(prompt: Prompt, ending: Ending | Exception) -> None:
+            self._over(conversation, prompt, heard, ending, answer)
+
+        prompt = Prompt(over, is_command=read_command(event) is not None)
         self._begin(conversation, prompt)
         before = conversation.work
         work = self._work(conversation, prompt, event, heard, before)
         conversation.work = self._start("acp.prompt", work)
-        return self._answered(conversation, prompt, heard)
 
-    async def _answered(self, conversation: Conversation, prompt: Prompt, heard: Heard) -> PromptResponse:
+    def _over(
+        self, conversation: Conversation, prompt: Prompt, heard: Heard, ending: Ending | Exception, answer: Answer
+    ) -> None:
+        """Answers at once where nothing has to be told before."""
+        is_told = conversation.outlet.is_empty and not prompt.is_command
+        if prompt.is_cancelled or is_told or isinstance(ending, Exception):
+            self._answer(conversation, prompt, heard, ending, answer)
+        else:
+            self._start("acp.answer", self._answer_behind(conversation, prompt, heard, ending, answer))
+
+    async def _answer_behind(
+        self, conversation: Conversation, prompt: Prompt, heard: Heard, ending: Ending, answer: Answer
+    ) -> None:
+        """Answers when all was told that comes before; what a command has changed is told then, too."""
+        result: Ending | Exception = ending
         try:
-            ending = await prompt.ended
-            if not prompt.is_cancelled:
-                await conversation.outlet.flushed()
-        finally:
-            if conversation.prompt is prompt:
-                conversation.prompt = None
-        if prompt.is_command and not prompt.is_cancelled:
-            await self._refresh(conversation)
-        elif prompt.is_taken and not prompt.is_command:
+            await conversation.outlet.flushed()
+            if prompt.is_command:
+                conversation.leave(prompt)
+                await self._refresh(conversation)
+        except Exception as cause:  # noqa: BLE001 - whatever it was, whoever waits is told
+            result = cause
+        self._answer(conversation, prompt, heard, result, answer)
+
+    def _answer(
+        self, conversation: Conversation, prompt: Prompt, heard: Heard, ending: Ending | Exception, answer: Answer
+    ) -> None:
+        conversation.leave(prompt)
+        answer(ending if isinstance(ending, Exception) else _response(prompt, ending))
+        if prompt.is_taken and not prompt.is_command and not isinstance(ending, Exception):
             # Behind the answer, which does not wait for it.
             asyncio.get_running_loop().call_soon(self._spoke, conversation, heard)
-        return _response(prompt, ending)
 
     def _spoke(self, conversation: Conversation, heard: Heard) -> None:
         """The session has just been used, and has a name from the first words on."""
@@ -124,15 +147,15 @@ class Prompts:
             )
             await self._watch(conversation, prompt)
         except RpcError as cause:
-            prompt.fail(cause)
+            prompt.end(cause)
         except (StoreError, PlatformError) as cause:
-            prompt.fail(RpcError(INTERNAL, words.STORE_AWAY.format(reason=cause)))
+            prompt.end(RpcError(INTERNAL, words.STORE_AWAY.format(reason=cause)))
         except ThreadlineError as cause:
-            prompt.fail(RpcError(INVALID_PARAMS, str(cause)))
+            prompt.end(RpcError(INVALID_PARAMS, str(cause)))
         except Exception:
             # Whatever it was, whoever waits is told.
             log.exception("acp.prompt_broke", session=conversation.session_id)
-            prompt.fail(RpcError(INTERNAL, words.FAILED))
+            prompt.end(RpcError(INTERNAL, words.FAILED))
         finally:
             if prompt.is_cancelled:
                 await self._wind_up(conversation, prompt)
@@ -182,7 +205,7 @@ class Prompts:
         """Returns when the prompt is over: its turn tells so. Of a command, and of what is done elsewhere, the store does."""
         pause = _STEP_SECONDS if prompt.is_command or prompt.stop_reason == "refusal" else _WATCH_SECONDS
         while not prompt.is_over:
-            await asyncio.wait([prompt.ended], timeout=pause)
+            await prompt.rest(pause)
             if prompt.is_over or prompt.is_running or (prompt.is_asking and await self._asks(conversation)):
                 continue
             if not await self._desk.is_pending(conversation.source) and not prompt.is_running:
@@ -240,16 +263,16 @@ def _refuse(prompt: Prompt, verdict: Verdict) -> None:
         raise RpcError(INVALID_PARAMS, words.NOT_KEPT)
 
 
-def _response(prompt: Prompt, ending: Ending) -> PromptResponse:
+def _response(prompt: Prompt, ending: Ending) -> PromptResponse | RpcError:
     match ending.outcome:
         case "answered":
             return PromptResponse(stop_reason=prompt.stop_reason, usage=usage_of(prompt.usage))
         case "stopped":
             return PromptResponse(stop_reason="cancelled", usage=usage_of(prompt.usage))
         case "failed":
-            raise RpcError(INTERNAL, ending.notice or words.FAILED)
+            return RpcError(INTERNAL, ending.notice or words.FAILED)
         case "dropped":
-            raise RpcError(NOT_FOUND, words.FAILED)
+            return RpcError(NOT_FOUND, words.FAILED)
         case "parked":
-            raise RpcError(INTERNAL, words.PUT_ASIDE)
-    raise RpcError(INTERNAL, words.BROKE_OFF)
+            return RpcError(INTERNAL, words.PUT_ASIDE)
+    return RpcError(INTERNAL, words.BROKE_OFF)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
@@ -125,7 +127,7 @@ class AcpServer:
             "session/set_config_option": openings.set_config_option,
         }
 
-    def _serve(self, request: Request) -> Awaitable[object]:
+    def _serve(self, request: Request) -> Awaitable[object] | None:
         if not self._is_initialized and request.method != "initialize":
             raise RpcError(INVALID_REQUEST, words.FIRST_INITIALIZE)
         if request.method == "initialize":
@@ -172,7 +174,7 @@ class AcpServer:
     async def _authenticate(self, _params: Shape) -> Shape:
         raise RpcError(INVALID_PARAMS, words.NO_SIGNING_IN)
 
-    def _prompt(self, request: Request, params: Shape) -> Awaitable[object]:
+    def _prompt(self, request: Request, params: Shape) -> Awaitable[object] | None:
         assert isinstance(params, PromptRequest)  # noqa: S101 - the table of methods says so
         try:
             said = heard(params.prompt)
@@ -182,9 +184,9 @@ class AcpServer:
         if conversation is None or conversation.is_closing:
             # Known from before, but not open here: whoever prompts it wants to go on with it.
             return self._prompt_reopened(request, params, said)
-        answer = self._prompts.open(conversation, said)
         request.on_cancel = conversation.cancel
-        return answer
+        self._prompts.open(conversation, said, request.answer)
+        return None
 
     def _prompt_reopened(self, request: Request, params: PromptRequest, said: Heard) -> Awaitable[object]:
         reopening = _Reopening(params.session_id)
@@ -200,9 +202,21 @@ class AcpServer:
             if reopening.is_cancelled:
                 return PromptResponse(stop_reason="cancelled")
             request.on_cancel = conversation.cancel
-            return await self._prompts.open(conversation, said)
+            answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+            self._prompts.open(conversation, said, partial(_settle, answered))
+            result = await answered
+            if isinstance(result, Exception):
+                raise result
+            assert isinstance(result, PromptResponse)  # noqa: S101 - a prompt gives nothing else
+            return result
 
         return _told(opened, params)
+
+
+def _settle(coming: asyncio.Future[object], result: object) -> None:
+    """Nobody waits any more where the editor has hung up."""
+    if not coming.done():
+        coming.set_result(result)
 
 
 async def _value(value: Shape) -> Shape:

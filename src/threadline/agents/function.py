@@ -271,7 +271,7 @@ def _view_of(turn: Turn) -> FunctionTurn:
         text=turn.text,
         messages=turn.messages,
         # Read now: a function may want to hand it on as it is.
-        history=tuple(turn.history),
+        history=list(turn.history),
         context_prompt=turn.context_prompt,
         session=turn.session,
         attachments=tuple(attachment for spoken in turn.messages for attachment in spoken.attachments),

@@ -42,10 +42,13 @@ class Request(msgspec.Struct, eq=False):
     id: msgspec.Raw
     method: str
     params: msgspec.Raw
+    # Answers it at once, with a result or with an error; what comes after the first answer is passed over.
+    answer: Callable[[object], None]
     on_cancel: Callable[[], None] | None = None
 
 
-Serve: TypeAlias = Callable[[Request], Awaitable[object]]
+# Begins the work on a request. `None`: whoever does it calls `answer`, and no task waits for that meanwhile.
+Serve: TypeAlias = Callable[[Request], Awaitable[object] | None]
 Start: TypeAlias = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
@@ -68,6 +71,8 @@ class Desk:
         self._open: dict[bytes, _Open] = {}
         # Those too that were answered for, and have not come to their end yet.
         self._tasks: set[asyncio.Task[None]] = set()
+        # Who waits for the last answer.
+        self._rest: asyncio.Future[None] | None = None
 
     def take(self, call: Call) -> None:
         """Begins the work on a request, or refuses it."""
@@ -75,15 +80,20 @@ class Desk:
         if key in self._open:
             self._answer(failure_line(call.id, INVALID_REQUEST, _TWICE))
             return
-        if len(self._tasks) >= MOST_OPEN:
+        if max(len(self._tasks), len(self._open)) >= MOST_OPEN:
             self._answer(failure_line(call.id, INTERNAL, _TOO_MANY))
             return
-        entry = _Open(key, Request(call.id, call.method, call.params))
-        self._open[key] = entry
+
+        def answer(result: object) -> None:
+            self._settle(entry, self._line(entry.request, result))
+
+        self._open[key] = entry = _Open(key, Request(call.id, call.method, call.params, answer))
         try:
             work = self._serve(entry.request)
         except Exception as cause:  # noqa: BLE001 - whatever it was, its sender is told and the next request is served
-            self._settle(entry, self._failed(entry.request, cause))
+            answer(cause)
+            return
+        if work is None:
             return
         task = entry.task = self._start(self._name, self._finish(entry, work))
         self._tasks.add(task)
@@ -110,32 +120,52 @@ class Desk:
 
     async def idle(self) -> None:
         """Returns when no work is left."""
-        while self._tasks:
-            await asyncio.wait(set(self._tasks))
+        while self._tasks or self._open:
+            if self._tasks:
+                await asyncio.wait(set(self._tasks))
+            else:
+                self._rest = asyncio.get_running_loop().create_future()
+                await self._rest
 
     async def _finish(self, entry: _Open, work: Awaitable[object]) -> None:
+        result: object
         try:
-            line = result_line(entry.request.id, await work)
+            result = await work
         except Exception as cause:  # noqa: BLE001 - whatever it was, its sender is told
-            line = self._failed(entry.request, cause)
-        self._settle(entry, line)
+            result = cause
+        entry.request.answer(result)
 
     def _ended(self, task: asyncio.Task[None], entry: _Open, work: Awaitable[object]) -> None:
         self._tasks.discard(task)
         if inspect.iscoroutine(work):
             # A task that was cancelled before its first step never came to it.
             work.close()
-        self._settle(entry, _cancelled(entry.request))
+        if self._is_open(entry):
+            self._settle(entry, _cancelled(entry.request))
 
     def _stop(self, entry: _Open) -> None:
         self._settle(entry, _cancelled(entry.request))
         if entry.task is not None:
             entry.task.cancel()
 
+    def _is_open(self, entry: _Open) -> bool:
+        return self._open.get(entry.key) is entry
+
     def _settle(self, entry: _Open, line: bytes) -> None:
-        if self._open.get(entry.key) is entry:
-            del self._open[entry.key]
-            self._answer(line)
+        if not self._is_open(entry):
+            return
+        del self._open[entry.key]
+        self._answer(line)
+        if self._rest is not None and not self._open and not self._rest.done():
+            self._rest.set_result(None)
+
+    def _line(self, request: Request, result: object) -> bytes:
+        if not isinstance(result, Exception):
+            try:
+                return result_line(request.id, result)
+            except Exception as cause:  # noqa: BLE001 - what can't be encoded is our mistake, and is told as one
+                result = cause
+        return self._failed(request, result)
 
     def _failed(self, request: Request, cause: Exception) -> bytes:
         if isinstance(cause, RpcError):
