@@ -117,6 +117,7 @@ async def editing(
         lines,
         sink,
         supervisor.start,
+        supervisor.begin,
         user=user,
         lease_seconds=LEASE_SECONDS,
         version=__version__,

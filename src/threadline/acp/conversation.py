@@ -34,6 +34,7 @@ class Prompt:
         # Done when it has ended, for those who wait.
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._on_end = on_end
+        self._look: asyncio.TimerHandle | None = None
         # Whether it was handed to the gateway, which may have taken it.
         self.is_offered = False
         # Whether the gateway has answered to that: a turn that begins from then on is its own.
@@ -57,7 +58,13 @@ class Prompt:
         """It ends so, or with an error, unless it has ended before."""
         if not self.ended.done():
             self.ended.set_result(None)
+            if self._look is not None:
+                self._look.cancel()
             self._on_end(self, ending)
+
+    def look_after(self, seconds: float, look: Callable[[], None]) -> None:
+        """Calls `look` in so many seconds, unless it has ended by then."""
+        self._look = asyncio.get_running_loop().call_later(seconds, look)
 
     async def rest(self, seconds: float) -> None:
         """Returns when it has ended, after so many seconds at the latest."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -21,7 +22,7 @@ from threadline.model.inbound import Inbound
 from threadline.ports.live import Ending
 from threadline.ports.platform import PlatformError, Verdict
 from threadline.rpc.acp import PromptResponse, SessionInfoUpdate
-from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, RpcError, Start
+from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, Begin, RpcError, Start
 from threadline.store.wording import first_words
 
 log = get_logger(__name__)
@@ -29,7 +30,7 @@ log = get_logger(__name__)
 # Takes the answer to a prompt, or the error that it is.
 Answer: TypeAlias = Callable[[object], None]
 # Notes that somebody waits in a session.
-Begin: TypeAlias = Callable[[Conversation, Prompt], None]
+Note: TypeAlias = Callable[[Conversation, Prompt], None]
 # Brings what the editor knows of a session up to date, after somebody may have changed it.
 Refresh: TypeAlias = Callable[[Conversation], Awaitable[None]]
 
@@ -42,11 +43,17 @@ _LOOKED_AT = 50
 class Prompts:
     """Carries prompts out, one at a time in each session."""
 
-    def __init__(self, desk: Desk, start: Start, begin: Begin, refresh: Refresh, *, lease_seconds: float) -> None:
-        """`lease_seconds`: after how long a process that is gone loses what it held."""
+    def __init__(
+        self, desk: Desk, start: Start, begin: Begin, note: Note, refresh: Refresh, *, lease_seconds: float
+    ) -> None:
+        """`begin` starts work that often has nothing to wait for; `note` is told who waits.
+
+        `lease_seconds`: after how long a process that is gone loses what it held.
+        """
         self._desk = desk
         self._start = start
         self._begin = begin
+        self._note = note
         self._refresh = refresh
         # A process that is gone is noticed after a lease and a third; another may have to be waited for.
         self._patience = 2 * lease_seconds + _WATCH_SECONDS
@@ -68,20 +75,21 @@ class Prompts:
             self._over(conversation, prompt, heard, ending, answer)
 
         prompt = Prompt(over, is_command=read_command(event) is not None)
-        self._begin(conversation, prompt)
-        before = conversation.work
-        work = self._work(conversation, prompt, event, heard, before)
-        conversation.work = self._start("acp.prompt", work)
+        self._note(conversation, prompt)
+        work = self._work(conversation, prompt, event, heard, conversation.work)
+        conversation.work = self._begin("acp.prompt", self._guarded(conversation, prompt, work))
 
     def _over(
         self, conversation: Conversation, prompt: Prompt, heard: Heard, ending: Ending | Exception, answer: Answer
     ) -> None:
-        """Answers at once where nothing has to be told before."""
+        """Answers at once where nothing has to be told before. What was cancelled is ended behind that answer."""
         is_told = conversation.outlet.is_empty and not prompt.is_command
         if prompt.is_cancelled or is_told or isinstance(ending, Exception):
             self._answer(conversation, prompt, heard, ending, answer)
         else:
             self._start("acp.answer", self._answer_behind(conversation, prompt, heard, ending, answer))
+        if prompt.is_cancelled:
+            conversation.work = self._start("acp.wind_up", self._wind_up(conversation, prompt, conversation.work))
 
     async def _answer_behind(
         self, conversation: Conversation, prompt: Prompt, heard: Heard, ending: Ending, answer: Answer
@@ -135,17 +143,29 @@ class Prompts:
         heard: Heard,
         before: asyncio.Task[None] | None,
     ) -> None:
+        if before is not None and not before.done():
+            await asyncio.wait([before])
+        if prompt.is_command:
+            await self._settle(conversation, prompt)
+        files = [await self._desk.keep(conversation.source, file) for file in heard.files if not prompt.is_over]
+        key = f"{conversation.session_id}/{event.message_id}"
+        await self._let_in(
+            conversation, prompt, msgspec.structs.replace(event, dedupe_key=key, attachments=tuple(files))
+        )
+        if prompt.is_command or prompt.stop_reason == "refusal":
+            await self._watch(conversation, prompt, _STEP_SECONDS)
+        elif not prompt.is_over:
+            # Its turn tells when it is over. Whether that is still to be hoped for is looked at only where it takes its time.
+            prompt.look_after(_WATCH_SECONDS, partial(self._watch_on, conversation, prompt))
+
+    def _watch_on(self, conversation: Conversation, prompt: Prompt) -> None:
+        work = self._watch(conversation, prompt, _WATCH_SECONDS)
+        conversation.work = self._start("acp.watch", self._guarded(conversation, prompt, work))
+
+    async def _guarded(self, conversation: Conversation, prompt: Prompt, work: Coroutine[Any, Any, None]) -> None:
+        """Does that for a prompt; where it fails, whoever waits is told."""
         try:
-            if before is not None and not before.done():
-                await asyncio.wait([before])
-            if prompt.is_command:
-                await self._settle(conversation, prompt)
-            files = [await self._desk.keep(conversation.source, file) for file in heard.files if not prompt.is_over]
-            key = f"{conversation.session_id}/{event.message_id}"
-            await self._let_in(
-                conversation, prompt, msgspec.structs.replace(event, dedupe_key=key, attachments=tuple(files))
-            )
-            await self._watch(conversation, prompt)
+            await work
         except RpcError as cause:
             prompt.end(cause)
         except (StoreError, PlatformError) as cause:
@@ -153,12 +173,9 @@ class Prompts:
         except ThreadlineError as cause:
             prompt.end(RpcError(INVALID_PARAMS, str(cause)))
         except Exception:
-            # Whatever it was, whoever waits is told.
+            # Whatever it was.
             log.exception("acp.prompt_broke", session=conversation.session_id)
             prompt.end(RpcError(INTERNAL, words.FAILED))
-        finally:
-            if prompt.is_cancelled:
-                await self._wind_up(conversation, prompt)
 
     async def _settle(self, conversation: Conversation, prompt: Prompt) -> None:
         """Returns when nothing goes on there any more, or the prompt is over; a question that nobody answers is closed.
@@ -201,15 +218,16 @@ class Prompts:
                 prompt.is_taken = verdict == "accepted"
                 _refuse(prompt, verdict)
 
-    async def _watch(self, conversation: Conversation, prompt: Prompt) -> None:
+    async def _watch(self, conversation: Conversation, prompt: Prompt, pause: float) -> None:
         """Returns when the prompt is over: its turn tells so. Of a command, and of what is done elsewhere, the store does."""
-        pause = _STEP_SECONDS if prompt.is_command or prompt.stop_reason == "refusal" else _WATCH_SECONDS
         while not prompt.is_over:
+            if not prompt.is_running and not (prompt.is_asking and await self._asks(conversation)):
+                await self._look_for_end(conversation, prompt)
             await prompt.rest(pause)
-            if prompt.is_over or prompt.is_running or (prompt.is_asking and await self._asks(conversation)):
-                continue
-            if not await self._desk.is_pending(conversation.source) and not prompt.is_running:
-                prompt.end(await self._unseen(conversation, prompt))
+
+    async def _look_for_end(self, conversation: Conversation, prompt: Prompt) -> None:
+        if not await self._desk.is_pending(conversation.source) and not prompt.is_running:
+            prompt.end(await self._unseen(conversation, prompt))
 
     async def _asks(self, conversation: Conversation) -> bool:
         """Whether the turn still waits for somebody's word, or to go on with it."""
@@ -232,8 +250,10 @@ class Prompts:
                 conversation.tell(update)
         return Ending(outcome="answered")
 
-    async def _wind_up(self, conversation: Conversation, prompt: Prompt) -> None:
+    async def _wind_up(self, conversation: Conversation, prompt: Prompt, before: asyncio.Task[None] | None) -> None:
         """Ends what was cancelled, behind the answer that it is."""
+        if before is not None and not before.done():
+            await asyncio.wait([before])
         is_stopped = False
         while prompt.is_offered and (not is_stopped or await self._is_pending(conversation)):
             try:

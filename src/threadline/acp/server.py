@@ -45,6 +45,7 @@ from threadline.rpc.connection import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     NOT_FOUND,
+    Begin,
     Connection,
     Request,
     RpcError,
@@ -92,6 +93,7 @@ class AcpServer:
         lines: Lines,
         sink: Sink,
         start: Start,
+        begin: Begin,
         *,
         user: str,
         lease_seconds: float,
@@ -108,7 +110,7 @@ class AcpServer:
         self.table = Table(desk, self.connection, Permissions(desk, start, self.connection), start)
         self.platform = AcpPlatform(self.table, desk, self.connection.run)
         self._openings = openings = Openings(desk, sessions, self.table, self.connection, start, user)
-        self._prompts = Prompts(desk, start, self.table.begin, openings.refresh, lease_seconds=lease_seconds)
+        self._prompts = Prompts(desk, start, begin, self.table.begin, openings.refresh, lease_seconds=lease_seconds)
         self._version = version
         servers = McpCapabilities(http=takes_servers, sse=takes_servers)
         self._can = msgspec.structs.replace(_CAN, mcp_capabilities=servers)

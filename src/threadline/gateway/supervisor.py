@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeAlias
 
 from threadline.errors import ThreadlineError
@@ -60,6 +61,18 @@ class Supervisor:
         task.add_done_callback(over)
         return task
 
+    def begin(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
+        """Does `work` at once up to its first wait; the rest is a task, and where there is none, nothing is left to do.
+
+        Not for work that asks which task it is in before that wait, as `asyncio.timeout` does.
+        """
+        watched = self._watched(name, work)
+        try:
+            awaited = watched.send(None)
+        except StopIteration:
+            return None
+        return self.start(name, _rest_of(watched, awaited))
+
     def keep(self, name: str, work: Work, *, fatal: tuple[type[Exception], ...] = ()) -> asyncio.Task[None]:
         """Runs `work` again with growing pauses whenever it fails; one that returns, or fails for good, stays ended."""
         return self.start(name, self.persist(name, work, fatal=fatal))
@@ -104,6 +117,33 @@ class Supervisor:
         except Exception:
             # The last one who hears of it.
             log.exception("task.failed", task=name)
+
+
+async def _rest_of(work: Coroutine[Any, Any, None], awaited: Any) -> None:
+    """What is left of work that has come to wait for something."""
+    await _Steps(work, awaited)
+
+
+class _Steps:
+    """Hands on what work waits for, from the first on that was not waited for yet."""
+
+    def __init__(self, work: Coroutine[Any, Any, None], awaited: Any) -> None:
+        self._work = work
+        self._awaited = awaited
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        work, awaited = self._work, self._awaited
+        while True:
+            try:
+                given = yield awaited
+            except BaseException as cause:  # noqa: BLE001 - it is the work's own to bear, a cancellation too
+                step = partial(work.throw, cause)
+            else:
+                step = partial(work.send, given)
+            try:
+                awaited = step()
+            except StopIteration:
+                return
 
 
 class Later:

@@ -24,9 +24,10 @@ from threadline.rpc.envelope import (
     RpcError,
 )
 from threadline.rpc.lines import Lines, LineTooLong, Sink
-from threadline.rpc.serving import Desk, Request, Serve, Start
+from threadline.rpc.serving import Begin, Desk, Request, Serve, Start
 
 __all__ = [
+    "Begin",
     "Connection",
     "ConnectionEnded",
     "Request",
