@@ -23,7 +23,7 @@ from threadline.rpc.envelope import (
     PARSE_ERROR,
     RpcError,
 )
-from threadline.rpc.lines import Lines, LineTooLong, Sink
+from threadline.rpc.lines import Lines, LineTooLong, OfferedLines, Sink
 from threadline.rpc.serving import Begin, Desk, Request, Serve, Start
 
 __all__ = [
@@ -113,6 +113,8 @@ class Connection:
         answered so, and what was written is given a moment to leave. Nothing is written after it.
         """
         self._reader = asyncio.current_task()
+        if isinstance(self._lines, OfferedLines):
+            self._lines.offer(self._take_alone)
         try:
             await self._until_closed(self._read())
             self._give_up()
@@ -218,6 +220,13 @@ class Connection:
             if self._owed > _MOST_OWED:
                 self._owed = 0
                 await self._wakeable(self.drain())
+
+    def _take_alone(self, line: bytes) -> bool:
+        """Takes a line while the reader waits for one."""
+        if not self._can_wake or self._closing or self._owed > _MOST_OWED:
+            return False
+        self._take(line)
+        return True
 
     def _take(self, line: bytes) -> None:
         match envelope.parse(line):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final, Protocol, runtime_checkable
 
 from threadline.errors import ThreadlineError
 
@@ -22,6 +23,17 @@ class Lines(Protocol):
 
         Raises LineTooLong in the place of a line that is longer than MOST_BYTES: all of it is skipped, and the next call
         gives the line after it. Nothing is lost when the call is cancelled.
+        """
+
+
+@runtime_checkable
+class OfferedLines(Lines, Protocol):
+    """Lines of a source that knows when one has come."""
+
+    def offer(self, take: Callable[[bytes], bool]) -> None:
+        """From now on a line that comes alone while `next` waits is given to `take` at once, instead.
+
+        It is false where the line was not taken: then `next` gives it. Lines that come together are not offered.
         """
 
 
@@ -83,6 +95,16 @@ class LineCutter:
         if line is None:
             raise LineTooLong
         return line
+
+    def offer_only(self, take: Callable[[bytes], bool]) -> bool:
+        """Whether there was one line and no more, and `take` has taken it."""
+        if len(self._whole) != 1 or self._whole[0] is None:
+            return False
+        line = self.take()
+        is_taken = take(line)
+        if not is_taken:
+            self._whole.append(line)
+        return is_taken
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)

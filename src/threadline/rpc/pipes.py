@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
@@ -36,6 +37,7 @@ class _FedLines:
         self._loop: Final = asyncio.get_running_loop()
         self._cutter: Final = LineCutter()
         self._waiter: asyncio.Future[None] | None = None
+        self._take: Callable[[bytes], bool] | None = None
         self._unread = 0
         self._over = False
 
@@ -54,6 +56,10 @@ class _FedLines:
                 self._waiter = None
         return self._cutter.take()
 
+    def offer(self, take: Callable[[bytes], bool]) -> None:
+        """A line that comes alone is given to `take` first: whoever asks waits for an answer, and not for a round of the loop."""
+        self._take = take
+
     def _feed(self, chunk: bytes) -> None:
         """Takes the next chunk; an empty one is the end of input."""
         if chunk:
@@ -61,10 +67,15 @@ class _FedLines:
         else:
             self._cutter.end()
             self._over = True
+        if self._take is not None and self._is_awaited() and self._cutter.offer_only(self._take) and not self._over:
+            return
         if self._cutter:
             self._unread += 1
-        if self._waiter is not None and not self._waiter.done() and (self._cutter or self._over):
+        if self._waiter is not None and self._is_awaited() and (self._cutter or self._over):
             self._waiter.set_result(None)
+
+    def _is_awaited(self) -> bool:
+        return self._waiter is not None and not self._waiter.done()
 
     def _read(self) -> bytes | None:
         try:

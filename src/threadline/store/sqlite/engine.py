@@ -76,6 +76,8 @@ class SqliteDatabase:
 
     def hurry(self) -> None:
         self._hurries = True
+        if self._vfs is None:
+            self._lane.perform(BetweenBatches(self._writer.lengthen))
 
     def describe(self) -> EngineFacts:
         with self._reader() as connection:
