@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 
 import pytest
 from tests.gateway.world import awaited
-from tests.rpc.wire import KINDS, Waiting, call, echo, wired
+from tests.rpc.wire import KINDS, ByItself, Waiting, call, echo, wired
 
 from threadline.rpc.connection import CANCELLED, ConnectionEnded, Request
 
@@ -44,6 +44,31 @@ async def test_work_has_its_grace_after_the_end_of_input(kind: str) -> None:
         wire.hang_up()
         await work.began.wait()
         asyncio.get_running_loop().call_later(0.01, work.go_on.set)
+        assert [answer["result"] for answer in await wire.rest()] == ["done"]
+
+
+@awaited
+async def test_what_is_answered_by_itself_has_its_grace_too_and_is_answered_at_its_end() -> None:
+    work = ByItself()
+    async with wired(work, grace=20) as wire:
+        wire.send(call(1), call(2))
+        wire.hang_up()
+        answered, _ = await work.has(2)
+        asyncio.get_running_loop().call_later(0.01, answered.answer, "done")
+        asyncio.get_running_loop().call_later(0.02, wire.connection.close)
+        first, second = await wire.rest()
+        assert first["result"] == "done"
+        assert second["error"]["code"] == CANCELLED
+
+
+@awaited
+async def test_the_end_does_not_wait_for_the_grace_when_all_is_answered() -> None:
+    work = ByItself()
+    async with wired(work, grace=3600) as wire:
+        wire.send(call(1))
+        wire.hang_up()
+        [taken] = await work.has(1)
+        asyncio.get_running_loop().call_later(0.01, taken.answer, "done")
         assert [answer["result"] for answer in await wire.rest()] == ["done"]
 
 

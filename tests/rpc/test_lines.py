@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import tracemalloc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.world import awaited
 
-from threadline.rpc.lines import MOST_BYTES, LineCutter, Lines, LineTooLong
-from threadline.rpc.pipes import PipeSink, PolledLines, ThreadLines, lines_from
+from threadline.rpc.lines import MOST_BYTES, LineCutter, Lines, LineTooLong, OfferedLines
+from threadline.rpc.pipes import _AHEAD, PipeSink, PolledLines, ThreadLines, lines_from
 from threadline.rpc.streams import StreamLines
 
 
@@ -200,3 +201,75 @@ async def test_a_closed_sink_wakes_who_waits() -> None:
     with pytest.raises(BrokenPipeError):
         await sink.flush()
     os.close(read)
+
+
+# --- Lines that are offered as they come ---------------------------------------------------------------------------
+
+
+@awaited
+async def test_a_line_that_comes_alone_while_somebody_waits_is_offered_first() -> None:
+    read, write = os.pipe()
+    lines = lines_from(read)
+    assert isinstance(lines, OfferedLines)
+    taken: list[bytes] = []
+
+    def take(line: bytes) -> bool:
+        taken.append(line)
+        return line.startswith(b"mine")
+
+    lines.offer(take)
+    waiting = asyncio.ensure_future(lines.next())
+    await asyncio.sleep(0)
+    for _ in range(_AHEAD * 2):
+        # More of them than would be read ahead.
+        os.write(write, b"mine\n")
+        await _until_read(read)
+    assert not waiting.done()
+    os.write(write, b"yours\n")
+    assert await waiting == b"yours"
+    assert taken == [b"mine"] * (_AHEAD * 2) + [b"yours"]
+    os.close(write)
+    assert await lines.next() is None
+
+
+@awaited
+async def test_lines_that_come_together_or_before_somebody_waits_are_not_offered() -> None:
+    read, write = os.pipe()
+    lines = lines_from(read)
+    assert isinstance(lines, OfferedLines)
+    lines.offer(lambda _: pytest.fail("it was offered"))
+    os.write(write, b"early\n")
+    await _until_read(read)
+    assert await lines.next() == b"early"
+    waiting = asyncio.ensure_future(lines.next())
+    await asyncio.sleep(0)
+    os.write(write, b"one\ntwo\n")
+    assert await waiting == b"one"
+    assert await lines.next() == b"two"
+    os.close(write)
+
+
+@awaited
+async def test_a_last_line_without_a_newline_is_offered_and_then_is_the_end() -> None:
+    read, write = os.pipe()
+    lines = lines_from(read)
+    assert isinstance(lines, OfferedLines)
+    taken: list[bytes] = []
+
+    def take(line: bytes) -> bool:
+        taken.append(line)
+        return True
+
+    lines.offer(take)
+    waiting = asyncio.ensure_future(lines.next())
+    await asyncio.sleep(0)
+    os.write(write, b"last")
+    os.close(write)
+    assert await waiting is None
+    assert taken == [b"last"]
+
+
+async def _until_read(descriptor: int) -> None:
+    """Returns when nothing lies in the pipe any more."""
+    while select.select([descriptor], [], [], 0)[0]:  # noqa: ASYNC110 - a pipe tells nobody that it was emptied
+        await asyncio.sleep(0)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 import msgspec
 import pytest
 from tests.gateway.world import awaited
-from tests.rpc.wire import KINDS, Waiting, call, echo, said, wired
+from tests.rpc.wire import KINDS, ByItself, Waiting, call, echo, said, wired
 
 from threadline.rpc.connection import (
     CANCELLED,
@@ -288,3 +288,74 @@ async def test_every_request_is_answered_exactly_once_under_random_cancels(seed:
         answers = await wire.receive_all(count)
         assert sorted(answer["id"] for answer in answers) == list(range(count))
         assert await wire.rest() == []
+
+
+@by_kind
+@awaited
+async def test_work_may_answer_by_itself_once(kind: str) -> None:
+    work = ByItself()
+    async with wired(work, kind=kind) as wire:
+        wire.send(call(1), call(2))
+        first, second = await work.has(2)
+        second.answer(RpcError(INVALID_PARAMS, "No."))
+        first.answer("done")
+        first.answer("again")
+        second.answer(ZeroDivisionError())
+        assert (await wire.receive())["error"]["message"] == "No."
+        assert await wire.receive() == {"jsonrpc": "2.0", "id": 1, "result": "done"}
+        assert await wire.rest() == []
+
+
+@awaited
+async def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_of_the_same_id() -> None:
+    work = ByItself()
+    async with wired(work) as wire:
+        for count, text in enumerate(("first", "second"), 1):
+            wire.send(call(1))
+            *before, last = await work.has(count)
+            for request in before:
+                request.answer("late")
+            last.answer(text)
+            assert (await wire.receive())["result"] == text
+        assert await wire.rest() == []
+
+
+@awaited
+async def test_a_result_that_has_no_json_is_answered_as_a_failure_by_itself_too() -> None:
+    work = ByItself()
+    async with wired(work) as wire:
+        wire.send(call(1))
+        await work.has(1)
+        work.taken[0].answer(object())
+        assert (await wire.receive())["error"]["code"] == INTERNAL
+
+
+@awaited
+async def test_what_is_answered_by_itself_can_be_cancelled() -> None:
+    work = ByItself()
+    async with wired(work) as wire:
+        wire.send(call(1))
+        await work.has(1)
+        wire.send(said("$/cancel_request", requestId=1))
+        assert (await wire.receive())["error"]["code"] == CANCELLED
+        work.taken[0].answer("late")
+        assert await wire.rest() == []
+
+
+@awaited
+async def test_lines_leave_with_the_answer_behind_them_or_soon() -> None:
+    work = ByItself()
+    async with wired(work) as wire:
+        wire.connection.send_lines(b'{"n":1}\n')
+        assert await wire.receive() == {"n": 1}
+        wire.send(call(1))
+        await work.has(1)
+        wire.connection.send_lines(b'{"n":2}\n')
+        wire.connection.send_lines(b'{"n":3}\n')
+        work.taken[0].answer("done")
+        wire.connection.send_lines(b'{"n":4}\n')
+        second, third, answer, fourth = await wire.receive_all(4)
+        assert [line["n"] for line in (second, third, fourth)] == [2, 3, 4]
+        assert answer["result"] == "done"
+        wire.connection.send_lines(b'{"n":5}\n')
+        assert await wire.rest() == [{"n": 5}]

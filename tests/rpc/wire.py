@@ -61,6 +61,25 @@ class Wire:
         return self._supervisor.start("beside", work)
 
 
+class ByItself:
+    """Work that answers by itself, in its own time, without a task that waits for it."""
+
+    def __init__(self) -> None:
+        self.taken: list[Request] = []
+        self._more = asyncio.Event()
+
+    def __call__(self, request: Request) -> None:
+        self.taken.append(request)
+        self._more.set()
+
+    async def has(self, count: int) -> list[Request]:
+        """The requests, once there are so many."""
+        while len(self.taken) < count:
+            self._more.clear()
+            await self._more.wait()
+        return self.taken
+
+
 @asynccontextmanager
 async def wired(
     serve: Serve | None = None, hear: Hear | None = None, *, kind: str = "pipes", grace: float = 0.0

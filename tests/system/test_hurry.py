@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
+import resource
+import signal
 import sqlite3
 import threading
 import time
@@ -37,11 +40,11 @@ def brief(operation: Callable[..., Any], *arguments: Any) -> WriteStep:
     return WriteStep(operation, arguments, {}, is_brief=True)
 
 
-def numbers(database: SqliteDatabase) -> set[int]:
+def numbers(database: SqliteDatabase, upto: int = 9) -> set[int]:
     """Under which numbers something stands."""
 
     def read(tx: Tx) -> set[int]:
-        return {number for number in range(9) if tx.find("find_context", session_pk=number) is not None}
+        return {number for number in range(upto) if tx.find("find_context", session_pk=number) is not None}
 
     found: set[int] = database.perform(ReadStep(read, (), {}))
     return found
@@ -224,7 +227,8 @@ async def test_the_journal_is_brought_into_the_file_by_another_thread(
             await asyncio.sleep(0)
             assert await database.perform_async(brief(kept, number, size)) == threading.get_ident()
 
-        for number in range(_MEGABYTES):
+        await lengthened(database, path)
+        for number in range(2, _MEGABYTES + 2):
             await write(number, 1_000_000)
         assert path.stat().st_size < 2_000_000
         while not (threads or database._lane._busy):
@@ -246,3 +250,96 @@ async def test_any_other_write_brings_a_long_journal_into_the_file(tmp_path: Pat
         assert path.stat().st_size < 2_000_000
         await database.perform_async(WriteStep(kept, (2,), {}))
         assert path.stat().st_size > _MEGABYTES * 1_000_000
+
+
+@awaited
+async def test_its_journal_does_not_grow_while_somebody_waits(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with hurrying(path) as database:
+        length = await lengthened(database, path)
+        assert length > 4_000_000
+        for number in range(300):
+            await asyncio.sleep(0)
+            await database.perform_async(brief(kept, number % 9, 20_000))
+        await at_rest(database)
+        assert journal_of(path).stat().st_size == length
+        assert numbers(database) == set(range(9))
+    assert not journal_of(path).exists()
+
+
+def _write_and_die(path: Path) -> None:
+    async def write() -> None:
+        async with hurrying(path) as database:
+            await lengthened(database, path)
+            for number in range(5):
+                await asyncio.sleep(0)
+                await database.perform_async(brief(kept, number))
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    asyncio.run(write())
+
+
+def test_what_was_written_into_a_long_journal_is_there_after_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    process = multiprocessing.get_context("spawn").Process(target=_write_and_die, args=(path,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    assert (tmp_path / "a.db-wal").stat().st_size > 4_000_000
+    # By SQLite itself, and by us.
+    with sqlite3.connect(path) as other:
+        assert other.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert len(other.execute("SELECT * FROM contexts").fetchall()) == 5
+    other.close()
+    with opened(path) as database:
+        assert numbers(database) == set(range(5))
+
+
+async def lengthened(database: SqliteDatabase, path: Path) -> int:
+    """How long the journal is, behind the first write of somebody who waits."""
+    await database.perform_async(brief(kept, 1))
+    await database._lane.perform_async(BetweenBatches(lambda _connection: None))
+    return journal_of(path).stat().st_size
+
+
+def journal_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+@awaited
+async def test_the_journal_is_given_its_length_only_while_nobody_else_writes(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    spawned = multiprocessing.get_context("spawn")
+    begun, go_on = spawned.Event(), spawned.Event()
+    with opened(path) as database:
+        other = spawned.Process(target=_write_as_others_do, args=(path, begun, go_on))
+        other.start()
+        assert begun.wait(60)
+        before = journal_of(path).stat().st_size
+        # On a thread, as the lane does it: the other one holds the file.
+        waits = threading.Thread(target=database._lane.perform, args=(BetweenBatches(database._writer.lengthen),))
+        waits.start()
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+        assert journal_of(path).stat().st_size == before
+        go_on.set()
+        waits.join()
+        other.join()
+        assert journal_of(path).stat().st_size > 4_000_000
+        assert numbers(database) == {1}
+        assert database.verify() == []
+
+
+@awaited
+async def test_where_there_is_no_room_for_it_the_journal_grows_as_it_may(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    path = tmp_path / "a.db"
+    async with hurrying(path) as database:
+        # No file can be longer than that.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, hard))
+        try:
+            assert await lengthened(database, path) < 1_000_000
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        await database.perform_async(brief(kept, 2))
+        assert numbers(database) == {1, 2}

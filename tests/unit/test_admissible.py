@@ -137,3 +137,11 @@ def test_two_without_a_key_are_one_only_where_they_say_the_same(one: str, other:
 def test_what_is_parked_is_cut_between_signs() -> None:
     kept = parkable(Unreadable(platform="p", account="main", raw="x" + "é" * RAW_BYTES, reason=""))
     assert len(kept.raw.encode()) == RAW_BYTES - 1
+
+
+@given(event=events(), pad=st.sampled_from((0, 100, 380, 401, 1_001)))
+def test_what_is_plain_at_a_glance_is_without_a_flaw_at_a_closer_look(event: Inbound, pad: int) -> None:
+    padded = msgspec.structs.replace(event, message_id=event.message_id + "x" * pad, reply_to=None, attachments=())
+    # With a quote that is in order every id is looked at.
+    closer = msgspec.structs.replace(padded, reply_to=Quote(message_id="1", text=""))
+    assert flaw_of(padded) == flaw_of(closer)

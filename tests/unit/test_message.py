@@ -19,6 +19,7 @@ from threadline.model.message import (
     MAX_DEPTH,
     REMOVED,
     EncodedMessage,
+    StoredMessages,
     decode_body,
     digest_of,
     encode_message,
@@ -337,3 +338,30 @@ def test_a_search_finds_texts_blocks_and_tool_calls_but_no_thoughts(message: dic
 @given(message=messages)
 def test_any_message_has_searchable_text(message: dict[str, Any]) -> None:
     assert isinstance(searchable_text(message), str)
+
+
+# --- Messages that are read when somebody looks -----------------------------------------------------------------------
+
+
+@settings(max_examples=80)
+@given(told=st.lists(messages, max_size=5))
+def test_stored_messages_are_a_sequence_of_what_was_stored(told: list[dict[str, Any]]) -> None:
+    stored = StoredMessages([encode_message(message).body for message in told])
+    assert len(stored) == len(told)
+    assert stored == told
+    assert stored == tuple(told)
+    assert stored != [*told, {}]
+    assert list(stored) == list(reversed(list(reversed(stored)))) == told
+    assert list(stored[1:3]) == told[1:3]
+    assert [stored[place] for place in range(-len(told), len(told))] == told * 2
+    assert repr(stored) == repr(tuple(told))
+
+
+def test_stored_messages_are_read_only_when_somebody_looks_and_once() -> None:
+    stored = StoredMessages(["no JSON", '{"role":"user"}'])
+    assert len(stored) == 2
+    assert stored
+    with pytest.raises(ValueError, match="Expecting value"):
+        list(stored)
+    good = StoredMessages(['{"role":"user"}'])
+    assert good[0] is good[0]

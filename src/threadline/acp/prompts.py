@@ -16,13 +16,14 @@ from threadline.acp.stored import updates_of
 from threadline.acp.translate import iso, usage_of
 from threadline.errors import ConversationBusy, StoreError, ThreadlineError, UnknownSession
 from threadline.gateway.command_table import read_command
+from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.model import words_acp as words
 from threadline.model.inbound import Inbound
 from threadline.ports.live import Ending
 from threadline.ports.platform import PlatformError, Verdict
 from threadline.rpc.acp import PromptResponse, SessionInfoUpdate
-from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, Begin, RpcError, Start
+from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, RpcError
 from threadline.store.wording import first_words
 
 log = get_logger(__name__)
@@ -44,15 +45,13 @@ class Prompts:
     """Carries prompts out, one at a time in each session."""
 
     def __init__(
-        self, desk: Desk, start: Start, begin: Begin, note: Note, refresh: Refresh, *, lease_seconds: float
+        self, desk: Desk, supervisor: Supervisor, note: Note, refresh: Refresh, *, lease_seconds: float
     ) -> None:
-        """`begin` starts work that often has nothing to wait for; `note` is told who waits.
-
-        `lease_seconds`: after how long a process that is gone loses what it held.
-        """
+        """`note` is told who waits; `lease_seconds`: after how long a process that is gone loses what it held."""
         self._desk = desk
-        self._start = start
-        self._begin = begin
+        self._start = supervisor.start
+        self._begin = supervisor.begin
+        self._after = supervisor.after
         self._note = note
         self._refresh = refresh
         # A process that is gone is noticed after a lease and a third; another may have to be waited for.
@@ -156,7 +155,7 @@ class Prompts:
             await self._watch(conversation, prompt, _STEP_SECONDS)
         elif not prompt.is_over:
             # Its turn tells when it is over. Whether that is still to be hoped for is looked at only where it takes its time.
-            prompt.look_after(_WATCH_SECONDS, partial(self._watch_on, conversation, prompt))
+            prompt.end_with_it(self._after(_WATCH_SECONDS, partial(self._watch_on, conversation, prompt)))
 
     def _watch_on(self, conversation: Conversation, prompt: Prompt) -> None:
         work = self._watch(conversation, prompt, _WATCH_SECONDS)

@@ -18,6 +18,7 @@ from threadline.acp.prompts import Prompts
 from threadline.acp.sessions import SessionManager
 from threadline.acp.table import Table
 from threadline.errors import InvalidRequest, StoreError, ThreadlineError, UnknownSession
+from threadline.gateway.supervisor import Supervisor
 from threadline.model import words_acp as words
 from threadline.model.inert import inert_line
 from threadline.ports.platform import PlatformError
@@ -45,11 +46,9 @@ from threadline.rpc.connection import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     NOT_FOUND,
-    Begin,
     Connection,
     Request,
     RpcError,
-    Start,
 )
 from threadline.rpc.lines import Lines, Sink
 
@@ -92,8 +91,7 @@ class AcpServer:
         sessions: SessionManager,
         lines: Lines,
         sink: Sink,
-        start: Start,
-        begin: Begin,
+        supervisor: Supervisor,
         *,
         user: str,
         lease_seconds: float,
@@ -104,13 +102,14 @@ class AcpServer:
 
         `takes_servers`: whether the agent may use the MCP servers that an editor names.
         """
+        start = supervisor.start
         self.connection = Connection(
             lines, sink, serve=self._serve, hear=self._hear, start=start, name="editor", grace=_GRACE_SECONDS
         )
         self.table = Table(desk, self.connection, Permissions(desk, start, self.connection), start)
         self.platform = AcpPlatform(self.table, desk, self.connection.run)
         self._openings = openings = Openings(desk, sessions, self.table, self.connection, start, user)
-        self._prompts = Prompts(desk, start, begin, self.table.begin, openings.refresh, lease_seconds=lease_seconds)
+        self._prompts = Prompts(desk, supervisor, self.table.begin, openings.refresh, lease_seconds=lease_seconds)
         self._version = version
         servers = McpCapabilities(http=takes_servers, sse=takes_servers)
         self._can = msgspec.structs.replace(_CAN, mcp_capabilities=servers)

@@ -59,8 +59,7 @@ def agent_for(
         and binding.account in (None, account)
         and binding.chat in (None, chat_id)
     ]
-    best = max(fitting, key=_exactness, default=None)
-    return default if best is None else best.agent
+    return max(fitting, key=_exactness).agent if fitting else default
 
 
 def find_chat(chats: Iterable[ChatSettings], platform: str, account: str, chat_id: str | None) -> ChatSettings | None:
@@ -68,7 +67,7 @@ def find_chat(chats: Iterable[ChatSettings], platform: str, account: str, chat_i
     fitting = [
         chat for chat in chats if chat.platform == platform and chat.chat == chat_id and chat.account in (None, account)
     ]
-    return max(fitting, key=lambda chat: chat.account is not None, default=None)
+    return max(fitting, key=lambda chat: chat.account is not None) if fitting else None
 
 
 def _exactness(binding: BindingSettings) -> tuple[bool, bool, bool]:

@@ -139,7 +139,7 @@ class Answering:
         keeping = Later(self._supervisor, "journal", self._journal.follow)
         if self._journal.is_followed:
             keeping.begin(self._journal.patience)
-        presence = composer.presence(claimed, self._supervisor)
+        presence = None if self._is_attended else composer.presence(claimed, self._supervisor)
         if presence is not None:
             presence.begin()
         try:
@@ -225,9 +225,9 @@ class Answering:
             self._over.set()
 
     async def _take_all(self, events: AsyncIterator[Event]) -> None:
-        journal, streamer = self._journal, self._streamer
+        journal, streamer, seconds = self._journal, self._streamer, self._composer.settings.silence_seconds
         # In this very task: a cancellation reaches the agent, and what it opened it can close.
-        async with Silence(self._composer.settings.silence_seconds, self._leave_soon) as silence:
+        async with Silence(seconds, self._supervisor.after, self._leave_soon) as silence:
             async for event in events:
                 _require_event(event)
                 if isinstance(event, Done) or self._is_left_behind:

@@ -273,10 +273,8 @@ class Composer:
         await patiently(lambda: self.store.finish_turn(wanted), self.outbox.is_late)
         self.outbox.metrics.turn_ended(wanted.outcome)
 
-    def presence(self, claimed: Claimed, supervisor: Supervisor) -> Presence | None:
-        """What shows in the chat that the turn is being worked at; `None` where its people see that for themselves."""
-        if self.is_attended(claimed):
-            return None
+    def presence(self, claimed: Claimed, supervisor: Supervisor) -> Presence:
+        """What shows in the chat that the turn is being worked at, where its people don't see that for themselves."""
         notice = self._delivery(claimed, f"{claimed.asked}.progress", words.STILL_AT_IT)
         return Presence(self.store, self.settings, self.outbox, supervisor, claimed.held, notice)
 
@@ -317,11 +315,11 @@ class Composer:
 
     def _enclosed(self, claimed: Claimed, said: int, events: Sequence[Event]) -> tuple[NewDelivery, ...]:
         """The messages that bring the files of these events, behind the `said` parts of the text."""
-        can = self._can(claimed)
-        if not self._takes_files(claimed) or self.is_attended(claimed):
+        files = sent_files(events)
+        if not files or not self._takes_files(claimed) or self.is_attended(claimed):
             return ()
-        before = f"{claimed.asked}." if claimed.asked else ""
-        groups = messages_of(sent_files(events), 1 if can is None else can.album)
+        can, before = self._can(claimed), f"{claimed.asked}." if claimed.asked else ""
+        groups = messages_of(files, 1 if can is None else can.album)
         return tuple(
             self._delivery(claimed, f"{before}f{said + index}", "", files=group) for index, group in enumerate(groups)
         )
@@ -462,8 +460,9 @@ def _newcomer(claimed: Claimed, waiting: Waiting) -> Speaker | None:
 
 def _files_of(answer: Sequence[Message]) -> tuple[tuple[str, ...], ...]:
     """The stored files of each message; nothing at all where there are none, as with most answers."""
-    files = tuple(stored_ids(attachments_of(message)) for message in answer)
-    return files if any(files) else ()
+    if not any("attachments" in message for message in answer):
+        return ()
+    return tuple(stored_ids(attachments_of(message)) for message in answer)
 
 
 def _marked(folded: Folded, outcome: Outcome) -> tuple[Message, ...]:

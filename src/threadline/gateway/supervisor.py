@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from threadline.errors import ThreadlineError
+from threadline.gateway.timers import Timer, Timers
 from threadline.log import get_logger
 
 log = get_logger(__name__)
@@ -47,6 +48,7 @@ class Supervisor:
         """`ending_seconds`: how long all that was cancelled may take to end."""
         self._ending_seconds = ending_seconds
         self._tasks: set[asyncio.Task[None]] = set()
+        self.after = Timers().after
 
     def start(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs `work` once."""
@@ -153,12 +155,12 @@ class Later:
         self._supervisor = supervisor
         self._name = name
         self._work = work
-        self._begins: asyncio.TimerHandle | None = None
+        self._begins: Timer | None = None
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, seconds: float) -> None:
         """It begins in so many seconds."""
-        self._begins = asyncio.get_running_loop().call_later(seconds, self._start)
+        self._begins = self._supervisor.after(seconds, self._start)
 
     def end(self) -> None:
         """It does not begin any more, or is broken off."""

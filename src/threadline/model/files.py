@@ -57,7 +57,7 @@ def with_files(message: Message, attachments: Sequence[Attachment]) -> Message:
 
 def stored_ids(attachments: Sequence[Attachment]) -> tuple[str, ...]:
     """The ids of those files that the store has."""
-    return tuple(filter(None, (stored_id(file.handle) for file in attachments)))
+    return tuple(filter(None, (stored_id(file.handle) for file in attachments))) if attachments else ()
 
 
 def messages_of(files: Iterable[Attachment], album: int) -> list[tuple[Attachment, ...]]:

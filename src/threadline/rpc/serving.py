@@ -50,8 +50,6 @@ class Request(msgspec.Struct, eq=False):
 # Begins the work on a request. `None`: whoever does it calls `answer`, and no task waits for that meanwhile.
 Serve: TypeAlias = Callable[[Request], Awaitable[object] | None]
 Start: TypeAlias = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]]
-# The same, for work that is done at once as far as it has nothing to wait for; `None` where that was all.
-Begin: TypeAlias = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None] | None]
 
 
 class _Open(msgspec.Struct, eq=False):

@@ -137,7 +137,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_brief(self) -> bool:
         """Whether little was said, and so little is written: the journal that goes with it says no more than the answer."""
-        return len(self.answer) <= _BRIEF_MESSAGES and sum(len(message.body) for message in self.answer) <= _BRIEF_CHARS
+        return len(self.answer) <= _BRIEF_MESSAGES and sum([len(one.body) for one in self.answer]) <= _BRIEF_CHARS
 
 
 def declare(tx: Tx, held: Held, replay: Replay) -> None:

@@ -45,7 +45,7 @@ class SqliteDatabase:
         try:
             with translated(path):
                 ensure_schema(connection, migrate=migrate)
-            self._writer = Writer(connection, path)
+            self._writer = Writer(connection, path, lengthens=vfs is None)
         except BaseException:
             connection.close()
             raise
@@ -76,8 +76,6 @@ class SqliteDatabase:
 
     def hurry(self) -> None:
         self._hurries = True
-        if self._vfs is None:
-            self._lane.perform(BetweenBatches(self._writer.lengthen))
 
     def describe(self) -> EngineFacts:
         with self._reader() as connection:
@@ -138,10 +136,11 @@ class SqliteDatabase:
         loop.call_soon(self._next_round)
         if loop.time() - began > _QUICK_SECONDS:
             self._patient_until = began + _PATIENT_SECONDS
-        if self._writer.is_full:
-            # Nobody waits for it, and what was stored is stored. A store that is being closed shortens it by itself.
+        chore = self._writer.chore
+        if chore is not None:
+            # Nobody waits for it, and what was stored is stored. A store that is being closed needs nothing of it.
             with suppress(StoreError, RuntimeError):
-                self._lane.perform_async(BetweenBatches(self._writer.shorten))
+                self._lane.perform_async(BetweenBatches(chore))
         return job.outcome_on(loop)
 
     def _next_round(self) -> None:

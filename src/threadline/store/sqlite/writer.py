@@ -48,7 +48,8 @@ class BetweenBatches(msgspec.Struct, frozen=True):
 class Writer:
     """Runs batches on its own connection; the lane sees to it that one runs at a time in this process."""
 
-    def __init__(self, connection: apsw.Connection, path: Path) -> None:
+    def __init__(self, connection: apsw.Connection, path: Path, *, lengthens: bool = True) -> None:
+        """`lengthens`: whether the journal is a file like any other, which may be given its length."""
         self._connection = connection
         self._path = path
         self._tx = SqliteTx(connection)
@@ -58,6 +59,7 @@ class Writer:
         self._limit = _LONG
         connection.wal_autocheckpoint(_LONG)
         self._pressed = 0
+        self._has_length = not lengthens
         # SQLite's own waiting starves processes for seconds; a kernel lock beside the file makes them take turns.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
@@ -87,14 +89,16 @@ class Writer:
             raise
 
     @property
-    def is_full(self) -> bool:
-        """Whether it is time to bring the journal into the file."""
-        return self._pressed >= _PRESSED
+    def chore(self) -> Callable[[apsw.Connection], None] | None:
+        """What is to be done for the journal between two batches, if it is time for anything."""
+        if not self._has_length:
+            return self.lengthen
+        return self.shorten if self._pressed >= _PRESSED else None
 
     def run_now(self, job: Job) -> bool:
         """Settles a lone job where nobody else is writing to the file; else it is false, and nothing was done.
 
-        It never brings the journal into the file, which may take long: `is_full` tells when it is time to `shorten` it.
+        It never brings the journal into the file, which may take long: `chore` tells when it is time for that.
         """
         self._before_commit, self._committing = _nothing, False
         try:
@@ -125,12 +129,13 @@ class Writer:
         SQLite passes over what stands behind the last commit. To begin a transaction is to keep every other program from writing
         there meanwhile.
         """
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            with suppress(OSError):
+        self._has_length = True
+        with suppress(apsw.Error, OSError):
+            connection.execute("BEGIN IMMEDIATE")
+            try:
                 _fill(self._path.with_name(self._path.name + "-wal"), _LENGTH)
-        finally:
-            connection.execute("ROLLBACK")
+            finally:
+                connection.execute("ROLLBACK")
 
     def close(self) -> None:
         """Releases the connection and the turn."""

@@ -1,0 +1,121 @@
+"""Work that is begun at once: what never waits costs no task, and what does goes on as any other."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.gateway.world import awaited
+
+from threadline.errors import ThreadlineError
+from threadline.gateway.supervisor import Supervisor
+
+
+@awaited
+async def test_work_that_never_waits_is_done_when_it_was_begun() -> None:
+    done: list[str] = []
+
+    async def work() -> None:
+        done.append("all")
+
+    assert Supervisor().begin("work", work()) is None
+    assert done == ["all"]
+
+
+@awaited
+async def test_work_that_waits_goes_on_in_a_task_with_what_it_waited_for() -> None:
+    done: list[str] = []
+    coming: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def work() -> None:
+        done.append("began")
+        done.append(await coming)
+        await asyncio.sleep(0)
+        done.append(await asyncio.sleep(0.001, "slept"))
+
+    task = Supervisor().begin("work", work())
+    assert task is not None
+    assert done == ["began"]
+    coming.set_result("came")
+    await task
+    assert done == ["began", "came", "slept"]
+
+
+@awaited
+async def test_what_it_waits_for_may_be_there_before_its_task_begins() -> None:
+    coming: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def work() -> None:
+        await coming
+
+    task = Supervisor().begin("work", work())
+    assert task is not None
+    coming.set_result(None)
+    await task
+
+
+@awaited
+async def test_an_error_it_waited_for_is_raised_in_it() -> None:
+    caught: list[Exception] = []
+    coming: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def work() -> None:
+        try:
+            await coming
+        except ZeroDivisionError as cause:
+            caught.append(cause)
+
+    task = Supervisor().begin("work", work())
+    assert task is not None
+    coming.set_exception(ZeroDivisionError())
+    await task
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+@awaited
+async def test_it_can_be_cancelled_and_cleans_up(has_begun: bool) -> None:
+    cleaned = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.set()
+
+    task = Supervisor().begin("work", work())
+    assert task is not None
+    if has_begun:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    del task
+    await cleaned.wait()
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@awaited
+async def test_what_fails_in_it_is_logged_and_reaches_nobody(waits: bool, caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        if waits:
+            await asyncio.sleep(0)
+        raise ThreadlineError("no")
+
+    task = Supervisor().begin("work", work())
+    if task is not None:
+        await task
+    assert "task.failed" in caplog.text
+
+
+@awaited
+async def test_it_ends_with_all_the_others() -> None:
+    supervisor = Supervisor()
+
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    task = supervisor.begin("work", work())
+    await supervisor.stop()
+    assert task is not None
+    assert task.cancelled()
