@@ -97,8 +97,6 @@ class Connection:
         self._waiting: dict[bytes, asyncio.Future[envelope.Answer | None]] = {}
         self._asked = 0
         self._owed = 0
-        # Lines that go out with the next.
-        self._held: list[bytes] = []
         self._reader: asyncio.Task[Any] | None = None
         self._can_wake = False
         self._was_woken = False
@@ -164,17 +162,11 @@ class Connection:
         self._write(envelope.said_line(method, params))
 
     def send_lines(self, lines: bytes) -> None:
-        """Sends ready-made lines, each with its newline, in their place in the order.
-
-        They leave with the next line, in the loop's next round at the latest: what comes together is read at one go.
-        """
-        if not self._held:
-            asyncio.get_running_loop().call_soon(self._let_go)
-        self._held.append(lines)
+        """Sends ready-made lines, each with its newline, in their place in the order."""
+        self._write(lines)
 
     async def drain(self) -> None:
         """Returns when the other side has read enough for more to be sent, or when it reads no more."""
-        self._let_go()
         if self._mute:
             return
         try:
@@ -275,14 +267,7 @@ class Connection:
         self._owed += len(line)
         self._write(line)
 
-    def _let_go(self) -> None:
-        if self._held:
-            self._write(b"")
-
     def _write(self, line: bytes) -> None:
-        if self._held:
-            line = b"".join((*self._held, line))
-            self._held.clear()
         if self._mute:
             return
         try:
@@ -299,7 +284,6 @@ class Connection:
     async def _wind_up(self) -> None:
         async with asyncio.timeout(_LAST_WAIT):
             await self._desk.idle()
-            self._let_go()
             await self._sink.flush()
 
     def _give_up(self) -> None:
