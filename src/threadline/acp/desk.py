@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 from collections.abc import Awaitable, Callable
 
 from threadline.acp.contents import Enclosed
@@ -85,4 +85,4 @@ class Desk:
 
 def new_id() -> str:
     """What tells one message of an editor from all others."""
-    return secrets.token_hex(12)
+    return os.urandom(12).hex()

@@ -62,8 +62,9 @@ class Prompts:
         if conversation.prompt is not None:
             raise RpcError(INVALID_REQUEST, words.BUSY)
         event = Inbound(
-            dedupe_key="",
-            message_id=new_id(),
+            # An editor has no name for a message, and changes none that was sent.
+            dedupe_key=f"{conversation.session_id}/{new_id()}",
+            message_id="",
             source=conversation.source,
             sent_at=self._desk.store.clock.now(),
             text=heard.text,
@@ -147,10 +148,9 @@ class Prompts:
         if prompt.is_command:
             await self._settle(conversation, prompt)
         files = [await self._desk.keep(conversation.source, file) for file in heard.files if not prompt.is_over]
-        key = f"{conversation.session_id}/{event.message_id}"
-        await self._let_in(
-            conversation, prompt, msgspec.structs.replace(event, dedupe_key=key, attachments=tuple(files))
-        )
+        if files:
+            event = msgspec.structs.replace(event, attachments=tuple(files))
+        await self._let_in(conversation, prompt, event)
         if prompt.is_command or prompt.stop_reason == "refusal":
             await self._watch(conversation, prompt, _STEP_SECONDS)
         elif not prompt.is_over:

@@ -78,15 +78,16 @@ def claim(tx: Tx, wanted: Claim) -> list[Claimed]:
     return claimed
 
 
-def begin(tx: Tx, wanted: Claim, session: StoredSession, said: Waiting) -> Claimed | None:
+def begin(tx: Tx, wanted: Claim, begun: inbox.Begun) -> Claimed | None:
     """The turn that answers what was said a moment ago, in a locked session where nothing else is to be done.
 
     `None` where as much runs as may: then the session waits like any other.
     """
-    if not _Running(tx).has_room(wanted, session):
+    session = begun.session
+    if not begun.is_alone and not _Running(tx).has_room(wanted, session):
         inbox.mark_ready(tx, session.pk, at=wanted.at)
         return None
-    return _made(tx, wanted, wanted.turn_ids[0], session, [said])
+    return _made(tx, wanted, wanted.turn_ids[0], session, [begun.said])
 
 
 def take_over(tx: Tx, owner: str, platforms: Sequence[str], *, lease: int, at: Instant) -> list[Claimed]:

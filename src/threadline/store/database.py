@@ -38,6 +38,9 @@ class Tx(Protocol):
     def run(self, name: str, /, **values: Any) -> int:
         """Carries out a change and tells how many rows it touched."""
 
+    def hold(self, name: str, /, **values: Any) -> None:
+        """Keeps the rows of a query that locks them as they are, where the engine does not keep all as it is."""
+
     def run_many(self, name: str, rows: Sequence[Row], /) -> None:
         """The same change for many rows, in the fewest round trips that the engine knows."""
 

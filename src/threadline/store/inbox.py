@@ -61,6 +61,14 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     tell: outbox.NewDelivery | None = None
 
 
+class Begun(msgspec.Struct, frozen=True):
+    """A message whose turn is to be made, in its locked session, and whether no other turn runs anywhere."""
+
+    session: StoredSession
+    said: Waiting
+    is_alone: bool
+
+
 class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     """What became of an event. `pk` is `None` for one that was here before."""
 
@@ -73,8 +81,8 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     is_asking: bool = False
     # It was asked to end.
     is_stopped: bool = False
-    # The session and the message itself, where its turn is to be made by whoever took it in.
-    begun: tuple[StoredSession, Waiting] | None = None
+    # Where its turn is to be made by whoever took it in.
+    begun: Begun | None = None
 
 
 class Control(msgspec.Struct, frozen=True):
@@ -98,7 +106,7 @@ def accept(tx: Tx, wanted: Admission) -> Admitted:
     session = sessions.resolve_locked(tx, wanted.resolve)
     rows = tx.rows("at_hand", session_pk=session.pk)
     waiting = rows[0][0] if wanted.lane != "control" else 0
-    at_hand = [(turn_id, state) for _, turn_id, state in rows if turn_id is not None]
+    at_hand = [(turn_id, state) for *_, turn_id, state in rows if turn_id is not None]
     if wanted.only_if_idle and (waiting or at_hand):
         raise ConversationBusy
     if wanted.lane != "control" and waiting >= wanted.most:
@@ -108,7 +116,8 @@ def accept(tx: Tx, wanted: Admission) -> Admitted:
         return Admitted(pk=None)
     if wanted.begins and not waiting and not at_hand:
         own = Waiting(int(row[0]), wanted.lane, wanted.event, wanted.person, wanted.role, wanted.at)
-        return Admitted(pk=own.pk, session=session.entry, session_pk=session.pk, begun=(session, own))
+        begun = Begun(session, own, is_alone=not rows[0][1])
+        return Admitted(pk=own.pk, session=session.entry, session_pk=session.pk, begun=begun)
     states, is_stopped = {state for _, state in at_hand}, False
     if wanted.lane != "control":
         if states <= {"waiting"}:

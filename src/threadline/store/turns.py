@@ -102,6 +102,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 class _Left(NamedTuple):
     """What a turn leaves behind that ends."""
 
+    # Of the session that it answered in; `None` where that was deleted.
+    session_pk: int | None
     origin: str
     # Messages that it took and that have no fate yet.
     unsettled: int
@@ -212,7 +214,7 @@ def finish(tx: Tx, wanted: Finish) -> None:
     """Ends a turn: transcript, usage, replies and fates in one. `LeaseLost`, and nothing is written, where it is another's."""
     held = wanted.held
     # The session first, as whoever takes a message in does: the other way round the two could wait for each other.
-    session_pk = _locked(tx, wanted.session_id)
+    tx.hold("lock_session_pk", session_id=wanted.session_id)
     ended = tx.find(
         "end_turn",
         turn_pk=held.turn_pk,
@@ -224,11 +226,11 @@ def finish(tx: Tx, wanted: Finish) -> None:
     if ended is None:
         raise LeaseLost
     left = _Left(*ended)
-    if session_pk is None:
+    if left.session_pk is None:
         _drop_all(tx, wanted)
     else:
-        settled = _keep(tx, wanted, left, session_pk)
-        _go_on(tx, wanted, left, session_pk, is_all_settled=settled >= left.unsettled)
+        settled = _keep(tx, wanted, left, left.session_pk)
+        _go_on(tx, wanted, left, left.session_pk, is_all_settled=settled >= left.unsettled)
     if left.has_journal:
         tx.run("drop_journal", turn_pk=held.turn_pk)
     if left.has_asks:

@@ -35,6 +35,9 @@ class PostgresTx:
         query = QUERIES[name]
         return self._execute(query, query.bind(values)).rowcount
 
+    def hold(self, name: str, /, **values: Any) -> None:
+        self.rows(name, **values)
+
     def run_many(self, name: str, rows: Sequence[Row], /) -> None:
         if rows:
             self._execute(QUERIES[name], _columns(rows))

