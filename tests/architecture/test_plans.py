@@ -48,6 +48,7 @@ HOT = (
         "waiting_turn",
         "waiting_of_session",
         "take_inbound",
+        "unmake_turn",
         "find_context",
     ),
     ("renew_turn", "touch_turn", "end_turn", "give_back", "settle_inbound", "ask_to_stop", "go_on", "people_of_turn"),

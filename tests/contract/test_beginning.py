@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -16,10 +17,13 @@ from threadline.model.delivery import target_of
 from threadline.model.inbound import Inbound
 from threadline.model.message import encode_message
 from threadline.model.source import SessionSource
+from threadline.store.claiming import _add_turn
+from threadline.store.database import Tx, WriteStep
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission
+from threadline.store.inbox import Admission, Admitted, accept
 from threadline.store.outbox import NewDelivery
 from threadline.store.reception import Greeting
+from threadline.store.rows import StoredSession
 from threadline.store.turns import Claim, Claimed, Finish, Said
 from threadline.testing import FakeClock, dm, exchange
 
@@ -169,3 +173,43 @@ def test_of_two_at_once_one_begins_and_the_other_hears_so(open_gateway: OpenGate
     outcomes = run(both())
     assert sorted(type(outcome).__name__ for outcome in outcomes) == ["ConversationBusy", "list"], outcomes
     assert run(heard(stores[0])) == ["running"]
+
+
+def test_what_another_gateway_takes_in_at_the_same_time_leaves_no_turn(gateway: GatewayStore, run: Run) -> None:
+    entry = run(gateway.get_or_create_session(dm()))
+    wanted, mine = admission(gateway, "hello", dm()), claim(gateway, dm())
+    row: dict[str, Any] = {
+        "account": "main",
+        "dedupe_key": "hello",
+        "session_pk": None,
+        "turn_pk": None,
+        "lane": "talk",
+        "event": "{}",
+    }
+    row |= {"platform": "telegram", "person": None, "role": "owner", "at": 1}
+
+    def make(tx: Tx, session: StoredSession) -> int | None:
+        made = _add_turn(tx, mine, mine.turn_ids[0], session, "talk", "owner", dm())
+        # The other one is a moment faster.
+        tx.find("add_taken_inbound", **row)
+        return int(made[0])
+
+    def take(tx: Tx) -> Admitted:
+        return accept(tx, wanted, lambda session, is_alone: make(tx, session))
+
+    admitted = gateway._database.perform(WriteStep(take, (), {}))
+    assert admitted.pk is None
+    assert run(heard(gateway)) == ["waiting"]
+    (turn,) = run(begun(gateway, "hello again"))
+    assert turn.session.session_id == entry.session_id
+
+
+def test_a_message_that_was_here_before_begins_nothing(gateway: GatewayStore, run: Run) -> None:
+    (turn,) = run(begun(gateway, "hello"))
+    run(end(gateway, turn))
+    notice = NewDelivery(delivery_id="notice", target=target_of(dm()), text="?")
+    greeting = Greeting(welcome=None, idle=notice, daily=notice)
+    wanted = admission(gateway, "hello", dm())
+    received, claimed = run(gateway.receive_and_claim(wanted, greeting, claim(gateway, dm())))
+    assert received.admitted.pk is None
+    assert claimed == []

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from threadline.clock import Instant
-from threadline.model.access import lowest
+from threadline.model.access import Role, lowest
 from threadline.model.message import Message, StoredMessages
-from threadline.model.turn import Waiting, next_batch
+from threadline.model.source import SessionSource
+from threadline.model.turn import Lane, Waiting, next_batch
 from threadline.model.view import message_number
-from threadline.store import asks, inbox, speakers
+from threadline.store import asks, inbox, reception, speakers
 from threadline.store.database import Row, Tx
 from threadline.store.rows import StoredSession, json_text, session_of, source_of
 from threadline.store.turns import Claim, Claimed, Held, end_deleted, taken_by
@@ -78,16 +79,33 @@ def claim(tx: Tx, wanted: Claim) -> list[Claimed]:
     return claimed
 
 
-def begin(tx: Tx, wanted: Claim, begun: inbox.Begun) -> Claimed | None:
-    """The turn that answers what was said a moment ago, in a locked session where nothing else is to be done.
+def receive(
+    tx: Tx, wanted: Claim, admission: inbox.Admission, greeting: reception.Greeting
+) -> tuple[reception.Received, list[Claimed]]:
+    """Takes an event in, once, and begins turns: its own with it, where nothing else is to be done in its session.
 
-    `None` where as much runs as may: then the session waits like any other.
+    Where as much runs as may, the session waits like any other.
     """
-    session = begun.session
-    if not begun.is_alone and not _Running(tx).has_room(wanted, session):
-        inbox.mark_ready(tx, session.pk, at=wanted.at)
-        return None
-    return _made(tx, wanted, wanted.turn_ids[0], session, [begun.said])
+    made: list[tuple[StoredSession, Row]] = []
+
+    def make(session: StoredSession, *, is_alone: bool) -> int | None:
+        if admission.lane != "talk" or admission.burst:
+            return None
+        if not is_alone and not _Running(tx).has_room(wanted, session):
+            return None
+        row = _add_turn(tx, wanted, wanted.turn_ids[0], session, admission.lane, admission.role, admission.event.source)
+        made.append((session, row))
+        return int(row[0])
+
+    received = reception.receive(tx, admission, greeting, make)
+    pk = received.admitted.pk
+    if not made:
+        return received, claim(tx, wanted)
+    if pk is None:
+        return received, []
+    said = Waiting(pk, admission.lane, admission.event, admission.person, admission.role, admission.at)
+    (session, row), *_ = made
+    return received, [_claimed(tx, wanted.turn_ids[0], session, row, [said])]
 
 
 def take_over(tx: Tx, owner: str, platforms: Sequence[str], *, lease: int, at: Instant) -> list[Claimed]:
@@ -170,9 +188,16 @@ def _fresh(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession) -> Claim
 
 def _made(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, batch: Sequence[Waiting]) -> Claimed:
     """A turn that answers these. None runs in the session: the index that says so has the last word."""
-    lane = batch[0].lane
-    role = lowest(item.role for item in batch)
-    origin = batch[-1].event.source
+    role, origin = lowest(item.role for item in batch), batch[-1].event.source
+    row = _add_turn(tx, wanted, turn_id, session, batch[0].lane, role, origin)
+    for item in batch:
+        tx.run("take_inbound", turn_pk=row[0], pk=item.pk)
+    return _claimed(tx, turn_id, session, row, batch)
+
+
+def _add_turn(
+    tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, lane: Lane, role: Role, origin: SessionSource
+) -> Row:
     row = tx.find(
         "add_turn",
         turn_id=turn_id,
@@ -187,8 +212,12 @@ def _made(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, batch: Se
         at=wanted.at,
     )
     assert row is not None  # noqa: S101 - what is added is returned
-    for item in batch:
-        tx.run("take_inbound", turn_pk=row[0], pk=item.pk)
+    return row
+
+
+def _claimed(tx: Tx, turn_id: str, session: StoredSession, row: Row, batch: Sequence[Waiting]) -> Claimed:
+    """The turn that was added as that row, for its first run."""
+    lane = batch[0].lane
     return Claimed(
         held=Held(row[0], turn_id, 1),
         attempts=1,
@@ -196,8 +225,8 @@ def _made(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, batch: Se
         session_pk=session.pk,
         lane=lane,
         taken=tuple(batch),
-        role=role,
-        origin=origin,
+        role=lowest(item.role for item in batch),
+        origin=batch[-1].event.source,
         context=row[1],
         speakers=speakers.of_session(tx, session),
         history=_short_history(tx, session) if lane == "talk" else None,

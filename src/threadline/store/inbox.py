@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -45,8 +45,6 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     stop: Stop | None = None
     # Whether it comes in only where nothing waits and nothing runs.
     only_if_idle: bool = False
-    # Whether whoever takes it in also makes its turn, where nothing is at hand; see `claiming.begin`.
-    begins: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,14 +59,6 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     tell: outbox.NewDelivery | None = None
 
 
-class Begun(msgspec.Struct, frozen=True):
-    """A message whose turn is to be made, in its locked session, and whether no other turn runs anywhere."""
-
-    session: StoredSession
-    said: Waiting
-    is_alone: bool
-
-
 class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     """What became of an event. `pk` is `None` for one that was here before."""
 
@@ -81,8 +71,6 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     is_asking: bool = False
     # It was asked to end.
     is_stopped: bool = False
-    # Where its turn is to be made by whoever took it in.
-    begun: Begun | None = None
 
 
 class Control(msgspec.Struct, frozen=True):
@@ -93,11 +81,26 @@ class Control(msgspec.Struct, frozen=True):
     session_pk: int
 
 
-def accept(tx: Tx, wanted: Admission) -> Admitted:
+class MakeTurn(Protocol):
+    """Makes the turn of a message that is about to come into a locked session; its number, or `None` where it must wait.
+
+    `is_alone`: no turn runs anywhere.
+    """
+
+    def __call__(self, session: StoredSession, *, is_alone: bool) -> int | None: ...
+
+
+def no_turn(session: StoredSession, *, is_alone: bool) -> int | None:  # noqa: ARG001 - see `MakeTurn`
+    """None is made: it waits."""
+    return None
+
+
+def accept(tx: Tx, wanted: Admission, make_turn: MakeTurn = no_turn) -> Admitted:
     """Takes an event in, once: the same event again changes nothing.
 
     When this is durable the platform may be told. The session is the address's current one, reset where it is stale; a
     session in which too much waits refuses, and says so. `ConversationBusy`: it wanted to find nothing there, and did.
+    `make_turn` makes the turn that answers it, where nothing else is to be done there.
     """
     source = wanted.event.source
     key = {"platform": source.platform, "account": source.account, "dedupe_key": wanted.event.dedupe_key}
@@ -111,13 +114,15 @@ def accept(tx: Tx, wanted: Admission) -> Admitted:
         raise ConversationBusy
     if wanted.lane != "control" and waiting >= wanted.most:
         return _refuse_full(tx, wanted, session)
-    row = _add(tx, wanted, session.pk)
+    turn_pk = None if waiting or at_hand else make_turn(session, is_alone=not rows[0][1])
+    row = _add(tx, wanted, session.pk, turn_pk)
     if row is None:
+        # Another gateway has taken it in since we looked.
+        if turn_pk is not None:
+            tx.run("unmake_turn", turn_pk=turn_pk)
         return Admitted(pk=None)
-    if wanted.begins and not waiting and not at_hand:
-        own = Waiting(int(row[0]), wanted.lane, wanted.event, wanted.person, wanted.role, wanted.at)
-        begun = Begun(session, own, is_alone=not rows[0][1])
-        return Admitted(pk=own.pk, session=session.entry, session_pk=session.pk, begun=begun)
+    if turn_pk is not None:
+        return Admitted(pk=int(row[0]), session=session.entry, session_pk=session.pk)
     states, is_stopped = {state for _, state in at_hand}, False
     if wanted.lane != "control":
         if states <= {"waiting"}:
@@ -261,16 +266,14 @@ def _refuse_full(tx: Tx, wanted: Admission, session: StoredSession) -> Admitted:
     return msgspec.structs.replace(admitted, session=session.entry, session_pk=session.pk)
 
 
-def _add(tx: Tx, wanted: Admission, session_pk: int) -> Row | None:
+def _add(tx: Tx, wanted: Admission, session_pk: int, turn_pk: int | None) -> Row | None:
     return tx.find(
-        "add_inbound",
+        "add_taken_inbound",
         **_columns(wanted.event, wanted.person, wanted.role, wanted.at),
         session_pk=session_pk,
+        turn_pk=turn_pk,
         lane=wanted.lane,
         event=json_text(wanted.event),
-        fate=None,
-        fate_at=None,
-        note=None,
     )
 
 

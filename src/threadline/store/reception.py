@@ -72,9 +72,9 @@ class _Found(msgspec.Struct, frozen=True):
     session_pk: int
 
 
-def receive(tx: Tx, wanted: inbox.Admission, greeting: Greeting) -> Received:
+def receive(tx: Tx, wanted: inbox.Admission, greeting: Greeting, make_turn: inbox.MakeTurn = inbox.no_turn) -> Received:
     """Takes an event in, once, and greets its sender where that is due: both or neither is stored."""
-    admitted = inbox.accept(tx, wanted)
+    admitted = inbox.accept(tx, wanted, make_turn)
     if admitted.pk is None or admitted.refused or admitted.session is None:
         return Received(admitted, greeted=False)
     told = _greeting_for(tx, wanted, admitted.session, greeting)

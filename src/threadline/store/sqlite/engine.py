@@ -26,9 +26,10 @@ from threadline.store.sqlite.writer import BetweenBatches, Writer
 
 _ASYNC_READERS = 4
 _KEPT_READERS = 8
-# A write on the loop's thread that took longer holds up what else goes on there: for so long none is done there again.
+# A write on the loop's thread that took longer holds up what else goes on there. None is done there again for so many times as
+# long: a slow disk holds the loop up for a twentieth of its time at most, and one that has stumbled is soon trusted again.
 _QUICK_SECONDS = 0.005
-_PATIENT_SECONDS = 1.0
+_PATIENCE = 20
 
 
 class SqliteDatabase:
@@ -134,8 +135,9 @@ class SqliteDatabase:
             return None
         self._had_its_turn = True
         loop.call_soon(self._next_round)
-        if loop.time() - began > _QUICK_SECONDS:
-            self._patient_until = began + _PATIENT_SECONDS
+        ended = loop.time()
+        if ended - began > _QUICK_SECONDS:
+            self._patient_until = ended + _PATIENCE * (ended - began)
         chore = self._writer.chore
         if chore is not None:
             # Nobody waits for it, and what was stored is stored. A store that is being closed needs nothing of it.

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-import msgspec
-
 from threadline.clock import Instant, to_instant
 from threadline.ids import new_session_id
 from threadline.model.access import Role
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Waiting
 from threadline.store import asks, claiming, inbox, outbox, reception, turns
-from threadline.store.database import Plan, Tx, read, write, write_briefly
+from threadline.store.database import Plan, read, write, write_briefly
 from threadline.store.verbs.base import VerbsBase
 
 
@@ -37,7 +35,7 @@ class ReceptionVerbs(VerbsBase):
         self, wanted: inbox.Admission, greeting: reception.Greeting, claim: turns.Claim
     ) -> Plan[tuple[reception.Received, list[turns.Claimed]]]:
         """Takes an event in, once, and begins its turn where nothing else is to be done there: one commit for both."""
-        begun = yield from write_briefly(_receive_and_claim, wanted, greeting, claim)
+        begun = yield from write_briefly(claiming.receive, claim, wanted, greeting)
         self._grown()
         return begun
 
@@ -99,14 +97,3 @@ class ReceptionVerbs(VerbsBase):
     def _made(self) -> _Made:
         now = self._settings.clock.now()
         return {"new_id": new_session_id(now), "at": to_instant(now)}
-
-
-def _receive_and_claim(
-    tx: Tx, wanted: inbox.Admission, greeting: reception.Greeting, claim: turns.Claim
-) -> tuple[reception.Received, list[turns.Claimed]]:
-    received = reception.receive(tx, msgspec.structs.replace(wanted, begins=wanted.burst == 0), greeting)
-    begun = received.admitted.begun
-    if begun is None:
-        return received, claiming.claim(tx, claim)
-    claimed = claiming.begin(tx, claim, begun)
-    return received, [] if claimed is None else [claimed]

@@ -7,6 +7,12 @@ INSERT INTO inbox (platform, account, dedupe_key, session_pk, lane, event, perso
 VALUES (:platform, :account, :dedupe_key, :session_pk, :lane, :event, :person, :role, :at, :fate, :fate_at, :note)
 ON CONFLICT (platform, account, dedupe_key) DO NOTHING RETURNING pk
 
+-- name: add_taken_inbound
+-- The same for a message that waits, or that a turn has from the beginning.
+INSERT INTO inbox (platform, account, dedupe_key, session_pk, turn_pk, lane, event, person, role, accepted_at)
+VALUES (:platform, :account, :dedupe_key, :session_pk, :turn_pk, :lane, :event, :person, :role, :at)
+ON CONFLICT (platform, account, dedupe_key) DO NOTHING RETURNING pk
+
 -- What nobody has taken yet. A control command waits for no turn.
 -- fragment: waits_in_session
 session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control'
