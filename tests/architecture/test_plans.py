@@ -30,6 +30,7 @@ HOT = (
     (
         "find_inbound",
         "find_current",
+        "find_current_and_inbound",
         "count_waiting",
         "at_hand",
         "mark_ready",

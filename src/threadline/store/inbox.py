@@ -104,9 +104,10 @@ def accept(tx: Tx, wanted: Admission, make_turn: MakeTurn = no_turn) -> Admitted
     """
     source = wanted.event.source
     key = {"platform": source.platform, "account": source.account, "dedupe_key": wanted.event.dedupe_key}
-    if tx.find("find_inbound", **key) is not None:
+    row = tx.find("find_current_and_inbound", digest=wanted.resolve.address.digest, **key)
+    if row[-1] if row is not None else tx.find("find_inbound", **key):
         return Admitted(pk=None)
-    session = sessions.resolve_locked(tx, wanted.resolve)
+    session = sessions.resolve_locked(tx, wanted.resolve, None if row is None else row[:-1])
     rows = tx.rows("at_hand", session_pk=session.pk)
     waiting = rows[0][0] if wanted.lane != "control" else 0
     at_hand = [(turn_id, state) for *_, turn_id, state in rows if turn_id is not None]

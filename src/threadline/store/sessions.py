@@ -94,19 +94,19 @@ def resolve(tx: Tx, wanted: Resolve) -> SessionEntry:
     return found.entry if isinstance(found, StoredSession) else found
 
 
-def resolve_locked(tx: Tx, wanted: Resolve) -> StoredSession:
+def resolve_locked(tx: Tx, wanted: Resolve, current: Row | None) -> StoredSession:
     """The same session, locked: nobody adds to it or begins a turn in it until the transaction ends.
 
-    To touch it was to lock it. What its entry says is as of just before that.
+    To touch it was to lock it. What its entry says is as of just before that. `current`: what `find_current` found.
     """
-    found = _touched(tx, wanted)
+    found = _touched(tx, wanted, current)
     return found if isinstance(found, StoredSession) else get_session(tx, found.session_id, lock=True)
 
 
-def _touched(tx: Tx, wanted: Resolve) -> StoredSession | SessionEntry:
-    """The current session, touched, or the entry of one that was begun instead."""
+def _touched(tx: Tx, wanted: Resolve, row: Row | None = None) -> StoredSession | SessionEntry:
+    """The current session, touched, or the entry of one that was begun instead. `row`: the current one, where it is known."""
     wanted = _in_persons_zone(tx, wanted)
-    row = tx.find("find_current", digest=wanted.address.digest)
+    row = row or tx.find("find_current", digest=wanted.address.digest)
     if row is None:
         return _first_session(tx, wanted)
     current = session_of(row)

@@ -17,6 +17,12 @@ SELECT {entry}
 FROM addresses a {then} sessions s ON s.pk = a.session_pk {then} session_state t ON t.session_pk = s.pk
 WHERE a.digest = :digest {lock_address}
 
+-- name: find_current_and_inbound
+-- The same, and whether an event was here before: whoever takes one in asks both.
+SELECT {entry}, EXISTS (SELECT 1 FROM inbox i WHERE i.platform = :platform AND i.account = :account AND i.dedupe_key = :dedupe_key)
+FROM addresses a {then} sessions s ON s.pk = a.session_pk {then} session_state t ON t.session_pk = s.pk
+WHERE a.digest = :digest {lock_address}
+
 -- name: peek_current
 -- The same without the lock: for those who only want to know.
 SELECT {entry}
