@@ -61,9 +61,8 @@ class Table:
         Of a session that two windows have open, the one that is spoken in does all.
         """
         # However many are open, few are at work.
-        for one in [one for one in self._spoken_in.values() if not one.is_at_work]:
-            del self._spoken_in[one.session_id]
-        return [one.source for one in self._spoken_in.values() if self._open.get(one.session_id) is one]
+        self._spoken_in = {key: one for key, one in self._spoken_in.items() if one.is_at_work}
+        return [one.source for key, one in self._spoken_in.items() if self._open.get(key) is one]
 
     def workplace_for(self, source: SessionSource) -> Workplace | None:
         """Where the editor lets the agent work in that session."""

@@ -53,6 +53,10 @@ def fold(events: Iterable[Event], *, unfinished: str) -> Folded:
     Results stand right behind the calls that they belong to, whatever came in between: models refuse anything else.
     """
     seen = list(events)
+    if all(isinstance(event, Text) for event in seen):
+        # So it is with most turns.
+        said = _steps(seen)[0].message()
+        return Folded(messages=() if said is None else (said,), usage=None)
     results = {event.call_id: event for event in seen if isinstance(event, ToolResult)}
     messages: list[Message] = []
     for step in _steps(seen):

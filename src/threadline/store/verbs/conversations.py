@@ -49,7 +49,9 @@ class ConversationVerbs(VerbsBase):
         self._grown()
         return entry
 
-    def _wanted(self, source: SessionSource, *, agent: str | None, force_new: bool = False) -> sessions.Resolve:
+    def _wanted(
+        self, source: SessionSource, *, agent: str | None, force_new: bool = False, flush: bool = False
+    ) -> sessions.Resolve:
         """The question for the session that a message from `source` belongs to, as of now."""
         settings = self._settings
         now = settings.clock.now()
@@ -63,6 +65,7 @@ class ConversationVerbs(VerbsBase):
             at=to_instant(now),
             new_id=new_session_id(now),
             force_new=force_new,
+            flush=flush,
             # Several people share a session: it has the days of none of them.
             person=ownership_of(source, address).owner if counts_persons_days(policy) else None,
         )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from threadline.clock import Instant
 from threadline.model.access import Role
 from threadline.model.delivery import Park, RetryAt, target_of
@@ -54,7 +52,7 @@ class GatewayVerbs(
 
     def resolve_of(self, source: SessionSource, *, agent: str | None = None) -> sessions.Resolve:
         """The question for the session that a message from `source` belongs to, as of now."""
-        return msgspec.structs.replace(self._wanted(source, agent=agent), flush=True)
+        return self._wanted(source, agent=agent, flush=True)
 
     def accept(self, wanted: inbox.Admission) -> Plan[inbox.Admitted]:
         """Takes an event in, once."""
