@@ -61,6 +61,7 @@ async def test_prompts_can_be_piped_in_and_are_answered(folder: Path) -> None:
         editor.hang_up()
         assert (await asyncio.wait_for(asked, 10))["stopReason"] == "end_turn"
         assert await editor.ended() == 0
+        assert any(update["sessionUpdate"] == "session_info_update" for update in editor.updates)
 
 
 @pytest.mark.parametrize("ends", ["end of input", "SIGTERM", "SIGINT"])

@@ -109,3 +109,17 @@ async def test_a_prompt_ends_once_and_tells_how_before_whoever_waits_goes_on() -
     assert heard == [first]
     await prompt.rest(60.0)
     assert prompt.is_over
+
+
+@awaited
+async def test_who_cancels_one_prompt_does_not_cancel_the_next() -> None:
+    table, (one,) = laid(1)
+    first = begun(table, one)
+    first.end(Ending(outcome="answered"))
+    one.leave(first)
+    second = begun(table, one)
+    one.leave(first)
+    one.cancel(first)
+    assert not second.is_over
+    one.cancel(second)
+    assert second.is_cancelled

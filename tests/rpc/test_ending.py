@@ -73,6 +73,21 @@ async def test_the_end_does_not_wait_for_the_grace_when_all_is_answered() -> Non
 
 
 @awaited
+async def test_what_is_left_for_behind_the_last_answer_is_told_before_the_end() -> None:
+    work = ByItself()
+    async with wired(work, grace=3600) as wire:
+        wire.send(call(1))
+        wire.hang_up()
+        [taken] = await work.has(1)
+        # The end of input is seen by then.
+        await asyncio.sleep(0.01)
+        taken.answer("done")
+        asyncio.get_running_loop().call_soon(wire.connection.notify, "after", {})
+        answer, after = await wire.rest()
+        assert (answer["result"], after["method"]) == ("done", "after")
+
+
+@awaited
 async def test_a_close_ends_the_grace() -> None:
     work = Waiting()
     async with wired(work, grace=3600) as wire:

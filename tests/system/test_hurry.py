@@ -198,6 +198,7 @@ async def test_after_a_slow_write_the_loop_is_spared(tmp_path: Path, monkeypatch
         return threading.get_ident()
 
     monkeypatch.setattr(engine_module, "_PATIENCE", 1e6)
+    monkeypatch.setattr(engine_module, "_PATIENT_SECONDS", 3600.0)
     here = threading.get_ident()
     async with hurrying(tmp_path / "a.db") as database:
         assert await database.perform_async(brief(slow)) == here
@@ -343,3 +344,25 @@ async def test_where_there_is_no_room_for_it_the_journal_grows_as_it_may(tmp_pat
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         await database.perform_async(brief(kept, 2))
         assert numbers(database) == {1, 2}
+
+
+@awaited
+async def test_the_journal_of_another_file_in_its_place_is_let_be(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with hurrying(path) as database:
+        for file in ("a.db", "a.db-wal", "a.db-shm"):
+            (tmp_path / file).rename(tmp_path / f"moved-{file}")
+        with sqlite3.connect(path) as other:
+            other.execute("PRAGMA journal_mode = wal")
+            other.execute("CREATE TABLE restored (number INTEGER)")
+        length = journal_of(path).stat().st_size
+        assert await lengthened(database, path) == length
+        other.close()
+
+
+@awaited
+async def test_a_file_may_be_called_by_another_name(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "a.db").symlink_to(tmp_path / "real" / "b.db")
+    async with hurrying(tmp_path / "a.db") as database:
+        assert await lengthened(database, tmp_path / "real" / "b.db") > 4_000_000

@@ -75,13 +75,17 @@ async def test_an_error_it_waited_for_is_raised_in_it() -> None:
 @pytest.mark.parametrize("has_begun", [True, False])
 @awaited
 async def test_it_can_be_cancelled_and_cleans_up(has_begun: bool) -> None:
-    cleaned = asyncio.Event()
+    seen: list[str] = []
 
     async def work() -> None:
         try:
             await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
         finally:
-            cleaned.set()
+            await asyncio.sleep(0)
+            seen.append("cleaned up")
 
     task = Supervisor().begin("work", work())
     assert task is not None
@@ -90,8 +94,24 @@ async def test_it_can_be_cancelled_and_cleans_up(has_begun: bool) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    del task
-    await cleaned.wait()
+    assert seen == ["cancelled", "cleaned up"]
+
+
+@awaited
+async def test_what_is_cancelled_before_it_waits_is_over() -> None:
+    async def work() -> None:
+        raise asyncio.CancelledError
+
+    assert Supervisor().begin("work", work()) is None
+
+
+@awaited
+async def test_no_timer_comes_when_all_is_stopped() -> None:
+    supervisor, come = Supervisor(), []
+    supervisor.after(0.001, lambda: come.append("late"))
+    await supervisor.stop()
+    await asyncio.sleep(0.01)
+    assert come == []
 
 
 @pytest.mark.parametrize("waits", [True, False])

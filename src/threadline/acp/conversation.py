@@ -146,10 +146,10 @@ class Conversation:
             del self._keys[next(iter(self._keys))]
         return True
 
-    def cancel(self) -> None:
-        """Ends the prompt, if one waits, at once as cancelled: nothing more is told of its turn."""
+    def cancel(self, only: Prompt | None = None) -> None:
+        """Ends the prompt, if one waits, at once as cancelled: nothing more is told of its turn. `only`: this one, and no other."""
         prompt = self.prompt
-        if prompt is not None and not prompt.is_over:
+        if prompt is not None and not prompt.is_over and only in (None, prompt):
             self.prompt = None
             self._is_muted = prompt.is_cancelled = True
             self.outlet.forget(prompt.turn_id or "")

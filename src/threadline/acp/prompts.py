@@ -57,7 +57,7 @@ class Prompts:
         # A process that is gone is noticed after a lease and a third; another may have to be waited for.
         self._patience = 2 * lease_seconds + _WATCH_SECONDS
 
-    def open(self, conversation: Conversation, heard: Heard, answer: Answer) -> None:
+    def open(self, conversation: Conversation, heard: Heard, answer: Answer) -> Prompt:
         """Begins with a prompt; `answer` is given what comes of it, once. An error that says so where one waits already."""
         if conversation.prompt is not None:
             raise RpcError(INVALID_REQUEST, words.BUSY)
@@ -78,6 +78,7 @@ class Prompts:
         self._note(conversation, prompt)
         work = self._work(conversation, prompt, event, heard, conversation.work)
         conversation.work = self._begin("acp.prompt", self._guarded(conversation, prompt, work))
+        return prompt
 
     def _over(
         self, conversation: Conversation, prompt: Prompt, heard: Heard, ending: Ending | Exception, answer: Answer

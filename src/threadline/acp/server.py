@@ -185,8 +185,8 @@ class AcpServer:
         if conversation is None or conversation.is_closing:
             # Known from before, but not open here: whoever prompts it wants to go on with it.
             return self._prompt_reopened(request, params, said)
-        request.on_cancel = conversation.cancel
-        self._prompts.open(conversation, said, request.answer)
+        prompt = self._prompts.open(conversation, said, request.answer)
+        request.on_cancel = partial(conversation.cancel, prompt)
         return None
 
     def _prompt_reopened(self, request: Request, params: PromptRequest, said: Heard) -> Awaitable[object]:
@@ -202,9 +202,9 @@ class AcpServer:
                 self._reopening.remove(reopening)
             if reopening.is_cancelled:
                 return PromptResponse(stop_reason="cancelled")
-            request.on_cancel = conversation.cancel
             answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-            self._prompts.open(conversation, said, partial(_settle, answered))
+            prompt = self._prompts.open(conversation, said, partial(_settle, answered))
+            request.on_cancel = partial(conversation.cancel, prompt)
             result = await answered
             if isinstance(result, Exception):
                 raise result

@@ -368,7 +368,7 @@ class Composer:
         return Spoken(
             text=self._labelled(claimed, waiting),
             source=event.source,
-            message_id=event.message_id,
+            message_id=event.message_id or None,
             quoted=quote.text if quote is not None and quote.text else None,
             attachments=event.attachments,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeAlias
 
 from threadline.errors import ThreadlineError
@@ -48,19 +47,14 @@ class Supervisor:
         """`ending_seconds`: how long all that was cancelled may take to end."""
         self._ending_seconds = ending_seconds
         self._tasks: set[asyncio.Task[None]] = set()
-        self.after = Timers().after
+        self._timers = Timers()
+        self.after = self._timers.after
 
     def start(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs `work` once."""
-        task = asyncio.get_running_loop().create_task(self._watched(name, work), name=name)
-        self._tasks.add(task)
-
-        def over(ended: asyncio.Task[None]) -> None:
-            self._tasks.discard(ended)
-            # One that was cancelled before its first step would never be awaited.
-            work.close()
-
-        task.add_done_callback(over)
+        task = self._kept(name, self._watched(name, work))
+        # One that was cancelled before its first step would never be awaited.
+        task.add_done_callback(lambda _: work.close())
         return task
 
     def begin(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
@@ -71,9 +65,9 @@ class Supervisor:
         watched = self._watched(name, work)
         try:
             awaited = watched.send(None)
-        except StopIteration:
+        except (StopIteration, asyncio.CancelledError):
             return None
-        return self.start(name, _rest_of(watched, awaited))
+        return self._kept(name, _Rest(watched, awaited))
 
     def keep(self, name: str, work: Work, *, fatal: tuple[type[Exception], ...] = ()) -> asyncio.Task[None]:
         """Runs `work` again with growing pauses whenever it fails; one that returns, or fails for good, stays ended."""
@@ -98,9 +92,10 @@ class Supervisor:
             wait = min(wait * 2, _LONGEST_WAIT)
 
     async def stop(self) -> None:
-        """Cancels everything and waits for it. What does not end in its time is told and left behind."""
+        """Cancels everything and waits for it. What does not end in its time is told and left behind; no timer comes any more."""
         for task in await cut_short(lambda: self._tasks, self._ending_seconds):
             self.leave_behind(task)
+        self._timers.clear()
 
     def leave_behind(self, task: asyncio.Task[None]) -> None:
         """Nobody waits any longer for a task that does not end when it is told to."""
@@ -108,6 +103,12 @@ class Supervisor:
         self._tasks.discard(task)
         # Nor does the program: an event loop that ends waits for all that it knows, however long.
         asyncio._unregister_task(task)  # noqa: SLF001 - documented for those who extend asyncio
+
+    def _kept(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _watched(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -121,31 +122,32 @@ class Supervisor:
             log.exception("task.failed", task=name)
 
 
-async def _rest_of(work: Coroutine[Any, Any, None], awaited: Any) -> None:
-    """What is left of work that has come to wait for something."""
-    await _Steps(work, awaited)
-
-
-class _Steps:
-    """Hands on what work waits for, from the first on that was not waited for yet."""
+class _Rest(Coroutine[Any, Any, None]):
+    """What is left of work that has come to wait for something: first that is waited for, then the work goes on."""
 
     def __init__(self, work: Coroutine[Any, Any, None], awaited: Any) -> None:
         self._work = work
         self._awaited = awaited
+        self._waits = False
+
+    def send(self, value: Any) -> Any:
+        """The next thing that is waited for."""
+        if self._waits:
+            return self._work.send(value)
+        self._waits = True
+        return self._awaited
+
+    def throw(self, *error: Any) -> Any:
+        """The work bears it, also where nobody has waited yet."""
+        self._waits = True
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        """Nobody goes on with it."""
+        self._work.close()
 
     def __await__(self) -> Generator[Any, Any, None]:
-        work, awaited = self._work, self._awaited
-        while True:
-            try:
-                given = yield awaited
-            except BaseException as cause:  # noqa: BLE001 - it is the work's own to bear, a cancellation too
-                step = partial(work.throw, cause)
-            else:
-                step = partial(work.send, given)
-            try:
-                awaited = step()
-            except StopIteration:
-                return
+        raise TypeError("it is a task's, and awaited by nobody else")
 
 
 class Later:

@@ -67,6 +67,15 @@ class Timers:
             heapq.heapify(self._due)
             self._taken_back = 0
 
+    def clear(self) -> None:
+        """None of them comes any more."""
+        for *_, timer in self._due:
+            timer.call = None
+        self._due, self._taken_back = [], 0
+        if self._next is not None:
+            self._next.cancel()
+        self._next, self._next_at = None, inf
+
     def _set(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
         if self._next is not None:
             self._next.cancel()
@@ -85,7 +94,7 @@ class Timers:
         for timer in due:
             call, timer.call = timer.call, None
             if call is None:
-                self._taken_back -= 1
+                self._taken_back = max(0, self._taken_back - 1)
             else:
                 self._make(call)
 

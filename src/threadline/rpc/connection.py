@@ -70,10 +70,10 @@ class Connection:
     """Requests and notifications in both directions. Every request that comes in is answered exactly once.
 
     `serve` is called in the order in which requests arrive, and what it does before it returns its awaitable happens in that
-    order. The awaitable's value is the result; an RpcError is answered as it is, any other error is logged and answered
-    with a plain sentence. What is told before the work returns goes out before the answer; what the work leaves to the loop's
-    `call_soon` comes after it. `hear` is called with each notification, in its place among the requests. What these two
-    raise never ends the connection.
+    order. The awaitable's value is the result, or what whoever does the work answers by itself; an RpcError is answered as it
+    is, any other error is logged and answered with a plain sentence. What is told before the work returns goes out before the
+    answer; what the work leaves to the loop's `call_soon` comes after it. `hear` is called with each notification, in its place
+    among the requests. What these two raise never ends the connection.
     """
 
     def __init__(

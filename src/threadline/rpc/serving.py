@@ -36,7 +36,7 @@ class Request(msgspec.Struct, eq=False):
     """A request that came in. `params` is an empty object where none were given.
 
     Where `on_cancel` is set, a wish to cancel the request calls it, and the answer is whatever the work then comes to. Else the
-    work is cancelled, and the answer says so at once.
+    answer says so at once, and a task that works on it is cancelled.
     """
 
     id: msgspec.Raw
@@ -85,7 +85,8 @@ class Desk:
             return
 
         def answer(result: object) -> None:
-            self._settle(entry, self._line(entry.request, result))
+            if self._is_open(entry):
+                self._settle(entry, self._line(entry.request, result))
 
         self._open[key] = entry = _Open(key, Request(call.id, call.method, call.params, answer))
         try:
@@ -119,7 +120,7 @@ class Desk:
             self._stop(entry)
 
     async def idle(self) -> None:
-        """Returns when no work is left."""
+        """Returns when every request is answered, and no task is left."""
         while self._tasks or self._open:
             if self._tasks:
                 await asyncio.wait(set(self._tasks))
@@ -156,7 +157,12 @@ class Desk:
             return
         del self._open[entry.key]
         self._answer(line)
-        if self._rest is not None and not self._open and not self._rest.done():
+        if self._rest is not None and not self._open:
+            # A round later: what is left for behind the answer is told before the end.
+            asyncio.get_running_loop().call_soon(self._come_to_rest)
+
+    def _come_to_rest(self) -> None:
+        if self._rest is not None and not self._rest.done():
             self._rest.set_result(None)
 
     def _line(self, request: Request, result: object) -> bytes:

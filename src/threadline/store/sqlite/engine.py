@@ -27,9 +27,10 @@ from threadline.store.sqlite.writer import BetweenBatches, Writer
 _ASYNC_READERS = 4
 _KEPT_READERS = 8
 # A write on the loop's thread that took longer holds up what else goes on there. None is done there again for so many times as
-# long: a slow disk holds the loop up for a twentieth of its time at most, and one that has stumbled is soon trusted again.
+# long, and for so many seconds at most: a disk that has stumbled is soon trusted again.
 _QUICK_SECONDS = 0.005
 _PATIENCE = 20
+_PATIENT_SECONDS = 1.0
 
 
 class SqliteDatabase:
@@ -137,7 +138,7 @@ class SqliteDatabase:
         loop.call_soon(self._next_round)
         ended = loop.time()
         if ended - began > _QUICK_SECONDS:
-            self._patient_until = ended + _PATIENCE * (ended - began)
+            self._patient_until = ended + min(_PATIENCE * (ended - began), _PATIENT_SECONDS)
         chore = self._writer.chore
         if chore is not None:
             # Nobody waits for it, and what was stored is stored. A store that is being closed needs nothing of it.

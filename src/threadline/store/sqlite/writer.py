@@ -60,6 +60,7 @@ class Writer:
         connection.wal_autocheckpoint(_LONG)
         self._pressed = 0
         self._has_length = not lengthens
+        self._file = _identity(path)
         # SQLite's own waiting starves processes for seconds; a kernel lock beside the file makes them take turns.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
@@ -127,13 +128,14 @@ class Writer:
         """Gives the journal at once the length that it will come to. Where there is no room for that, it grows as it may.
 
         SQLite passes over what stands behind the last commit. To begin a transaction is to keep every other program from writing
-        there meanwhile.
+        there meanwhile; unless somebody has put another file in the place of ours, whose journal is not ours to change.
         """
         self._has_length = True
         with suppress(apsw.Error, OSError):
             connection.execute("BEGIN IMMEDIATE")
             try:
-                _fill(self._path.with_name(self._path.name + "-wal"), _LENGTH)
+                if _identity(self._path) == self._file:
+                    _fill(connection.filename_wal, _LENGTH)
             finally:
                 connection.execute("ROLLBACK")
 
@@ -266,9 +268,18 @@ class Writer:
         return error
 
 
-def _fill(journal: Path, length: int) -> None:
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from any other in its place; `None` where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _fill(journal: str, length: int) -> None:
     """Writes zeros up to that length, or none."""
-    descriptor = os.open(journal, os.O_WRONLY | os.O_CLOEXEC)
+    descriptor = os.open(journal, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         before = os.fstat(descriptor).st_size
         try:
