@@ -15,7 +15,7 @@ from threadline.gateway.patience import patiently
 from threadline.gateway.silence import Silence
 from threadline.gateway.streaming import Streamer
 from threadline.gateway.supervisor import Later, Supervisor
-from threadline.gateway.telling import told
+from threadline.gateway.telling import Told
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
 from threadline.model.files import stored_id
@@ -126,9 +126,9 @@ class Answering:
         self._uses = turn.uses
         self._journal.keeps_words = agent.replay != "safe" or self._is_attended
         platform = composer.outbox.platform_of(claimed.origin.platform, claimed.origin.account)
-        with told(platform, claimed, self._journal) as telling:
+        with Told(platform, claimed, self._journal) as told:
             outcome, notice = await self._answer(agent, turn)
-            telling.ending = await self._conclude(agent, outcome, notice)
+            told.ending = await self._conclude(agent, outcome, notice)
 
     async def _answer(self, agent: Agent, turn: Turn) -> tuple[Outcome, str | None]:
         """How the agent came to its end, and what its people are told besides what it said."""

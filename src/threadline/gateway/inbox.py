@@ -122,6 +122,7 @@ class Reception:
         lane: Lane = "talk" if typed is None else typed.lane
         agent, _ = self._settings.agent_for(event.source)
         stop, notices = self._stop_of(typed, allowed), _Notices(event)
+        only_if_idle = lane == "talk" and self._outbox.is_attended(event.source.platform, event.source.account)
         wanted = Admission(
             event=event,
             resolve=self._store.resolve_of(event.source, agent=agent),
@@ -131,9 +132,10 @@ class Reception:
             at=self._now(),
             burst=int(self._burst_of(event, typed) * 1_000_000),
             most=self._settings.queue_per_session,
-            when_full=notices.of("full", words.QUEUE_FULL.format(count=self._settings.queue_per_session)),
+            # Where nothing may wait, nothing is too much.
+            when_full=None if only_if_idle else self._when_full(notices),
             stop=stop,
-            only_if_idle=lane == "talk" and self._outbox.is_attended(event.source.platform, event.source.account),
+            only_if_idle=only_if_idle,
         )
         received, has_begun = await self._turns.received(wanted, self._greeting(notices, typed))
         admitted = received.admitted
@@ -258,6 +260,9 @@ class Reception:
             idle=notices.of("reset", words.RESET_IDLE),
             daily=notices.of("reset", words.RESET_DAILY),
         )
+
+    def _when_full(self, notices: _Notices) -> NewDelivery:
+        return notices.of("full", words.QUEUE_FULL.format(count=self._settings.queue_per_session))
 
     def _now(self) -> Instant:
         return to_instant(self._store.clock.now())

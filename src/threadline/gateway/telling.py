@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TypeGuard
-
-import msgspec
+from functools import partial
+from types import TracebackType
+from typing import Self, TypeGuard
 
 from threadline.gateway.journal import Journal
 from threadline.model.delivery import target_of
-from threadline.ports.live import Ending, Growth, ShowsTurns
+from threadline.ports.live import Ending, ShowsTurns
 from threadline.ports.platform import Platform
 from threadline.store.turns import Claimed
 
 
-class Telling(msgspec.Struct):
-    """How a turn ended, once that is stored; until then it may be anybody's."""
-
-    ending: Ending = Ending(outcome="lost")
-
-
-@contextmanager
-def told(platform: Platform | None, claimed: Claimed, journal: Journal) -> Iterator[Telling]:
-    """As long as this lasts the platform is told of the turn, if it shows turns; at the end that it is over, whichever end.
+class Told:
+    """As long as this lasts a platform is told of a turn, if it shows turns; at the end that it is over, whichever end.
 
     The fence stands for the attempt: a turn that begins anew always has another, also where that cost it no attempt.
     """
-    telling = Telling()
-    is_attended = platform is not None and platform.capabilities.attended
-    if not _shows_turns(platform):
-        yield telling
-        return
-    to, turn_id, attempt = target_of(claimed.origin), claimed.held.turn_id, claimed.held.fence
 
-    def grew(growth: Growth) -> None:
-        platform.turn_grew(to, growth)
+    def __init__(self, platform: Platform | None, claimed: Claimed, journal: Journal) -> None:
+        self._platform: ShowsTurns | None = platform if _shows_turns(platform) else None
+        self._is_attended = platform is not None and platform.capabilities.attended
+        self._to = target_of(claimed.origin)
+        self._held = claimed.held
+        self._journal = journal
+        # How the turn ended, once that is stored; until then it may be anybody's.
+        self.ending = Ending(outcome="lost")
 
-    platform.turn_began(to, turn_id, attempt)
-    journal.tell(grew)
-    try:
-        yield telling
-        if is_attended and telling.ending.outcome not in ("lost", "again"):
-            journal.tell_rest()
-    finally:
-        journal.tell(None)
-        platform.turn_ended(to, turn_id, telling.ending)
+    def __enter__(self) -> Self:
+        if self._platform is not None:
+            self._platform.turn_began(self._to, self._held.turn_id, self._held.fence)
+            self._journal.tell(partial(self._platform.turn_grew, self._to))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._platform is None:
+            return
+        try:
+            if kind is None and self._is_attended and self.ending.outcome not in ("lost", "again"):
+                self._journal.tell_rest()
+        finally:
+            self._journal.tell(None)
+            self._platform.turn_ended(self._to, self._held.turn_id, self.ending)
 
 
 def _shows_turns(platform: Platform | None) -> TypeGuard[ShowsTurns]:

@@ -316,7 +316,7 @@ def _transcribe(tx: Tx, wanted: Finish, kept: Sequence[Said]) -> None:
         requests.append(transcript.AppendRequest(wanted.session_id, answer, wanted.at, key, digest_of(answer)))
         enclosed.append(wanted.answer_files)
     for appended, sent in zip(transcript.append_all(tx, requests), enclosed, strict=True):
-        for ref, used in zip(appended.refs, sent, strict=False):
+        for ref, used in zip(appended.refs, sent, strict=False) if any(sent) else ():
             if used:
                 files.use(tx, transcript.number_of(tx, ref), used)
 
