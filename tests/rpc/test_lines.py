@@ -206,70 +206,74 @@ async def test_a_closed_sink_wakes_who_waits() -> None:
 # --- Lines that are offered as they come ---------------------------------------------------------------------------
 
 
+class Pipe:
+    """The end of a pipe that is written, and lines that are offered as they come to the other."""
+
+    def __init__(self, takes: Callable[[bytes], bool]) -> None:
+        self._read, self._write = os.pipe()
+        self.offered: list[bytes] = []
+        self._takes = takes
+        self.lines = lines_from(self._read)
+        assert isinstance(self.lines, OfferedLines)
+        self.lines.offer(self._take)
+
+    def _take(self, line: bytes) -> bool:
+        self.offered.append(line)
+        return self._takes(line)
+
+    async def waits(self) -> asyncio.Future[bytes | None]:
+        """Somebody waits for the next line."""
+        waiting = asyncio.ensure_future(self.lines.next())
+        await asyncio.sleep(0)
+        return waiting
+
+    def write(self, written: bytes) -> None:
+        os.write(self._write, written)
+
+    async def is_read(self) -> None:
+        """Returns when nothing lies in the pipe any more."""
+        while select.select([self._read], [], [], 0)[0]:  # noqa: ASYNC110 - a pipe tells nobody that it was emptied
+            await asyncio.sleep(0)
+
+    def close(self) -> None:
+        os.close(self._write)
+
+
 @awaited
 async def test_a_line_that_comes_alone_while_somebody_waits_is_offered_first() -> None:
-    read, write = os.pipe()
-    lines = lines_from(read)
-    assert isinstance(lines, OfferedLines)
-    taken: list[bytes] = []
-
-    def take(line: bytes) -> bool:
-        taken.append(line)
-        return line.startswith(b"mine")
-
-    lines.offer(take)
-    waiting = asyncio.ensure_future(lines.next())
-    await asyncio.sleep(0)
+    pipe = Pipe(lambda line: line.startswith(b"mine"))
+    waiting = await pipe.waits()
     for _ in range(_AHEAD * 2):
         # More of them than would be read ahead.
-        os.write(write, b"mine\n")
-        await _until_read(read)
+        pipe.write(b"mine\n")
+        await pipe.is_read()
     assert not waiting.done()
-    os.write(write, b"yours\n")
+    pipe.write(b"yours\n")
     assert await waiting == b"yours"
-    assert taken == [b"mine"] * (_AHEAD * 2) + [b"yours"]
-    os.close(write)
-    assert await lines.next() is None
+    assert pipe.offered == [b"mine"] * (_AHEAD * 2) + [b"yours"]
+    pipe.close()
+    assert await pipe.lines.next() is None
 
 
 @awaited
 async def test_lines_that_come_together_or_before_somebody_waits_are_not_offered() -> None:
-    read, write = os.pipe()
-    lines = lines_from(read)
-    assert isinstance(lines, OfferedLines)
-    lines.offer(lambda _: pytest.fail("it was offered"))
-    os.write(write, b"early\n")
-    await _until_read(read)
-    assert await lines.next() == b"early"
-    waiting = asyncio.ensure_future(lines.next())
-    await asyncio.sleep(0)
-    os.write(write, b"one\ntwo\n")
+    pipe = Pipe(lambda _: True)
+    pipe.write(b"early\n")
+    await pipe.is_read()
+    assert await pipe.lines.next() == b"early"
+    waiting = await pipe.waits()
+    pipe.write(b"one\ntwo\n")
     assert await waiting == b"one"
-    assert await lines.next() == b"two"
-    os.close(write)
+    assert await pipe.lines.next() == b"two"
+    assert pipe.offered == []
+    pipe.close()
 
 
 @awaited
 async def test_a_last_line_without_a_newline_is_offered_and_then_is_the_end() -> None:
-    read, write = os.pipe()
-    lines = lines_from(read)
-    assert isinstance(lines, OfferedLines)
-    taken: list[bytes] = []
-
-    def take(line: bytes) -> bool:
-        taken.append(line)
-        return True
-
-    lines.offer(take)
-    waiting = asyncio.ensure_future(lines.next())
-    await asyncio.sleep(0)
-    os.write(write, b"last")
-    os.close(write)
+    pipe = Pipe(lambda _: True)
+    waiting = await pipe.waits()
+    pipe.write(b"last")
+    pipe.close()
     assert await waiting is None
-    assert taken == [b"last"]
-
-
-async def _until_read(descriptor: int) -> None:
-    """Returns when nothing lies in the pipe any more."""
-    while select.select([descriptor], [], [], 0)[0]:  # noqa: ASYNC110 - a pipe tells nobody that it was emptied
-        await asyncio.sleep(0)
+    assert pipe.offered == [b"last"]

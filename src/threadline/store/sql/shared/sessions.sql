@@ -10,18 +10,20 @@ sessions s
 {then} session_state t ON t.session_pk = s.pk
 {then} addresses a ON a.pk = s.address_pk
 
+-- fragment: of_address
+FROM addresses a {then} sessions s ON s.pk = a.session_pk {then} session_state t ON t.session_pk = s.pk
+WHERE a.digest = :digest {lock_address}
+
 -- name: find_current
 -- The session that an address points at. Locks the address: of two callers who find it stale, one resets it and the other
 -- sees the new one.
 SELECT {entry}
-FROM addresses a {then} sessions s ON s.pk = a.session_pk {then} session_state t ON t.session_pk = s.pk
-WHERE a.digest = :digest {lock_address}
+{of_address}
 
 -- name: find_current_and_inbound
 -- The same, and whether an event was here before: whoever takes one in asks both.
 SELECT {entry}, EXISTS (SELECT 1 FROM inbox i WHERE i.platform = :platform AND i.account = :account AND i.dedupe_key = :dedupe_key)
-FROM addresses a {then} sessions s ON s.pk = a.session_pk {then} session_state t ON t.session_pk = s.pk
-WHERE a.digest = :digest {lock_address}
+{of_address}
 
 -- name: peek_current
 -- The same without the lock: for those who only want to know.
