@@ -72,7 +72,7 @@ def _prepare(name: str, text: str, marker: str) -> Prepared:
 
 
 def _picker(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """What gives the values of these names in order: a turn binds two hundred."""
+    """What gives the values of these names in order, at the speed of C where there are several."""
     if len(names) > 1:
         return itemgetter(*names)
     return lambda values: tuple(values[name] for name in names)
