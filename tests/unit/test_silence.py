@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from threadline.gateway.silence import Silence
-from threadline.gateway.timers import Timers
 
 
 async def _never() -> None:
@@ -16,7 +15,7 @@ async def _never() -> None:
 
 def test_who_says_nothing_is_ended() -> None:
     async def waits() -> None:
-        async with Silence(0.02, Timers().after):
+        async with Silence(0.02):
             await _never()
 
     with pytest.raises(TimeoutError):
@@ -25,7 +24,7 @@ def test_who_says_nothing_is_ended() -> None:
 
 def test_who_goes_on_speaking_is_not_ended_however_long_it_takes() -> None:
     async def speaks() -> str:
-        async with Silence(0.4, Timers().after) as silence:
+        async with Silence(0.4) as silence:
             for _ in range(6):
                 await asyncio.sleep(0.1)
                 silence.heard()
@@ -36,7 +35,7 @@ def test_who_goes_on_speaking_is_not_ended_however_long_it_takes() -> None:
 
 def test_who_falls_silent_after_many_words_is_ended() -> None:
     async def falls_silent() -> None:
-        async with Silence(0.05, Timers().after) as silence:
+        async with Silence(0.05) as silence:
             for _ in range(3):
                 await asyncio.sleep(0.02)
                 silence.heard()
@@ -48,7 +47,7 @@ def test_who_falls_silent_after_many_words_is_ended() -> None:
 
 def test_who_is_kept_waiting_is_not_silent() -> None:
     async def waits() -> str:
-        async with Silence(0.02, Timers().after) as silence:
+        async with Silence(0.02) as silence:
             silence.pause()
             await asyncio.sleep(0.1)
             silence.heard()
@@ -59,7 +58,7 @@ def test_who_is_kept_waiting_is_not_silent() -> None:
 
 def test_what_ends_in_time_leaves_nothing_behind() -> None:
     async def ends() -> str:
-        async with Silence(0.02, Timers().after):
+        async with Silence(0.02):
             pass
         await asyncio.sleep(0.05)
         return "not ended"
@@ -70,7 +69,7 @@ def test_what_ends_in_time_leaves_nothing_behind() -> None:
 def test_a_cancellation_from_outside_stays_one() -> None:
     async def cancelled() -> None:
         async def waits() -> None:
-            async with Silence(60.0, Timers().after):
+            async with Silence(60.0):
                 await _never()
 
         task = asyncio.create_task(waits())

@@ -12,7 +12,6 @@ import msgspec
 from threadline.acp.lines import head_of, line_of
 from threadline.acp.outlet import Outlet
 from threadline.acp.translate import file_block, told
-from threadline.gateway.timers import Timer
 from threadline.model.inbound import Attachment
 from threadline.model.source import SessionSource
 from threadline.ports.agent import AskPermission, Event, File, UsageOf, Workplace
@@ -35,7 +34,7 @@ class Prompt:
         # Done when it has ended, for those who wait.
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._on_end = on_end
-        self._look: Timer | None = None
+        self._look: asyncio.TimerHandle | None = None
         # Whether it was handed to the gateway, which may have taken it.
         self.is_offered = False
         # Whether the gateway has answered to that: a turn that begins from then on is its own.
@@ -63,7 +62,7 @@ class Prompt:
                 self._look.cancel()
             self._on_end(self, ending)
 
-    def end_with_it(self, look: Timer) -> None:
+    def end_with_it(self, look: asyncio.TimerHandle) -> None:
         """A look that is to come is taken back when it ends."""
         self._look = look
 

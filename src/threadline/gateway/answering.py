@@ -225,9 +225,9 @@ class Answering:
             self._over.set()
 
     async def _take_all(self, events: AsyncIterator[Event]) -> None:
-        journal, streamer, seconds = self._journal, self._streamer, self._composer.settings.silence_seconds
+        journal, streamer = self._journal, self._streamer
         # In this very task: a cancellation reaches the agent, and what it opened it can close.
-        async with Silence(seconds, self._supervisor.after, self._leave_soon) as silence:
+        async with Silence(self._composer.settings.silence_seconds, self._leave_soon) as silence:
             async for event in events:
                 _require_event(event)
                 if isinstance(event, Done) or self._is_left_behind:

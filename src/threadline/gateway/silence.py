@@ -7,8 +7,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from threadline.gateway.timers import After
-
 
 class Silence:
     """Ends the block within it with `TimeoutError` once nothing was heard for `seconds`. `over` is told that it is to end.
@@ -17,15 +15,13 @@ class Silence:
     than what they say. The one timer looks at that number when its time has come, and begins anew.
     """
 
-    def __init__(self, seconds: float, after: After, over: Callable[[], None] = lambda: None) -> None:
-        """`after` sets timers."""
+    def __init__(self, seconds: float, over: Callable[[], None] = lambda: None) -> None:
         self._seconds = seconds
-        self._after = after
         self._over = over
         self._loop = asyncio.get_running_loop()
         self._limit = asyncio.timeout(None)
         self._since = self._loop.time()
-        self._timer = after(seconds, self._look)
+        self._timer = self._loop.call_later(seconds, self._look)
 
     async def __aenter__(self) -> Self:
         await self._limit.__aenter__()
@@ -51,4 +47,4 @@ class Silence:
             self._limit.reschedule(now)
             self._over()
         else:
-            self._timer = self._after(min(self._since, now) + self._seconds - now, self._look)
+            self._timer = self._loop.call_at(min(self._since, now) + self._seconds, self._look)

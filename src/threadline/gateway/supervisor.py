@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from threadline.errors import ThreadlineError
-from threadline.gateway.timers import Timer, Timers
 from threadline.log import get_logger
 
 log = get_logger(__name__)
@@ -47,8 +46,7 @@ class Supervisor:
         """`ending_seconds`: how long all that was cancelled may take to end."""
         self._ending_seconds = ending_seconds
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timers = Timers()
-        self.after = self._timers.after
+        self._is_stopped = False
 
     def start(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs `work` once."""
@@ -68,6 +66,10 @@ class Supervisor:
         except (StopIteration, asyncio.CancelledError):
             return None
         return self._kept(name, _Rest(watched, awaited))
+
+    def after(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        """Calls in so many seconds, unless all was stopped by then."""
+        return asyncio.get_running_loop().call_later(seconds, self._come, call)
 
     def keep(self, name: str, work: Work, *, fatal: tuple[type[Exception], ...] = ()) -> asyncio.Task[None]:
         """Runs `work` again with growing pauses whenever it fails; one that returns, or fails for good, stays ended."""
@@ -95,7 +97,7 @@ class Supervisor:
         """Cancels everything and waits for it. What does not end in its time is told and left behind; no timer comes any more."""
         for task in await cut_short(lambda: self._tasks, self._ending_seconds):
             self.leave_behind(task)
-        self._timers.clear()
+        self._is_stopped = True
 
     def leave_behind(self, task: asyncio.Task[None]) -> None:
         """Nobody waits any longer for a task that does not end when it is told to."""
@@ -103,6 +105,10 @@ class Supervisor:
         self._tasks.discard(task)
         # Nor does the program: an event loop that ends waits for all that it knows, however long.
         asyncio._unregister_task(task)  # noqa: SLF001 - documented for those who extend asyncio
+
+    def _come(self, call: Callable[[], None]) -> None:
+        if not self._is_stopped:
+            call()
 
     def _kept(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name=name)
@@ -157,7 +163,7 @@ class Later:
         self._supervisor = supervisor
         self._name = name
         self._work = work
-        self._begins: Timer | None = None
+        self._begins: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, seconds: float) -> None:
