@@ -144,8 +144,7 @@ class Prompts:
         heard: Heard,
         before: asyncio.Task[None] | None,
     ) -> None:
-        if before is not None and not before.done():
-            await asyncio.wait([before])
+        await _ended(before)
         if prompt.is_command:
             await self._settle(conversation, prompt)
         files = [await self._desk.keep(conversation.source, file) for file in heard.files if not prompt.is_over]
@@ -252,8 +251,7 @@ class Prompts:
 
     async def _wind_up(self, conversation: Conversation, prompt: Prompt, before: asyncio.Task[None] | None) -> None:
         """Ends what was cancelled, behind the answer that it is."""
-        if before is not None and not before.done():
-            await asyncio.wait([before])
+        await _ended(before)
         is_stopped = False
         while prompt.is_offered and (not is_stopped or await self._is_pending(conversation)):
             try:
@@ -270,6 +268,12 @@ class Prompts:
         except ThreadlineError:
             # Away for a while: whatever runs is not known to be over.
             return True
+
+
+async def _ended(work: asyncio.Task[None] | None) -> None:
+    """Returns when that work is over, however it ended."""
+    if work is not None and not work.done():
+        await asyncio.wait([work])
 
 
 def _refuse(prompt: Prompt, verdict: Verdict) -> None:

@@ -459,7 +459,7 @@ def _newcomer(claimed: Claimed, waiting: Waiting) -> Speaker | None:
 
 
 def _files_of(answer: Sequence[Message]) -> tuple[tuple[str, ...], ...]:
-    """The stored files of each message; nothing at all where there are none, as with most answers."""
+    """The stored files of each message; nothing at all where no message has any files, as in most answers."""
     if not any("attachments" in message for message in answer):
         return ()
     return tuple(stored_ids(attachments_of(message)) for message in answer)

@@ -104,10 +104,11 @@ def accept(tx: Tx, wanted: Admission, make_turn: MakeTurn = no_turn) -> Admitted
     """
     source = wanted.event.source
     key = {"platform": source.platform, "account": source.account, "dedupe_key": wanted.event.dedupe_key}
-    row = tx.find("find_current_and_inbound", digest=wanted.resolve.address.digest, **key)
-    if row[-1] if row is not None else tx.find("find_inbound", **key):
+    current = tx.find("find_current_and_inbound", digest=wanted.resolve.address.digest, **key)
+    was_here = tx.find("find_inbound", **key) is not None if current is None else current[-1]
+    if was_here:
         return Admitted(pk=None)
-    session = sessions.resolve_locked(tx, wanted.resolve, None if row is None else row[:-1])
+    session = sessions.resolve_locked(tx, wanted.resolve, None if current is None else current[:-1])
     rows = tx.rows("at_hand", session_pk=session.pk)
     waiting = rows[0][0] if wanted.lane != "control" else 0
     at_hand = [(turn_id, state) for *_, turn_id, state in rows if turn_id is not None]
