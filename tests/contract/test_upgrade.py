@@ -40,6 +40,16 @@ def lagging(engine: Engine) -> str:
 
 
 @pytest.fixture
+def redacted(engine: Engine) -> str:
+    """The same, where what could confirm a guess at the first words was taken away with them."""
+    rows = json.loads(AGED.read_text(), object_hook=_revived)
+    for row in rows["messages"]:
+        if row.get("append_key") == "m:42:1":
+            row["key_digest"] = None
+    return engine.begin_at(2, rows)
+
+
+@pytest.fixture
 def upgraded(aged: str) -> Iterator[SessionStore]:
     with SessionStore.open(aged) as store:
         yield store
@@ -99,6 +109,16 @@ def test_people_find_their_own_conversation_and_go_on(upgraded: SessionStore) ->
     assert said(upgraded, session_id) == LIGHTHOUSE
     upgraded.append_to_transcript(session_id, {"role": "user", "content": "thank you"}, idempotency_key="m:42:3")
     assert said(upgraded, session_id) == [*LIGHTHOUSE, "thank you"]
+
+
+def test_what_was_taken_away_is_not_brought_back_by_the_key_that_it_had(redacted: str) -> None:
+    ada = SessionSource(platform="telegram", chat_id="42", chat_type="dm", user_id="7", user_name="Ada")
+    with SessionStore.open(redacted) as store:
+        session_id = store.get_or_create_session(ada).session_id
+        for text in (LIGHTHOUSE[0], "a guess"):
+            again = store.append_to_transcript(session_id, {"role": "user", "content": text}, idempotency_key="m:42:1")
+            assert again.duplicate
+        assert said(store, session_id) == LIGHTHOUSE
 
 
 def test_an_editor_s_session_keeps_its_folder(upgraded: SessionStore) -> None:

@@ -44,7 +44,7 @@ def redact_numbers(tx: Tx, numbers: Sequence[int], *, at: Instant) -> int:
         if row is None or row[4] is not None:
             continue
         done += tx.run("redact_message", body=tombstone(row[5]).body, at=at, number=number)
-        tx.run("forget_digests", number=number)
+        tx.run("forget_digests", number=number, none=transcript.FORGOTTEN)
         files.disuse(tx, number, number)
         # What an agent kept may lead it back to what it was told.
         tx.run("drop_memories_of", number=number)

@@ -104,12 +104,12 @@ def accept(tx: Tx, wanted: Admission, make_turn: MakeTurn = no_turn) -> Admitted
     """
     source = wanted.event.source
     key = {"platform": source.platform, "account": source.account, "dedupe_key": wanted.event.dedupe_key}
-    current = tx.find("find_current_and_inbound", digest=wanted.resolve.address.digest, **key)
-    was_here = tx.find("find_inbound", **key) is not None if current is None else current[-1]
+    found = tx.find("find_current_and_inbound", digest=wanted.resolve.address.digest, **key)
+    was_here, at_rest, any_runs = (_is_known(tx, key), None, True) if found is None else found[-3:]
     if was_here:
         return Admitted(pk=None)
-    session = sessions.resolve_locked(tx, wanted.resolve, None if current is None else current[:-1])
-    rows = tx.rows("at_hand", session_pk=session.pk)
+    session = sessions.resolve_locked(tx, wanted.resolve, None if found is None else found[:-3])
+    rows = [(0, any_runs, None, None)] if at_rest == session.pk else tx.rows("at_hand", session_pk=session.pk)
     waiting = rows[0][0] if wanted.lane != "control" else 0
     at_hand = [(turn_id, state) for *_, turn_id, state in rows if turn_id is not None]
     if wanted.only_if_idle and (waiting or at_hand):
@@ -246,6 +246,10 @@ def reader(kind: type[T]) -> Callable[[str], T]:
 
 
 decode_event = reader(Inbound)
+
+
+def _is_known(tx: Tx, key: dict[str, str]) -> bool:
+    return tx.find("find_inbound", **key) is not None
 
 
 def _may_stop(wanted: Admission, session: SessionEntry) -> bool:

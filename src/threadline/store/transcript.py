@@ -26,6 +26,9 @@ from threadline.store.database import Row, Tx
 from threadline.store.listing import Page, check_limit, decode_cursor, encode_cursor
 from threadline.store.rows import StoredSession, session_of
 
+# What is left of a digest that could confirm a guess at a text which is gone. The key stays used.
+FORGOTTEN = b""
+
 
 class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     """Messages for one session, all or none."""
@@ -33,6 +36,7 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     session_id: str
     messages: Sequence[EncodedMessage]
     at: Instant
+    # With a digest it is added once, whoever asks. Without one it only tells what it was appended for.
     key: str | None = None
     digest: bytes | None = None
     author: str | None = None
@@ -86,9 +90,8 @@ class _Batch:
     def _take(self, target: _Target, request: AppendRequest, count: int) -> Appended:
         at, author = request.at, request.author if request.author != target.owner else None
         first = number = message_number(target.pk, target.last_seq + 1)
-        mark: tuple[Any, ...] = (None, None)
-        if request.key is not None:
-            mark = (request.key, request.digest)
+        mark: tuple[Any, ...] = (request.key, request.digest)
+        if request.key is not None and request.digest is not None:
             self.used[target.pk, request.key] = (first, request.digest)
         for message in request.messages:
             role = message.role
@@ -134,17 +137,19 @@ def append_batch(tx: Tx, requests: Sequence[AppendRequest]) -> list[Appended | T
 
 
 def append(tx: Tx, request: AppendRequest) -> Appended:
-    """One append inside a larger operation."""
-    return append_all(tx, [request])[0]
+    """One append inside a larger operation, which fails if it does."""
+    (outcome,) = append_batch(tx, [request])
+    return _required(outcome)
 
 
-def append_all(tx: Tx, requests: Sequence[AppendRequest]) -> list[Appended]:
-    """Appends inside a larger operation, which fails with the first of them that does."""
-    appended: list[Appended] = []
-    for outcome in append_batch(tx, requests) if requests else ():
-        if isinstance(outcome, ThreadlineError):
-            raise outcome
-        appended.append(outcome)
+def append_to(tx: Tx, session_id: str, state: Row, requests: Sequence[AppendRequest]) -> list[Appended]:
+    """Appends to a session that is locked, inside a larger operation, which fails with the first of them that does.
+
+    `state`: what `lock_append_targets` tells of a session, from its number on. None of the requests has a digest.
+    """
+    batch = _Batch([(session_id, *state, None, None, None)])
+    appended = [_required(batch.add(request)) for request in requests]
+    batch.write(tx)
     return appended
 
 
@@ -303,12 +308,18 @@ def log_name(tx: Tx, log: int) -> str:
 
 def _again(request: AppendRequest, before: Row) -> Appended | ThreadlineError:
     first, digest = before
-    if digest is not None and bytes(digest) != request.digest:
+    if bytes(digest) not in (FORGOTTEN, request.digest):
         return IdempotencyConflict(
             f"the key {request.key!r} was used in this session for other content; use a new key for a new message"
         )
     # The same content, so as many messages; where it was redacted nothing tells otherwise.
     return Appended(request.session_id, seq_of(first), len(request.messages), duplicate=True)
+
+
+def _required(outcome: Appended | ThreadlineError) -> Appended:
+    if isinstance(outcome, ThreadlineError):
+        raise outcome
+    return outcome
 
 
 def _require_count(name: str, value: int | None) -> None:

@@ -12,14 +12,14 @@ from threadline.clock import Instant
 from threadline.errors import LeaseLost
 from threadline.model.access import Role, allows
 from threadline.model.delivery import target_of
-from threadline.model.message import EncodedMessage, Message, digest_of
+from threadline.model.message import EncodedMessage, Message
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker
 from threadline.model.turn import Fate, Lane, Outcome, Replay, Stop, Waiting, WhenBusy
 from threadline.model.usage import Usage
 from threadline.store import aliases, asks, files, inbox, names, outbox, sessions, speakers, transcript, usage
-from threadline.store.database import Tx
+from threadline.store.database import Row, Tx
 from threadline.store.rows import source_of
 
 _BRIEF_MESSAGES = 16
@@ -112,6 +112,10 @@ class _Left(NamedTuple):
     has_asks: bool
     # For the next turn in its session.
     has_work: bool
+    # Of its session's log: its last message, the last that search knows, and whose it is.
+    last_seq: int
+    indexed_seq: int
+    owner: str | None
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True):
@@ -279,7 +283,7 @@ def _keep(tx: Tx, wanted: Finish, left: _Left, session_pk: int) -> int:
     """Keeps what was said, answered, spent and is to be sent; how many of the messages that it took got their fate."""
     by_pk = {waiting.pk: waiting for waiting in wanted.taken}
     kept = [said for said in wanted.said if inbox.settle(tx, by_pk[said.inbox_pk], said.fate, at=wanted.at)]
-    _transcribe(tx, wanted, kept)
+    _transcribe(tx, wanted, kept, (session_pk, left.last_seq, left.indexed_seq, left.owner))
     wanted = _forwarded(tx, wanted, left.origin)
     if wanted.usage is not None:
         usage.record(tx, wanted.session_id, wanted.held.turn_id, wanted.usage, at=wanted.at)
@@ -307,15 +311,18 @@ def _go_on(tx: Tx, wanted: Finish, left: _Left, session_pk: int, *, is_all_settl
         inbox.mark_ready(tx, session_pk, at=wanted.at)
 
 
-def _transcribe(tx: Tx, wanted: Finish, kept: Sequence[Said]) -> None:
-    """Writes what people said, and what was answered. Of who was erased meanwhile nothing is kept, and nothing brought back."""
+def _transcribe(tx: Tx, wanted: Finish, kept: Sequence[Said], state: Row) -> None:
+    """Writes what people said, and what was answered. Of who was erased meanwhile nothing is kept, and nothing brought back.
+
+    Once: a turn ends once, and a message gets its fate once.
+    """
     requests = [_request_of(wanted, said) for said in kept]
     enclosed: list[Sequence[tuple[str, ...]]] = [(said.files,) for said in kept]
     if wanted.answer:
-        key, answer = f"turn:{wanted.held.turn_id}", list(wanted.answer)
-        requests.append(transcript.AppendRequest(wanted.session_id, answer, wanted.at, key, digest_of(answer)))
+        key = f"turn:{wanted.held.turn_id}"
+        requests.append(transcript.AppendRequest(wanted.session_id, wanted.answer, wanted.at, key=key))
         enclosed.append(wanted.answer_files)
-    for appended, sent in zip(transcript.append_all(tx, requests), enclosed, strict=True):
+    for appended, sent in zip(transcript.append_to(tx, wanted.session_id, state, requests), enclosed, strict=True):
         for ref, used in zip(appended.refs, sent, strict=False) if any(sent) else ():
             if used:
                 files.use(tx, transcript.number_of(tx, ref), used)
@@ -326,10 +333,9 @@ def _request_of(wanted: Finish, said: Said) -> transcript.AppendRequest:
         wanted.session_id,
         [said.message],
         wanted.at,
-        f"in:{said.inbox_pk}",
-        digest_of([said.message]),
-        said.author,
-        said.external_id,
+        key=f"in:{said.inbox_pk}",
+        author=said.author,
+        external_id=said.external_id,
     )
 
 

@@ -28,6 +28,13 @@ FOR UPDATE SKIP LOCKED
 -- fragment: moved
 (SELECT * FROM session_state WHERE FALSE) t
 
+-- fragment: running
+state = 'running'
+
+-- Nobody knows before the session is held: whoever had it just now may have left something there.
+-- fragment: at_rest
+CAST(NULL AS BIGINT)
+
 -- One that is being written while the turn ends is not seen by the statement that ends it, and must go too.
 -- fragment: has_journal
 TRUE
@@ -41,7 +48,7 @@ JOIN
 SELECT s.session_id, s.pk, t.last_seq, t.indexed_seq, t.owner, m.append_key, m.number, m.key_digest
 FROM unnest(CAST(:append_key AS text[]), CAST(:session_id AS text[])) AS j(append_key, session_id)
 JOIN sessions s ON s.session_id = j.session_id JOIN session_state t ON t.session_pk = s.pk
-LEFT JOIN messages m ON m.number >> 24 = s.pk AND m.append_key = j.append_key
+LEFT JOIN messages m ON m.number >> 24 = s.pk AND m.append_key = j.append_key AND m.key_digest IS NOT NULL
 ORDER BY s.pk FOR NO KEY UPDATE OF t
 
 -- name: glance

@@ -19,6 +19,16 @@
 -- fragment: moved
 moved v CROSS JOIN session_state t ON t.session_pk = v.session_pk
 
+-- Turns that run. Those that run or ask have an index; one more, of those that run alone, would be two pages more in each turn.
+-- fragment: running
+state IN ('running', 'asking') AND state = 'running'
+
+-- Nobody else writes meanwhile: what is seen here holds.
+-- fragment: at_rest
+CASE WHEN NOT EXISTS (SELECT 1 FROM inbox w WHERE w.session_pk = s.pk AND w.fate IS NULL AND w.turn_pk IS NULL AND w.lane <> 'control')
+  AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.session_pk = s.pk AND u.state IN ('running', 'asking'))
+  AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.session_pk = s.pk AND u.state = 'waiting') THEN s.pk END
+
 -- fragment: has_journal
 EXISTS (SELECT 1 FROM journal j WHERE j.turn_pk = :turn_pk)
 

@@ -105,7 +105,7 @@ UPDATE deliveries SET state = 'dropped', text = '', files = '[]' WHERE pk = :pk 
 -- name: pending_on
 -- Something waits, runs or is to be sent.
 SELECT 1 WHERE EXISTS (SELECT 1 FROM ready WHERE platform = :platform)
-  OR EXISTS (SELECT 1 FROM turns WHERE state = 'running' AND platform = :platform)
+  OR EXISTS (SELECT 1 FROM turns WHERE {running} AND platform = :platform)
   OR EXISTS (SELECT 1 FROM inbox WHERE fate IS NULL AND lane = 'control' AND platform = :platform)
   OR EXISTS (SELECT 1 FROM deliveries WHERE state IN ('pending', 'sending') AND platform = :platform)
 

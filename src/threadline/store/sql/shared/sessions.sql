@@ -21,8 +21,10 @@ SELECT {entry}
 {of_address}
 
 -- name: find_current_and_inbound
--- The same, and whether an event was here before: whoever takes one in asks both.
-SELECT {entry}, EXISTS (SELECT 1 FROM inbox i WHERE i.platform = :platform AND i.account = :account AND i.dedupe_key = :dedupe_key)
+-- The same for whoever takes an event in: also whether it was here before, the session again if it is known to be at rest, and
+-- whether any turn runs anywhere.
+SELECT {entry}, EXISTS (SELECT 1 FROM inbox i WHERE i.platform = :platform AND i.account = :account AND i.dedupe_key = :dedupe_key),
+  {at_rest}, EXISTS (SELECT 1 FROM turns WHERE {running})
 {of_address}
 
 -- name: peek_current

@@ -13,7 +13,7 @@ SELECT turn_id, state, outcome, attempts, created_at, ended_at, error FROM turns
 
 -- name: gateway_counts
 SELECT (SELECT COUNT(*) FROM inbox WHERE fate IS NULL AND turn_pk IS NULL AND lane <> 'control'),
-  (SELECT COUNT(*) FROM turns WHERE state = 'running'),
+  (SELECT COUNT(*) FROM turns WHERE {running}),
   (SELECT COUNT(*) FROM deliveries WHERE state = 'pending') + (SELECT COUNT(*) FROM deliveries WHERE state = 'sending'),
   (SELECT COUNT(*) FROM deliveries WHERE state = 'parked'),
   (SELECT MIN(accepted_at) FROM inbox WHERE fate IS NULL AND turn_pk IS NULL AND lane <> 'control')

@@ -1,10 +1,11 @@
 -- name: lock_append_targets
 -- The sessions that a batch appends to, locked in one order, so that two batches never wait for each other in a ring; with
 -- each, what its idempotency key brought before. A key that another process adds meanwhile is caught by its unique index.
--- (The plus: SQLite uses an index over an expression only where the other side has no type of its own.)
+-- (The plus: SQLite uses an index over an expression only where the other side has no type of its own. What a turn appends has a key
+-- and no digest: it happens once because the turn ends once, and is in no index.)
 SELECT s.session_id, s.pk, t.last_seq, t.indexed_seq, t.owner, m.append_key, m.number, m.key_digest
 FROM sessions s {then} session_state t ON t.session_pk = s.pk
-LEFT JOIN messages m ON m.number >> 24 = +s.pk AND m.append_key = :append_key
+LEFT JOIN messages m ON m.number >> 24 = +s.pk AND m.append_key = :append_key AND m.key_digest IS NOT NULL
 WHERE s.session_id = :session_id
 
 -- name: add_messages
@@ -100,8 +101,8 @@ WHERE m.number BETWEEN :lo AND {stretch_end} ORDER BY m.number
 UPDATE messages SET body = :body, redacted_at = :at WHERE number = :number AND redacted_at IS NULL
 
 -- name: forget_digests
--- The append that brought this message: the nearest key before it.
-UPDATE messages SET key_digest = NULL WHERE number = (
+-- The append that brought this message: the nearest key before it. Without a digest at all the key could be used anew.
+UPDATE messages SET key_digest = :none WHERE key_digest IS NOT NULL AND number = (
   SELECT MAX(m.number) FROM messages m WHERE m.number BETWEEN ((CAST(:number AS BIGINT) >> 24) << 24) AND :number AND m.append_key IS NOT NULL
 )
 

@@ -3,7 +3,7 @@
 -- Those of a person who has as many turns as they may are passed over: one person's backlog must not hide everybody else's.
 SELECT r.session_pk, r.due_at FROM ready r WHERE r.platform = :platform AND r.due_at <= :at
   AND NOT EXISTS (SELECT 1 FROM session_state t WHERE t.session_pk = r.session_pk AND t.owner IN (
-    SELECT u.person FROM turns u WHERE u.state = 'running' GROUP BY u.person HAVING COUNT(*) >= :per_person))
+    SELECT u.person FROM turns u WHERE {running} GROUP BY u.person HAVING COUNT(*) >= :per_person))
 ORDER BY r.due_at LIMIT :limit {lock_row}
 
 -- name: ready_at
@@ -16,7 +16,7 @@ SELECT pk, turn_id, fence, state FROM turns WHERE session_pk = :session_pk AND s
 -- name: at_hand
 -- How much waits in a session, whether any turn runs anywhere, and with that each turn that is there: one that runs or waits for an
 -- answer, one that waits to run again.
-SELECT w.waiting, EXISTS (SELECT 1 FROM turns r WHERE r.state = 'running'), u.turn_id, u.state
+SELECT w.waiting, EXISTS (SELECT 1 FROM turns WHERE {running}), u.turn_id, u.state
 FROM (SELECT COUNT(*) AS waiting FROM inbox WHERE {waits_in_session}) w
 LEFT JOIN (
   SELECT turn_id, state FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking')
@@ -49,7 +49,7 @@ ORDER BY v.place DESC, m.number DESC LIMIT :limit
 DELETE FROM turns WHERE pk = :turn_pk
 
 -- name: live_counts
-SELECT person, platform, COUNT(*) FROM turns WHERE state = 'running' GROUP BY person, platform
+SELECT person, platform, COUNT(*) FROM turns WHERE {running} GROUP BY person, platform
 
 -- name: session_of_pk
 SELECT {entry} FROM {entry_tables} WHERE s.pk = :session_pk
@@ -91,15 +91,18 @@ DELETE FROM journal WHERE turn_pk = :turn_pk
 
 -- name: end_turn
 -- Most turns leave nothing behind. So it tells along what is left, and only that is asked for: its session, messages that it took and
--- that have no fate, a stream, a journal, questions, and work for the next one.
+-- that have no fate, a stream, a journal, questions, and work for the next one; and where its session's next message goes.
 UPDATE turns SET state = 'done', outcome = :outcome, ended_at = :at, owner = NULL, lease_until = NULL, error = :error
 WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
-RETURNING (SELECT s.pk FROM sessions s WHERE s.pk = turns.session_pk), origin,
+RETURNING (SELECT t.session_pk FROM session_state t WHERE t.session_pk = turns.session_pk), origin,
   (SELECT COUNT(*) FROM inbox i WHERE i.turn_pk = :turn_pk AND i.fate IS NULL),
   EXISTS (SELECT 1 FROM deliveries d WHERE d.turn_pk = :turn_pk AND d.state = 'open'),
   {has_journal}, EXISTS (SELECT 1 FROM asks q WHERE q.turn_pk = :turn_pk),
   EXISTS (SELECT 1 FROM turns w WHERE w.session_pk = turns.session_pk AND w.state = 'waiting')
-  OR EXISTS (SELECT 1 FROM inbox i WHERE i.session_pk = turns.session_pk AND i.fate IS NULL AND i.turn_pk IS NULL AND i.lane <> 'control')
+  OR EXISTS (SELECT 1 FROM inbox i WHERE i.session_pk = turns.session_pk AND i.fate IS NULL AND i.turn_pk IS NULL AND i.lane <> 'control'),
+  (SELECT t.last_seq FROM session_state t WHERE t.session_pk = turns.session_pk),
+  (SELECT t.indexed_seq FROM session_state t WHERE t.session_pk = turns.session_pk),
+  (SELECT t.owner FROM session_state t WHERE t.session_pk = turns.session_pk)
 
 -- name: release_turn
 -- It runs again later, by whoever takes it. One that was given back in good order has not cost an attempt.
@@ -113,7 +116,7 @@ UPDATE turns SET stop = :stop WHERE pk IN (
 
 -- name: expired_turns
 SELECT pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop FROM turns
-WHERE state = 'running' AND platform = :platform AND lease_until < {now} ORDER BY lease_until, pk LIMIT :limit {lock_row}
+WHERE {running} AND platform = :platform AND lease_until < {now} ORDER BY lease_until, pk LIMIT :limit {lock_row}
 
 -- name: take_over
 -- A new fence: whatever the former holder still writes finds no row.
@@ -121,7 +124,7 @@ UPDATE turns SET fence = fence + 1, owner = :owner, lease_until = {now} + :lease
 
 -- name: void_turns
 -- Their holder is dead for certain: nobody waits for a lease to run out.
-UPDATE turns SET lease_until = 0 WHERE state = 'running' AND owner LIKE :owners
+UPDATE turns SET lease_until = 0 WHERE {running} AND owner LIKE :owners
 
 -- name: find_context
 SELECT block FROM contexts WHERE session_pk = :session_pk
