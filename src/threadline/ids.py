@@ -6,13 +6,15 @@ import os
 import re
 import secrets
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _SESSION_ID = re.compile(r"[0-9]{8}_[0-9]{6}_[0-9a-f]{8,32}")
 
 
 def new_session_id(now: datetime) -> str:
     """`YYYYMMDD_HHMMSS_` in UTC and 48 random bits; the store's unique index has the last word."""
-    return f"{now.astimezone(UTC):%Y%m%d_%H%M%S}_{os.urandom(6).hex()}"
+    day, time = _written(int(now.timestamp()))
+    return f"{day}_{time}_{os.urandom(6).hex()}"
 
 
 def is_session_id(text: str) -> bool:
@@ -28,8 +30,15 @@ def new_turn_id(now: datetime) -> str:
 def new_turn_ids(now: datetime, count: int) -> tuple[str, ...]:
     """So many names of turns. Asking the system for chance once is cheaper than for each."""
     chance = os.urandom(6 * count).hex()
-    began = f"t{now.astimezone(UTC):%Y%m%d%H%M%S}"
+    began = "t" + "".join(_written(int(now.timestamp())))
     return tuple(began + chance[place : place + 12] for place in range(0, 12 * count, 12))
+
+
+@lru_cache(maxsize=16)
+def _written(second: int) -> tuple[str, str]:
+    """The day and the time of a second in UTC. To write a date takes longer than all else that an id is made of."""
+    day, time = f"{datetime.fromtimestamp(second, UTC):%Y%m%d %H%M%S}".split()
+    return day, time
 
 
 def new_owner(kind: str) -> str:

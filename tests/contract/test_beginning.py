@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -59,7 +60,7 @@ async def begun(
 ) -> list[Claimed]:
     """The turn that a message begins with; `ConversationBusy` where something else goes on."""
     source = source or dm()
-    notice = NewDelivery(delivery_id=f"notice.{key}", target=target_of(source), text="?")
+    notice = partial(NewDelivery, delivery_id=f"notice.{key}", target=target_of(source), text="?")
     greeting = Greeting(welcome=None, idle=notice, daily=notice)
     wanted = admission(store, key, source)
     received, claimed = await store.receive_and_claim(wanted, greeting, claim(store, source, per_platform))
@@ -207,7 +208,7 @@ def test_what_another_gateway_takes_in_at_the_same_time_leaves_no_turn(gateway: 
 def test_a_message_that_was_here_before_begins_nothing(gateway: GatewayStore, run: Run) -> None:
     (turn,) = run(begun(gateway, "hello"))
     run(end(gateway, turn))
-    notice = NewDelivery(delivery_id="notice", target=target_of(dm()), text="?")
+    notice = partial(NewDelivery, delivery_id="notice", target=target_of(dm()), text="?")
     greeting = Greeting(welcome=None, idle=notice, daily=notice)
     wanted = admission(gateway, "hello", dm())
     received, claimed = run(gateway.receive_and_claim(wanted, greeting, claim(gateway, dm())))

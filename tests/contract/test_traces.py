@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -91,7 +92,7 @@ async def hear(store: GatewayStore, source: SessionSource, text: str, key: str) 
         role="guest",
         at=to_instant(store.clock.now()),
     )
-    told = notice(source, "zebra welcome", "welcome")
+    told = partial(notice, source, "zebra welcome", "welcome")
     await store.receive(wanted, Greeting(welcome=told, idle=told, daily=told))
 
 

@@ -143,9 +143,7 @@ class Answering:
         if presence is not None:
             presence.begin()
         try:
-            self._task = self._supervisor.start("agent", self._listen(agent, turn))
-            # Where it was cancelled before its first step, nothing in it says so.
-            self._task.add_done_callback(lambda _: self._over.set())
+            self._task = self._supervisor.start("agent", self._listen(agent, turn), self._over.set)
             if self._cancelled.is_set():
                 self._end()
             return await self._ended()

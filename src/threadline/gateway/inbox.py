@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 
 import msgspec
 
@@ -121,7 +122,7 @@ class Reception:
         typed = read_command(event)
         lane: Lane = "talk" if typed is None else typed.lane
         agent, _ = self._settings.agent_for(event.source)
-        stop, notices = self._stop_of(typed, allowed), _Notices(event)
+        stop = self._stop_of(typed, allowed)
         only_if_idle = lane == "talk" and self._outbox.is_attended(event.source.platform, event.source.account)
         wanted = Admission(
             event=event,
@@ -133,11 +134,11 @@ class Reception:
             burst=int(self._burst_of(event, typed) * 1_000_000),
             most=self._settings.queue_per_session,
             # Where nothing may wait, nothing is too much.
-            when_full=None if only_if_idle else self._when_full(notices),
+            when_full=None if only_if_idle else partial(self._when_full, event),
             stop=stop,
             only_if_idle=only_if_idle,
         )
-        received, has_begun = await self._turns.received(wanted, self._greeting(notices, typed))
+        received, has_begun = await self._turns.received(wanted, self._greeting(event, typed))
         admitted = received.admitted
         if received.greeted or admitted.refused:
             self._outbox.wake()
@@ -180,7 +181,7 @@ class Reception:
         """Who talks on while a question is open is told what keeps the answer."""
         asked = await self._store.open_ask(session.session_id)
         if asked is not None:
-            notice = _Notices(event).of("asked", words.ASK_FIRST.format(code=asked.code))
+            notice = _notice(event, "asked", words.ASK_FIRST.format(code=asked.code))
             await self._store.enqueue(msgspec.structs.replace(notice, person=person))
             self._outbox.wake()
 
@@ -204,7 +205,7 @@ class Reception:
         return "accepted"
 
     async def _turn_away(self, event: Inbound, decision: TurnedAway) -> Verdict:
-        tell = None if decision.tell is None else _Notices(event).of("refused", decision.tell)
+        tell = None if decision.tell is None else _notice(event, "refused", decision.tell)
         refusal = Refusal(
             event=event, person=decision.person, role="group", at=self._now(), note=decision.note, tell=tell
         )
@@ -252,30 +253,25 @@ class Reception:
         admitted = await self._store.refuse(refusal)
         return "duplicate" if admitted.pk is None else "accepted"
 
-    def _greeting(self, notices: _Notices, typed: Typed | None) -> Greeting:
+    def _greeting(self, event: Inbound, typed: Typed | None) -> Greeting:
         # Who says /start is greeted by the command itself.
         is_welcome = self._settings.welcome and (typed is None or typed.name != "start")
         return Greeting(
-            welcome=notices.of("welcome", words.WELCOME) if is_welcome else None,
-            idle=notices.of("reset", words.RESET_IDLE),
-            daily=notices.of("reset", words.RESET_DAILY),
+            welcome=partial(_notice, event, "welcome", words.WELCOME) if is_welcome else None,
+            idle=partial(_notice, event, "reset", words.RESET_IDLE),
+            daily=partial(_notice, event, "reset", words.RESET_DAILY),
         )
 
-    def _when_full(self, notices: _Notices) -> NewDelivery:
-        return notices.of("full", words.QUEUE_FULL.format(count=self._settings.queue_per_session))
+    def _when_full(self, event: Inbound) -> NewDelivery:
+        return _notice(event, "full", words.QUEUE_FULL.format(count=self._settings.queue_per_session))
 
     def _now(self) -> Instant:
         return to_instant(self._store.clock.now())
 
 
-class _Notices:
-    """What the chat of an event may be told about it, named after the event: told again it is the same."""
-
-    def __init__(self, event: Inbound) -> None:
-        named = f"{event.source.platform}\0{event.source.account}\0{event.dedupe_key}"
-        self._digest = hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-        self._target = target_of(event.source)
-
-    def of(self, kind: str, text: str) -> NewDelivery:
-        """A notice of this kind."""
-        return NewDelivery(delivery_id=f"{kind}.{self._digest}", target=self._target, text=text)
+def _notice(event: Inbound, kind: str, text: str) -> NewDelivery:
+    """What the chat of an event is told about it, named after the event: told again it is the same."""
+    source = event.source
+    named = f"{source.platform}\0{source.account}\0{event.dedupe_key}"
+    digest = hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return NewDelivery(delivery_id=f"{kind}.{digest}", target=target_of(source), text=text)

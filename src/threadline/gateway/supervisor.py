@@ -48,12 +48,18 @@ class Supervisor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopped = False
 
-    def start(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Runs `work` once."""
-        task = self._kept(name, self._watched(name, work))
-        # One that was cancelled before its first step would never be awaited.
-        task.add_done_callback(lambda _: work.close())
-        return task
+    def start(
+        self, name: str, work: Coroutine[Any, Any, None], on_end: Callable[[], None] | None = None
+    ) -> asyncio.Task[None]:
+        """Runs `work` once. `on_end` hears when that is over, also where it was cancelled before its first step."""
+
+        def ended() -> None:
+            # One that was cancelled before its first step would never be awaited.
+            work.close()
+            if on_end is not None:
+                on_end()
+
+        return self._kept(name, self._watched(name, work), ended)
 
     def begin(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Does `work` at once up to its first wait; the rest is a task, and where there is none, nothing is left to do.
@@ -110,10 +116,17 @@ class Supervisor:
         if not self._is_stopped:
             call()
 
-    def _kept(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _kept(
+        self, name: str, work: Coroutine[Any, Any, None], ended: Callable[[], None] = lambda: None
+    ) -> asyncio.Task[None]:
+        def end(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            ended()
+
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        # One for all: each would cost the loop a call of its own.
+        task.add_done_callback(end)
         return task
 
     async def _watched(self, name: str, work: Coroutine[Any, Any, None]) -> None:

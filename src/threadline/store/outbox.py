@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import TypeAlias
 
 import msgspec
 
@@ -39,6 +40,10 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     turn_pk: int | None = None
     # Whom it is for, where no session of theirs tells: erasing them takes it away, and they may ask to see it.
     person: str | None = None
+
+
+# Makes what is told only in rare cases: to make it takes longer than to find that it is not one of those.
+Make: TypeAlias = Callable[[], NewDelivery]
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,9 +38,9 @@ _AT_THE_LATEST = 2_000_000
 class Greeting(msgspec.Struct, frozen=True, kw_only=True):
     """What is said before all else: to the first who ever writes, and where a conversation started afresh by itself."""
 
-    welcome: outbox.NewDelivery | None
-    idle: outbox.NewDelivery
-    daily: outbox.NewDelivery
+    welcome: outbox.Make | None
+    idle: outbox.Make
+    daily: outbox.Make
 
 
 class Received(msgspec.Struct, frozen=True):
@@ -239,10 +239,10 @@ def _greeting_for(
         return None
     if session.was_auto_reset:
         notice = sessions.take_reset_notice(tx, session.session_id, "user")
-        return None if notice is None else greeting.idle if notice.reason == "idle" else greeting.daily
+        return None if notice is None else greeting.idle() if notice.reason == "idle" else greeting.daily()
     if session.session_id != wanted.resolve.new_id or sessions.has_any(tx, session.session_id):
         return None
-    return greeting.welcome
+    return None if greeting.welcome is None else greeting.welcome()
 
 
 def _take_along(tx: Tx, from_pk: int, following: SessionEntry, *, at: Instant) -> SessionEntry:
