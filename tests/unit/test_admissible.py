@@ -17,6 +17,7 @@ from threadline.model.admissible import (
     RAW_BYTES,
     excess_of,
     flaw_of,
+    is_plain,
     mended,
     parkable,
 )
@@ -139,9 +140,16 @@ def test_what_is_parked_is_cut_between_signs() -> None:
     assert len(kept.raw.encode()) == RAW_BYTES - 1
 
 
-@given(event=events(), pad=st.sampled_from((0, 100, 380, 401, 1_001)))
-def test_what_is_plain_at_a_glance_is_without_a_flaw_at_a_closer_look(event: Inbound, pad: int) -> None:
-    padded = msgspec.structs.replace(event, message_id=event.message_id + "x" * pad, reply_to=None, attachments=())
-    # With a quote that is in order every id is looked at.
-    closer = msgspec.structs.replace(padded, reply_to=Quote(message_id="1", text=""))
-    assert flaw_of(padded) == flaw_of(closer)
+@given(event=events(), pad=st.sampled_from("x\N{CROCODILE}"), times=st.sampled_from((0, 90, 110, 380, 401, 1_001)))
+def test_what_is_plain_at_a_glance_needs_no_closer_look(event: Inbound, pad: str, times: int) -> None:
+    padded = msgspec.structs.replace(event, message_id=event.message_id + pad * times)
+    for one in (event, padded, msgspec.structs.replace(padded, reply_to=None, attachments=())):
+        if is_plain(one):
+            assert flaw_of(one) is None
+            assert mended(one) is one
+
+
+@pytest.mark.parametrize("name", [None, "Ada", "\N{CROCODILE}"])
+def test_what_most_people_write_is_plain(name: str | None) -> None:
+    source = SessionSource(platform="telegram", chat_id="42", user_id="7", user_name=name)
+    assert is_plain(plain(source=source, text="grüße"))

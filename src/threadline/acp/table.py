@@ -60,9 +60,14 @@ class Table:
 
         Of a session that two windows have open, the one that is spoken in does all.
         """
+        bound: list[SessionSource] = []
         # However many are open, few are at work.
-        self._spoken_in = {key: one for key, one in self._spoken_in.items() if one.is_at_work}
-        return [one.source for key, one in self._spoken_in.items() if self._open.get(key) is one]
+        for key, one in list(self._spoken_in.items()):
+            if not one.is_at_work:
+                del self._spoken_in[key]
+            elif self._open.get(key) is one:
+                bound.append(one.source)
+        return bound
 
     def workplace_for(self, source: SessionSource) -> Workplace | None:
         """Where the editor lets the agent work in that session."""

@@ -79,8 +79,8 @@ class Answering:
         # Whether its people wait while it runs: then it is never run again, and nothing of it is sent besides.
         self._is_attended = composer.is_attended(claimed)
         self._task: asyncio.Task[None] | None = None
-        # Set when the agent has ended, or nobody waits for it any longer.
-        self._over = asyncio.Event()
+        # Done when the agent has ended, or nobody waits for it any longer.
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_left_behind = False
         self._streamer: Streamer | None = None
 
@@ -143,7 +143,7 @@ class Answering:
         if presence is not None:
             presence.begin()
         try:
-            self._task = self._supervisor.start("agent", self._listen(agent, turn), self._over.set)
+            self._task = self._supervisor.start("agent", self._listen(agent, turn), self._go_on)
             if self._cancelled.is_set():
                 self._end()
             return await self._ended()
@@ -189,7 +189,7 @@ class Answering:
         return more
 
     async def _ended(self) -> tuple[Outcome, str | None]:
-        await self._over.wait()
+        await self._over
         if self._fault is not None:
             return "failed", self._fault
         if self._stop is not None:
@@ -220,7 +220,7 @@ class Answering:
                 with suppress(Exception):
                     await close()
             # Here already: who waits for it goes on one round of the loop earlier.
-            self._over.set()
+            self._go_on()
 
     async def _take_all(self, events: AsyncIterator[Event]) -> None:
         journal, streamer = self._journal, self._streamer
@@ -273,14 +273,18 @@ class Answering:
 
     def _leave_behind(self) -> None:
         """The turn ends with what was said by now; what its agent says after that nobody hears."""
-        if self._over.is_set() or self._task is None:
+        if self._over.done() or self._task is None:
             return
         if not self._cancelled.is_set():
             self._fault = self._silent()
         log.error("agent.left_behind", turn=self.claimed.held.turn_id, agent=self.agent)
         self._supervisor.leave_behind(self._task)
         self._is_left_behind = True
-        self._over.set()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
 
     def _end(self) -> None:
         self._cancelled.set()

@@ -18,7 +18,7 @@ from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.turns import Turns
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
-from threadline.model.admissible import excess_of, flaw_of, mended, parkable
+from threadline.model.admissible import excess_of, flaw_of, is_plain, mended, parkable
 from threadline.model.delivery import target_of
 from threadline.model.inbound import Arrival, Inbound, Moved, Unreadable
 from threadline.model.inert import inert_line
@@ -70,11 +70,13 @@ class Reception:
             return await self._park(event)
         if isinstance(event, Moved):
             return await self._move(event)
-        flaw = flaw_of(event)
-        if flaw is not None:
-            return await self._park_unfit(event, flaw)
+        if not is_plain(event):
+            flaw = flaw_of(event)
+            if flaw is not None:
+                return await self._park_unfit(event, flaw)
+            event = mended(event)
         try:
-            return await self._admit(mended(event))
+            return await self._admit(event)
         except InvalidRequest as cause:
             # Told again it would be no different, and all that comes after it would wait.
             return await self._park_unfit(event, str(cause))

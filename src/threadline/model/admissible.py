@@ -24,6 +24,7 @@ FILES = 100
 RAW_BYTES = 64_000
 _REASON_CHARS = 300
 _LARGEST = 1 << 53
+_UTF8_BYTES = 4
 
 # NUL, and halves of surrogate pairs: not every engine keeps them.
 _UNKEEPABLE = re.compile("[\x00\ud800-\udfff]")
@@ -31,14 +32,24 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _NAMES = ("chat_name", "chat_topic", "user_name", "user_handle")
 
 
+def is_plain(event: Inbound) -> bool:
+    """Whether nothing can be wrong with an event, and nothing is to be mended in it. Nearly all are, and this tells at once."""
+    if event.reply_to is not None or event.attachments or not event.dedupe_key or not _is_sound(event.text):
+        return False
+    source = event.source
+    ids = (event.dedupe_key, event.message_id, event.album_id, event.button)
+    places = (source.chat_id, source.chat_id_alt, source.thread_id, source.user_id, source.user_id_alt)
+    names = (source.chat_name, source.chat_topic, source.user_name, source.user_handle)
+    # Together they are shorter than any of them may be.
+    return _is_short("".join(filter(None, ids + places + names)))
+
+
 def flaw_of(event: Inbound | Moved) -> str | None:
     """Why an event can't be kept under the ids that it has; `None` for any that can."""
     if not event.dedupe_key:
         return "its platform gave it no key to know it again by"
-    if isinstance(event, Inbound) and _is_plain(event):
-        return None
     for name, value, most in _ids(event):
-        if value is None or _is_short(value, most):
+        if value is None:
             continue
         if _UNKEEPABLE.search(value):
             return f"its {name} holds what no id can hold"
@@ -92,18 +103,10 @@ def parkable(event: Unreadable) -> Unreadable:
     )
 
 
-def _is_plain(event: Inbound) -> bool:
-    """Whether nothing can be wrong with its ids: together they are shorter than any of them may be. So it is with nearly all."""
-    if event.reply_to is not None or event.attachments:
-        return False
-    source = event.source
-    ids = (event.dedupe_key, event.message_id, event.album_id, event.button)
-    places = (source.chat_id, source.chat_id_alt, source.thread_id, source.user_id, source.user_id_alt)
-    return _is_short("".join(filter(None, ids + places)), PLACE_BYTES)
-
-
-def _is_short(text: str, most: int) -> bool:
-    return len(text) <= most and text.isascii() and "\0" not in text
+def _is_short(text: str) -> bool:
+    """Whether a text has no more bytes than a place's id may have, and each of its signs can be kept anywhere."""
+    most = PLACE_BYTES if text.isascii() else PLACE_BYTES // _UTF8_BYTES
+    return len(text) <= most and "\0" not in text and _is_sound(text)
 
 
 def _ids(event: Inbound | Moved) -> Iterator[tuple[str, str | None, int]]:
@@ -123,9 +126,6 @@ def _ids(event: Inbound | Moved) -> Iterator[tuple[str, str | None, int]]:
 
 
 def _mended_source(source: SessionSource) -> SessionSource:
-    names = (source.chat_name, source.chat_topic, source.user_name, source.user_handle)
-    if _is_short("".join(filter(None, names)), NAME_CHARS):
-        return source
     changes = {
         name: _name(value)
         for name in _NAMES

@@ -105,7 +105,7 @@ def receive(
         return received, []
     said = Waiting(pk, admission.lane, admission.event, admission.person, admission.role, admission.at)
     (session, row), *_ = made
-    return received, [_claimed(tx, wanted.turn_ids[0], session, row, [said])]
+    return received, [_claimed(tx, wanted.turn_ids[0], session, row, [said], admission.role)]
 
 
 def take_over(tx: Tx, owner: str, platforms: Sequence[str], *, lease: int, at: Instant) -> list[Claimed]:
@@ -192,7 +192,7 @@ def _made(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, batch: Se
     row = _add_turn(tx, wanted, turn_id, session, batch[0].lane, role, origin)
     for item in batch:
         tx.run("take_inbound", turn_pk=row[0], pk=item.pk)
-    return _claimed(tx, turn_id, session, row, batch)
+    return _claimed(tx, turn_id, session, row, batch, role)
 
 
 def _add_turn(
@@ -215,7 +215,7 @@ def _add_turn(
     return row
 
 
-def _claimed(tx: Tx, turn_id: str, session: StoredSession, row: Row, batch: Sequence[Waiting]) -> Claimed:
+def _claimed(tx: Tx, turn_id: str, session: StoredSession, row: Row, batch: Sequence[Waiting], role: Role) -> Claimed:
     """The turn that was added as that row, for its first run."""
     lane = batch[0].lane
     return Claimed(
@@ -225,7 +225,7 @@ def _claimed(tx: Tx, turn_id: str, session: StoredSession, row: Row, batch: Sequ
         session_pk=session.pk,
         lane=lane,
         taken=tuple(batch),
-        role=lowest(item.role for item in batch),
+        role=role,
         origin=batch[-1].event.source,
         context=row[1],
         speakers=speakers.of_session(tx, session),

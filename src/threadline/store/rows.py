@@ -88,7 +88,7 @@ def session_of(row: Row) -> StoredSession:
         address_pk=address_pk,
         chat=chat,
         view_version=version,
-        redo=tuple(_decode_json(redo)),
+        redo=() if redo == "[]" else tuple(_decode_json(redo)),
         redo_seq=redo_seq,
         last_seq=row[21],
         had_activity=bool(had_activity),
