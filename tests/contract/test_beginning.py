@@ -26,7 +26,7 @@ from threadline.store.outbox import NewDelivery
 from threadline.store.reception import Greeting
 from threadline.store.rows import StoredSession
 from threadline.store.turns import Claim, Claimed, Finish, Said
-from threadline.testing import FakeClock, dm, exchange
+from threadline.testing import FakeClock, assistant, dm, exchange, user
 
 LEASE = 60_000_000
 TOM = dm(chat_id="dm-9", user_id="9")
@@ -71,6 +71,23 @@ async def begun(
 async def end(store: GatewayStore, turn: Claimed) -> None:
     """The turn is over."""
     await store.finish_turn(over(store, turn))
+
+
+async def answer(store: GatewayStore, turn: Claimed) -> None:
+    """The turn is over, and in the transcript stands what was said and what was answered."""
+    said = tuple(
+        Said(
+            inbox_pk=waiting.pk,
+            message=encode_message(user(waiting.event.text)),
+            author=None,
+            external_id=None,
+            fate="answered",
+        )
+        for waiting in turn.taken
+    )
+    await store.finish_turn(
+        replace(over(store, turn), settled=(), said=said, answer=(encode_message(assistant("yes")),))
+    )
 
 
 async def heard(store: GatewayStore) -> list[str | None]:
@@ -130,6 +147,29 @@ def test_two_messages_under_one_id_end_a_turn_like_any_other(gateway: GatewaySto
         )
     )
     assert [message["content"] for message in run(gateway.load_transcript(session_id))] == ["one", "two"]
+
+
+def test_a_key_of_a_caller_s_own_is_free_whatever_turns_have_appended(gateway: GatewayStore, run: Run) -> None:
+    (turn,) = run(begun(gateway, "hello"))
+    run(answer(gateway, turn))
+    session_id = turn.session.session_id
+    keys = (f"in:{turn.taken[0].pk}", f"turn:{turn.held.turn_id}")
+    for _ in range(2):
+        for key in keys:
+            run(gateway.append_to_transcript(session_id, user(key), idempotency_key=key))
+    said = [message["content"] for message in run(gateway.load_transcript(session_id))]
+    assert said == ["hello", "yes", *keys]
+
+
+def test_what_was_appended_while_a_turn_ran_stands_before_its_answer(gateway: GatewayStore, run: Run) -> None:
+    (turn,) = run(begun(gateway, "hello"))
+    session_id = turn.session.session_id
+    run(gateway.append_to_transcript(session_id, user("meanwhile"), idempotency_key="m"))
+    run(answer(gateway, turn))
+    said = [message["content"] for message in run(gateway.load_transcript(session_id))]
+    assert said == ["meanwhile", "hello", "yes"]
+    assert run(gateway.get_session(session_id)).message_count == 3
+    assert run(gateway.check()).ok
 
 
 def test_while_a_turn_runs_nothing_is_taken_in_and_nothing_changed(

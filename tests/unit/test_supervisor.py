@@ -139,3 +139,19 @@ async def test_it_ends_with_all_the_others() -> None:
     await supervisor.stop()
     assert task is not None
     assert task.cancelled()
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+@awaited
+async def test_the_end_of_work_is_told_once_also_where_it_never_began(is_cancelled: bool) -> None:
+    told: list[str] = []
+
+    async def work() -> None:
+        told.append("work")
+
+    task = Supervisor().start("work", work(), lambda: told.append("end"))
+    if is_cancelled:
+        task.cancel()
+    await asyncio.wait([task])
+    await asyncio.sleep(0)
+    assert told == (["end"] if is_cancelled else ["work", "end"])
