@@ -18,8 +18,8 @@ LANDED = {
     "0003.sqlite.sql": "797e886639fee416a3f64a5eb4cc43e77ba388d083c4fb3ad45b2caacba28ddd",
     "0004.postgres.sql": "e19967198d6cc0553b6cfd45c1020aa0bf81e0b1c99f55cef9278cfb50d3a01b",
     "0004.sqlite.sql": "6431ec974da44227a19102db329b6b340804fb979b934b333ca5fe574e06db44",
-    "0005.postgres.sql": "8591a2aa7508587346978b058e0e8cf8d513de55f2f4abcc34941b6fa4c5ad6c",
-    "0005.sqlite.sql": "2407a6ef5e9fa5e9713482be7529188c5071c2a626b8569a61b9e6a7a9f6bd89",
+    "0005.postgres.sql": "ca57ce31b13f02ef3044dafe7a66fa43a8a28a5d4e0420365153ddda7f4cc5f4",
+    "0005.sqlite.sql": "3e15f711056d51a1ab0dda9b6c7629fc36aba0fd128107c42d04bfce950da573",
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from tests.contract.gateways import OpenGateway, Run, over
 from threadline.clock import to_instant
 from threadline.errors import ConversationBusy
 from threadline.ids import new_turn_ids
-from threadline.model.delivery import target_of
 from threadline.model.inbound import Inbound
 from threadline.model.message import encode_message
 from threadline.model.source import SessionSource
@@ -22,7 +20,6 @@ from threadline.store.claiming import _add_turn
 from threadline.store.database import Tx, WriteStep
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission, Admitted, accept
-from threadline.store.outbox import NewDelivery
 from threadline.store.reception import Greeting
 from threadline.store.rows import StoredSession
 from threadline.store.turns import Claim, Claimed, Finish, Said
@@ -60,8 +57,7 @@ async def begun(
 ) -> list[Claimed]:
     """The turn that a message begins with; `ConversationBusy` where something else goes on."""
     source = source or dm()
-    notice = partial(NewDelivery, delivery_id=f"notice.{key}", target=target_of(source), text="?")
-    greeting = Greeting(welcome=None, idle=notice, daily=notice)
+    greeting = Greeting(welcome=None, idle="?", daily="?")
     wanted = admission(store, key, source)
     received, claimed = await store.receive_and_claim(wanted, greeting, claim(store, source, per_platform))
     assert received.admitted.pk is not None
@@ -248,8 +244,7 @@ def test_what_another_gateway_takes_in_at_the_same_time_leaves_no_turn(gateway: 
 def test_a_message_that_was_here_before_begins_nothing(gateway: GatewayStore, run: Run) -> None:
     (turn,) = run(begun(gateway, "hello"))
     run(end(gateway, turn))
-    notice = partial(NewDelivery, delivery_id="notice", target=target_of(dm()), text="?")
-    greeting = Greeting(welcome=None, idle=notice, daily=notice)
+    greeting = Greeting(welcome=None, idle="?", daily="?")
     wanted = admission(gateway, "hello", dm())
     received, claimed = run(gateway.receive_and_claim(wanted, greeting, claim(gateway, dm())))
     assert received.admitted.pk is None

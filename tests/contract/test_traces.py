@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from collections import Counter
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -92,7 +91,7 @@ async def hear(store: GatewayStore, source: SessionSource, text: str, key: str) 
         role="guest",
         at=to_instant(store.clock.now()),
     )
-    told = partial(notice, source, "zebra welcome", "welcome")
+    told = "zebra welcome"
     await store.receive(wanted, Greeting(welcome=told, idle=told, daily=told))
 
 

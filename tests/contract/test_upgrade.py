@@ -121,6 +121,16 @@ def test_what_was_taken_away_is_not_brought_back_by_the_key_that_it_had(redacted
         assert said(store, session_id) == LIGHTHOUSE
 
 
+def test_nor_where_a_program_that_knows_no_better_takes_it_away_now(engine: Engine) -> None:
+    ada = SessionSource(platform="telegram", chat_id="42", chat_type="dm", user_id="7", user_name="Ada")
+    with SessionStore.open(engine.location) as store:
+        session_id = store.get_or_create_session(ada).session_id
+        for text in ("a secret", "a guess"):
+            store.append_to_transcript(session_id, {"role": "user", "content": text}, idempotency_key="m:42:1")
+            engine.execute("UPDATE messages SET key_digest = NULL")
+        assert said(store, session_id) == ["a secret"]
+
+
 def test_an_editor_s_session_keeps_its_folder(upgraded: SessionStore) -> None:
     (entry,) = upgraded.list_sessions(platform="acp").items
     assert (entry.cwd, entry.model) == ("/home/ada/project", "m-1")

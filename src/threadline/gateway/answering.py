@@ -273,7 +273,7 @@ class Answering:
 
     def _leave_behind(self) -> None:
         """The turn ends with what was said by now; what its agent says after that nobody hears."""
-        if self._over.done() or self._task is None:
+        if self._task is None or self._task.done() or self._is_left_behind:
             return
         if not self._cancelled.is_set():
             self._fault = self._silent()

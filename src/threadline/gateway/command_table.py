@@ -149,7 +149,8 @@ def read_command(event: Inbound) -> Typed | None:
 
 
 def _typed(text: str) -> Typed | None:
-    match = _COMMAND.fullmatch(text.strip())
+    text = text.strip()
+    match = _COMMAND.fullmatch(text) if text.startswith("/") else None
     if match is None:
         return None
     name = match[1].lower()

@@ -203,7 +203,8 @@ class Composer:
         fate: Fate = "interrupted" if outcome in ("stopped", "interrupted") else "answered"
         folded = fold(events, unfinished=words.TOOL_CANCELLED if outcome == "stopped" else words.TOOL_UNKNOWN)
         answer = _marked(folded, outcome)
-        parts = self._parts(claimed, events, notice)
+        # Whoever attends has seen it as it was said.
+        parts, replies = ([], ()) if self.is_attended(claimed) else self._replies(claimed, events, notice)
         await self._end(
             Finish(
                 held=claimed.held,
@@ -217,10 +218,7 @@ class Composer:
                 usage=folded.usage,
                 # The first part goes to the streamed message where there is one; else its own row is made.
                 streamed=parts[0] if parts else None,
-                replies=(
-                    *(self._reply(claimed, index, part) for index, part in enumerate(parts)),
-                    *self._enclosed(claimed, len(parts), since_asked(events)),
-                ),
+                replies=replies,
                 taken=claimed.taken,
                 error=notice if outcome == "failed" else None,
             )
@@ -298,10 +296,16 @@ class Composer:
             self.settings.call_seconds,
         )
 
+    def _replies(
+        self, claimed: Claimed, events: Sequence[Event], notice: str | None
+    ) -> tuple[list[str], tuple[NewDelivery, ...]]:
+        """What the chat is told at the end: the parts of the text, and all messages that bring them and the files."""
+        parts = self._parts(claimed, events, notice)
+        replies = (self._reply(claimed, index, part) for index, part in enumerate(parts))
+        return parts, (*replies, *self._enclosed(claimed, len(parts), since_asked(events)))
+
     def _parts(self, claimed: Claimed, events: Sequence[Event], notice: str | None) -> list[str]:
-        """What the chat is told at the end; nothing where all was said before a question, or seen as it was said."""
-        if self.is_attended(claimed):
-            return []
+        """The text that the chat is told at the end; nothing where all was said before a question."""
         text = showable("\n\n".join(part for part in (self._shown(claimed, since_asked(events)), notice) if part))
         if text.strip():
             return self.cut(claimed.origin, text)
@@ -316,7 +320,7 @@ class Composer:
     def _enclosed(self, claimed: Claimed, said: int, events: Sequence[Event]) -> tuple[NewDelivery, ...]:
         """The messages that bring the files of these events, behind the `said` parts of the text."""
         files = sent_files(events)
-        if not files or not self._takes_files(claimed) or self.is_attended(claimed):
+        if not files or not self._takes_files(claimed):
             return ()
         can, before = self._can(claimed), f"{claimed.asked}." if claimed.asked else ""
         groups = messages_of(files, 1 if can is None else can.album)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from functools import partial
-
 import msgspec
 
 from threadline.clock import Instant, to_instant
@@ -19,7 +16,6 @@ from threadline.gateway.turns import Turns
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
 from threadline.model.admissible import excess_of, flaw_of, is_plain, mended, parkable
-from threadline.model.delivery import target_of
 from threadline.model.inbound import Arrival, Inbound, Moved, Unreadable
 from threadline.model.inert import inert_line
 from threadline.model.ownership import person_of
@@ -28,7 +24,7 @@ from threadline.model.turn import Lane, Stop
 from threadline.ports.platform import Verdict
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission, Admitted, Refusal, spent
-from threadline.store.outbox import NewDelivery
+from threadline.store.outbox import notice_about
 from threadline.store.reception import Changing, Greeting
 from threadline.store.rows import json_text
 
@@ -70,13 +66,12 @@ class Reception:
             return await self._park(event)
         if isinstance(event, Moved):
             return await self._move(event)
-        if not is_plain(event):
-            flaw = flaw_of(event)
-            if flaw is not None:
-                return await self._park_unfit(event, flaw)
-            event = mended(event)
+        is_fit = is_plain(event)
+        flaw = None if is_fit else flaw_of(event)
+        if flaw is not None:
+            return await self._park_unfit(event, flaw)
         try:
-            return await self._admit(event)
+            return await self._admit(event if is_fit else mended(event))
         except InvalidRequest as cause:
             # Told again it would be no different, and all that comes after it would wait.
             return await self._park_unfit(event, str(cause))
@@ -136,11 +131,11 @@ class Reception:
             burst=int(self._burst_of(event, typed) * 1_000_000),
             most=self._settings.queue_per_session,
             # Where nothing may wait, nothing is too much.
-            when_full=None if only_if_idle else partial(self._when_full, event),
+            when_full=None if only_if_idle else words.QUEUE_FULL.format(count=self._settings.queue_per_session),
             stop=stop,
             only_if_idle=only_if_idle,
         )
-        received, has_begun = await self._turns.received(wanted, self._greeting(event, typed))
+        received, has_begun = await self._turns.received(wanted, self._greeting(typed))
         admitted = received.admitted
         if received.greeted or admitted.refused:
             self._outbox.wake()
@@ -183,7 +178,7 @@ class Reception:
         """Who talks on while a question is open is told what keeps the answer."""
         asked = await self._store.open_ask(session.session_id)
         if asked is not None:
-            notice = _notice(event, "asked", words.ASK_FIRST.format(code=asked.code))
+            notice = notice_about(event, "asked", words.ASK_FIRST.format(code=asked.code))
             await self._store.enqueue(msgspec.structs.replace(notice, person=person))
             self._outbox.wake()
 
@@ -207,7 +202,7 @@ class Reception:
         return "accepted"
 
     async def _turn_away(self, event: Inbound, decision: TurnedAway) -> Verdict:
-        tell = None if decision.tell is None else _notice(event, "refused", decision.tell)
+        tell = None if decision.tell is None else notice_about(event, "refused", decision.tell)
         refusal = Refusal(
             event=event, person=decision.person, role="group", at=self._now(), note=decision.note, tell=tell
         )
@@ -255,25 +250,10 @@ class Reception:
         admitted = await self._store.refuse(refusal)
         return "duplicate" if admitted.pk is None else "accepted"
 
-    def _greeting(self, event: Inbound, typed: Typed | None) -> Greeting:
+    def _greeting(self, typed: Typed | None) -> Greeting:
         # Who says /start is greeted by the command itself.
         is_welcome = self._settings.welcome and (typed is None or typed.name != "start")
-        return Greeting(
-            welcome=partial(_notice, event, "welcome", words.WELCOME) if is_welcome else None,
-            idle=partial(_notice, event, "reset", words.RESET_IDLE),
-            daily=partial(_notice, event, "reset", words.RESET_DAILY),
-        )
-
-    def _when_full(self, event: Inbound) -> NewDelivery:
-        return _notice(event, "full", words.QUEUE_FULL.format(count=self._settings.queue_per_session))
+        return Greeting(welcome=words.WELCOME if is_welcome else None, idle=words.RESET_IDLE, daily=words.RESET_DAILY)
 
     def _now(self) -> Instant:
         return to_instant(self._store.clock.now())
-
-
-def _notice(event: Inbound, kind: str, text: str) -> NewDelivery:
-    """What the chat of an event is told about it, named after the event: told again it is the same."""
-    source = event.source
-    named = f"{source.platform}\0{source.account}\0{event.dedupe_key}"
-    digest = hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-    return NewDelivery(delivery_id=f"{kind}.{digest}", target=target_of(source), text=text)

@@ -40,7 +40,7 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     # How many messages may wait in a session.
     most: int = 50
     # What to tell the sender of one too many.
-    when_full: outbox.Make | None = None
+    when_full: str | None = None
     # What to ask of a turn that runs; a command asks it only where its sender may change the conversation.
     stop: Stop | None = None
     # Whether it comes in only where nothing waits and nothing runs.
@@ -266,7 +266,7 @@ def _refuse_full(tx: Tx, wanted: Admission, session: StoredSession) -> Admitted:
         role=wanted.role,
         at=wanted.at,
         note="the queue is full",
-        tell=None if wanted.when_full is None else wanted.when_full(),
+        tell=None if wanted.when_full is None else outbox.notice_about(wanted.event, "full", wanted.when_full),
     )
     admitted = refuse(tx, refusal)
     return msgspec.structs.replace(admitted, session=session.entry, session_pk=session.pk)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TypeAlias
 
 import msgspec
 
 from threadline.clock import Instant, from_instant
 from threadline.errors import UnknownDelivery
-from threadline.model.delivery import HELD_AT_MOST, Button, DeliveryState, Park, RetryAt, Target
-from threadline.model.inbound import Attachment
+from threadline.model.delivery import HELD_AT_MOST, Button, DeliveryState, Park, RetryAt, Target, target_of
+from threadline.model.inbound import Attachment, Inbound
 from threadline.store import sessions
 from threadline.store.database import Row, Tx
 from threadline.store.rows import json_text
@@ -40,10 +40,6 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     turn_pk: int | None = None
     # Whom it is for, where no session of theirs tells: erasing them takes it away, and they may ask to see it.
     person: str | None = None
-
-
-# Makes what is told only in rare cases: to make it takes longer than to find that it is not one of those.
-Make: TypeAlias = Callable[[], NewDelivery]
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +87,14 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     external_id: str | None
     # An earlier attempt may have sent its beginning: nothing more is shown until the answer is whole, and marked.
     is_doubtful: bool = False
+
+
+def notice_about(event: Inbound, kind: str, text: str) -> NewDelivery:
+    """What the chat of an event is told about it, named after the event: told again it is the same."""
+    source = event.source
+    named = f"{source.platform}\0{source.account}\0{event.dedupe_key}"
+    digest = hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return NewDelivery(delivery_id=f"{kind}.{digest}", target=target_of(source), text=text)
 
 
 def enqueue(tx: Tx, new: NewDelivery, *, at: Instant) -> None:

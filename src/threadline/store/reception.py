@@ -38,9 +38,9 @@ _AT_THE_LATEST = 2_000_000
 class Greeting(msgspec.Struct, frozen=True, kw_only=True):
     """What is said before all else: to the first who ever writes, and where a conversation started afresh by itself."""
 
-    welcome: outbox.Make | None
-    idle: outbox.Make
-    daily: outbox.Make
+    welcome: str | None
+    idle: str
+    daily: str
 
 
 class Received(msgspec.Struct, frozen=True):
@@ -239,10 +239,12 @@ def _greeting_for(
         return None
     if session.was_auto_reset:
         notice = sessions.take_reset_notice(tx, session.session_id, "user")
-        return None if notice is None else greeting.idle() if notice.reason == "idle" else greeting.daily()
+        if notice is None:
+            return None
+        return outbox.notice_about(wanted.event, "reset", greeting.idle if notice.reason == "idle" else greeting.daily)
     if session.session_id != wanted.resolve.new_id or sessions.has_any(tx, session.session_id):
         return None
-    return None if greeting.welcome is None else greeting.welcome()
+    return None if greeting.welcome is None else outbox.notice_about(wanted.event, "welcome", greeting.welcome)
 
 
 def _take_along(tx: Tx, from_pk: int, following: SessionEntry, *, at: Instant) -> SessionEntry:

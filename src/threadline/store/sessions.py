@@ -350,6 +350,8 @@ def has_any(tx: Tx, besides: str | None) -> bool:
 
 
 def _stale(current: StoredSession, wanted: Resolve) -> ResetReason | None:
+    if wanted.policy.mode == "none":
+        return None
     active_at, now = current.entry.active_at, from_instant(wanted.at)
     return stale_reason(wanted.policy, active_at=active_at, now=now, zone=wanted.zone)
 
