@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+from contextvars import ContextVar
+from typing import Any
 
+import anyio
 import pytest
 from tests.gateway.world import awaited
 
@@ -155,3 +159,143 @@ async def test_the_end_of_work_is_told_once_also_where_it_never_began(is_cancell
     await asyncio.wait([task])
     await asyncio.sleep(0)
     assert told == (["end"] if is_cancelled else ["work", "end"])
+
+
+TOLD = ContextVar("TOLD", default="nothing")
+
+
+@awaited
+async def test_a_task_that_is_started_at_once_knows_itself_from_its_first_step_on() -> None:
+    seen: list[object] = []
+
+    async def work() -> None:
+        seen.append(asyncio.current_task())
+        TOLD.set("in there")
+        await asyncio.sleep(0.001)
+        seen.append(asyncio.current_task())
+        seen.append(TOLD.get())
+
+    outer = asyncio.current_task()
+    task = Supervisor().start_at_once("work", work())
+    assert seen == [task]
+    assert asyncio.current_task() is outer
+    await task
+    assert seen == [task, task, "in there"]
+    assert TOLD.get() == "nothing"
+
+
+@awaited
+async def test_its_first_step_may_set_a_limit_for_what_follows() -> None:
+    caught: list[str] = []
+
+    async def work() -> None:
+        try:
+            async with asyncio.timeout(0.001):
+                await asyncio.sleep(60)
+        except TimeoutError:
+            caught.append("in time")
+
+    await Supervisor().start_at_once("work", work())
+    assert caught == ["in time"]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@awaited
+async def test_it_may_be_cancelled_before_its_second_step_and_its_end_is_told_once(waits: bool) -> None:
+    told: list[str] = []
+
+    async def inner() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            told.append("inner")
+
+    async def work() -> None:
+        if waits:
+            inside = asyncio.ensure_future(inner())
+            try:
+                await asyncio.sleep(0)
+                await inside
+            finally:
+                told.append("work")
+
+    task = Supervisor().start_at_once("work", work(), lambda: told.append("end"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    await asyncio.sleep(0)
+    assert told == (["inner", "work", "end"] if waits else ["end"])
+
+
+@awaited
+async def test_what_it_was_to_wait_for_is_given_up_with_it() -> None:
+    coming: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def work() -> None:
+        await coming
+
+    task = Supervisor().start_at_once("work", work())
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert coming.cancelled()
+
+
+@awaited
+async def test_work_that_is_over_at_once_can_be_cancelled_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[str] = []
+
+    async def work() -> None:
+        done.append("all")
+
+    task = Supervisor().start_at_once("work", work(), lambda: done.append("end"))
+    assert done == ["all"]
+    task.cancel()
+    await asyncio.wait([task])
+    await asyncio.sleep(0)
+    assert done == ["all", "end"]
+    assert not caplog.records
+
+
+@awaited
+async def test_it_may_be_started_where_no_task_is() -> None:
+    seen: list[object] = []
+    over = asyncio.Event()
+
+    async def work() -> None:
+        seen.append(asyncio.current_task() is not None)
+
+    def call() -> None:
+        seen.append(asyncio.current_task())
+        Supervisor().start_at_once("work", work(), over.set)
+        seen.append(asyncio.current_task())
+
+    asyncio.get_running_loop().call_soon(call)
+    await over.wait()
+    assert seen == [None, True, None]
+
+
+@awaited
+async def test_other_libraries_may_group_and_limit_what_it_does() -> None:
+    done: list[object] = []
+
+    async def aside() -> None:
+        try:
+            await anyio.sleep(60)
+        finally:
+            done.append("aside")
+
+    async def work() -> None:
+        with anyio.move_on_after(0.001):
+            async with anyio.create_task_group() as group:
+                group.start_soon(aside)
+                await anyio.sleep(60)
+        done.append("work")
+
+    task = Supervisor().start_at_once("work", work())
+    coroutine: Any = task.get_coro()
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_SUSPENDED
+    assert "_watched" in repr(task)
+    await task
+    assert done == ["aside", "work"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import suppress
+from contextvars import Context, copy_context
 from typing import Any, TypeAlias
 
 from threadline.errors import ThreadlineError
@@ -61,17 +62,35 @@ class Supervisor:
 
         return self._kept(name, self._watched(name, work), ended)
 
+    def start_at_once(
+        self, name: str, work: Coroutine[Any, Any, None], on_end: Callable[[], None] | None = None
+    ) -> asyncio.Task[None]:
+        """Like `start`, and does `work` at once up to its first wait, as tasks of Python 3.12 can.
+
+        In the task's own name and context: whoever asks in there which task it is in is told that one.
+        """
+        loop, context, outer = asyncio.get_running_loop(), copy_context(), asyncio.current_task()
+        rest = _Rest(self._watched(name, work))
+        task = self._kept(name, rest, on_end, context)
+        # These are documented for those who extend asyncio.
+        if outer is not None:
+            asyncio._leave_task(loop, outer)  # noqa: SLF001
+        asyncio._enter_task(loop, task)  # noqa: SLF001
+        try:
+            context.run(rest.begin)
+        finally:
+            asyncio._leave_task(loop, task)  # noqa: SLF001
+            if outer is not None:
+                asyncio._enter_task(loop, outer)  # noqa: SLF001
+        return task
+
     def begin(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Does `work` at once up to its first wait; the rest is a task, and where there is none, nothing is left to do.
 
         Not for work that asks which task it is in before that wait, as `asyncio.timeout` does.
         """
-        watched = self._watched(name, work)
-        try:
-            awaited = watched.send(None)
-        except (StopIteration, asyncio.CancelledError):
-            return None
-        return self._kept(name, _Rest(watched, awaited))
+        rest = _Rest(self._watched(name, work))
+        return self._kept(name, rest) if rest.begin() else None
 
     def after(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Calls in so many seconds, unless all was stopped by then."""
@@ -117,13 +136,18 @@ class Supervisor:
             call()
 
     def _kept(
-        self, name: str, work: Coroutine[Any, Any, None], ended: Callable[[], None] = lambda: None
+        self,
+        name: str,
+        work: Coroutine[Any, Any, None],
+        on_end: Callable[[], None] | None = None,
+        context: Context | None = None,
     ) -> asyncio.Task[None]:
         def end(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
-            ended()
+            if on_end is not None:
+                on_end()
 
-        task = asyncio.get_running_loop().create_task(work, name=name)
+        task = asyncio.get_running_loop().create_task(work, name=name, context=context)
         self._tasks.add(task)
         # One for all: each would cost the loop a call of its own.
         task.add_done_callback(end)
@@ -142,23 +166,36 @@ class Supervisor:
 
 
 class _Rest(Coroutine[Any, Any, None]):
-    """What is left of work that has come to wait for something: first that is waited for, then the work goes on."""
+    """Work that has begun, for a task to go on with: first what it came to wait for is waited for, if anything."""
 
-    def __init__(self, work: Coroutine[Any, Any, None], awaited: Any) -> None:
+    def __init__(self, work: Coroutine[Any, Any, None]) -> None:
         self._work = work
-        self._awaited = awaited
-        self._waits = False
+        # What it came to wait for, until somebody waits for that.
+        self._awaited: Any = None
+        self._is_over = False
+
+    def begin(self) -> bool:
+        """Does it up to its first wait; whether there is one."""
+        try:
+            self._awaited = self._work.send(None)
+        except (StopIteration, asyncio.CancelledError):
+            self._is_over = True
+        return not self._is_over
 
     def send(self, value: Any) -> Any:
         """The next thing that is waited for."""
-        if self._waits:
-            return self._work.send(value)
-        self._waits = True
-        return self._awaited
+        if self._is_over:
+            raise StopIteration
+        awaited, self._awaited = self._awaited, None
+        return self._work.send(value) if awaited is None else awaited
 
     def throw(self, *error: Any) -> Any:
-        """The work bears it, also where nobody has waited yet."""
-        self._waits = True
+        """The work bears it, also where nobody has waited yet; what it was to wait for is then given up too."""
+        if self._is_over:
+            raise StopIteration
+        awaited, self._awaited = self._awaited, None
+        if awaited is not None:
+            awaited.cancel()
         return self._work.throw(*error)
 
     def close(self) -> None:
@@ -167,6 +204,10 @@ class _Rest(Coroutine[Any, Any, None]):
 
     def __await__(self) -> Generator[Any, Any, None]:
         raise TypeError("it is a task's, and awaited by nobody else")
+
+    def __getattr__(self, name: str) -> Any:
+        """Whoever looks at a task's coroutine, to tell whether it has begun say, sees the work's."""
+        return getattr(self._work, name)
 
 
 class Later:
