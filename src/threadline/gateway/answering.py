@@ -137,16 +137,15 @@ class Answering:
         if streamer is not None:
             streamer.begin(self._supervisor)
         keeping = Later(self._supervisor, "journal", self._journal.follow)
+        if self._journal.is_followed:
+            keeping.begin(self._journal.patience)
         presence = None if self._is_attended else composer.presence(claimed, self._supervisor)
+        if presence is not None:
+            presence.begin()
         try:
-            self._task = self._supervisor.start_at_once("agent", self._listen(agent, turn), self._go_on)
+            self._task = self._supervisor.start("agent", self._listen(agent, turn), self._go_on)
             if self._cancelled.is_set():
                 self._end()
-            # An agent that answers without a pause needs neither.
-            if not self._over.done() and self._journal.is_followed:
-                keeping.begin(self._journal.patience)
-            if not self._over.done() and presence is not None:
-                presence.begin()
             return await self._ended()
         finally:
             if presence is not None:

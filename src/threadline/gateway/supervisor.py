@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import suppress
-from contextvars import Context, copy_context
 from typing import Any, TypeAlias
 
 from threadline.errors import ThreadlineError
@@ -62,35 +61,17 @@ class Supervisor:
 
         return self._kept(name, self._watched(name, work), ended)
 
-    def start_at_once(
-        self, name: str, work: Coroutine[Any, Any, None], on_end: Callable[[], None] | None = None
-    ) -> asyncio.Task[None]:
-        """Like `start`, and does `work` at once up to its first wait, as tasks of Python 3.12 can.
-
-        In the task's own name and context: whoever asks in there which task it is in is told that one.
-        """
-        loop, context, outer = asyncio.get_running_loop(), copy_context(), asyncio.current_task()
-        rest = _Rest(self._watched(name, work))
-        task = self._kept(name, rest, on_end, context)
-        # These are documented for those who extend asyncio.
-        if outer is not None:
-            asyncio._leave_task(loop, outer)  # noqa: SLF001
-        asyncio._enter_task(loop, task)  # noqa: SLF001
-        try:
-            context.run(rest.begin)
-        finally:
-            asyncio._leave_task(loop, task)  # noqa: SLF001
-            if outer is not None:
-                asyncio._enter_task(loop, outer)  # noqa: SLF001
-        return task
-
     def begin(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Does `work` at once up to its first wait; the rest is a task, and where there is none, nothing is left to do.
 
         Not for work that asks which task it is in before that wait, as `asyncio.timeout` does.
         """
-        rest = _Rest(self._watched(name, work))
-        return self._kept(name, rest) if rest.begin() else None
+        watched = self._watched(name, work)
+        try:
+            awaited = watched.send(None)
+        except (StopIteration, asyncio.CancelledError):
+            return None
+        return self._kept(name, _Rest(watched, awaited))
 
     def after(self, seconds: float, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Calls in so many seconds, unless all was stopped by then."""
@@ -136,18 +117,13 @@ class Supervisor:
             call()
 
     def _kept(
-        self,
-        name: str,
-        work: Coroutine[Any, Any, None],
-        on_end: Callable[[], None] | None = None,
-        context: Context | None = None,
+        self, name: str, work: Coroutine[Any, Any, None], ended: Callable[[], None] = lambda: None
     ) -> asyncio.Task[None]:
         def end(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
-            if on_end is not None:
-                on_end()
+            ended()
 
-        task = asyncio.get_running_loop().create_task(work, name=name, context=context)
+        task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         # One for all: each would cost the loop a call of its own.
         task.add_done_callback(end)
@@ -166,36 +142,23 @@ class Supervisor:
 
 
 class _Rest(Coroutine[Any, Any, None]):
-    """Work that has begun, for a task to go on with: first what it came to wait for is waited for, if anything."""
+    """What is left of work that has come to wait for something: first that is waited for, then the work goes on."""
 
-    def __init__(self, work: Coroutine[Any, Any, None]) -> None:
+    def __init__(self, work: Coroutine[Any, Any, None], awaited: Any) -> None:
         self._work = work
-        # What it came to wait for, until somebody waits for that.
-        self._awaited: Any = None
-        self._is_over = False
-
-    def begin(self) -> bool:
-        """Does it up to its first wait; whether there is one."""
-        try:
-            self._awaited = self._work.send(None)
-        except (StopIteration, asyncio.CancelledError):
-            self._is_over = True
-        return not self._is_over
+        self._awaited = awaited
+        self._waits = False
 
     def send(self, value: Any) -> Any:
         """The next thing that is waited for."""
-        if self._is_over:
-            raise StopIteration
-        awaited, self._awaited = self._awaited, None
-        return self._work.send(value) if awaited is None else awaited
+        if self._waits:
+            return self._work.send(value)
+        self._waits = True
+        return self._awaited
 
     def throw(self, *error: Any) -> Any:
-        """The work bears it, also where nobody has waited yet; what it was to wait for is then given up too."""
-        if self._is_over:
-            raise StopIteration
-        awaited, self._awaited = self._awaited, None
-        if awaited is not None:
-            awaited.cancel()
+        """The work bears it, also where nobody has waited yet."""
+        self._waits = True
         return self._work.throw(*error)
 
     def close(self) -> None:
@@ -204,10 +167,6 @@ class _Rest(Coroutine[Any, Any, None]):
 
     def __await__(self) -> Generator[Any, Any, None]:
         raise TypeError("it is a task's, and awaited by nobody else")
-
-    def __getattr__(self, name: str) -> Any:
-        """Whoever looks at a task's coroutine, to tell whether it has begun say, sees the work's."""
-        return getattr(self._work, name)
 
 
 class Later:
