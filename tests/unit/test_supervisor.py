@@ -55,6 +55,22 @@ async def test_what_it_waits_for_may_be_there_before_its_task_begins() -> None:
 
 
 @awaited
+async def test_others_may_wait_for_the_same() -> None:
+    coming: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    heard: list[str] = []
+
+    async def work() -> None:
+        heard.append(await coming)
+
+    supervisor = Supervisor()
+    tasks = [supervisor.begin("work", work()), supervisor.begin("work", work()), asyncio.ensure_future(work())]
+    await asyncio.sleep(0)
+    coming.set_result("came")
+    await asyncio.wait([task for task in tasks if task is not None])
+    assert heard == ["came"] * 3
+
+
+@awaited
 async def test_an_error_it_waited_for_is_raised_in_it() -> None:
     caught: list[Exception] = []
     coming: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -148,12 +148,18 @@ class _Rest(Coroutine[Any, Any, None]):
         self._work = work
         self._awaited = awaited
         self._waits = False
+        # A future that was yielded to a task is marked so until the task has it; until then nobody else could wait for it.
+        self._is_marked = getattr(awaited, "_asyncio_future_blocking", None) is True
+        if self._is_marked:
+            awaited._asyncio_future_blocking = False  # noqa: SLF001 - what futures and tasks of any kind agree on
 
     def send(self, value: Any) -> Any:
         """The next thing that is waited for."""
         if self._waits:
             return self._work.send(value)
         self._waits = True
+        if self._is_marked:
+            self._awaited._asyncio_future_blocking = True  # noqa: SLF001 - see above
         return self._awaited
 
     def throw(self, *error: Any) -> Any:
