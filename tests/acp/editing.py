@@ -48,7 +48,7 @@ async def replay_pages(
 ) -> AsyncIterator[list[dict[str, Any]]]:
     """The messages of a replay, page by page."""
     store, source = manager._store, source_of(session_id, "ada")
-    spans, after = await store.replay_of(source, agent=manager._agent_for(source)), 0
+    spans, after = (await store.replay_of(source, agent=manager._agent_for(source))).spans, 0
     while (found := await store.replay_page(spans, after=after, limit=page)) is not None:
         lines = [json.loads(line) for line in found.text.split(b"\n")]
         yield [json.loads(await store.replay_body(line) or "") if isinstance(line, int) else line for line in lines]

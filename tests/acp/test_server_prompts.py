@@ -227,7 +227,11 @@ async def test_commands_are_answered_and_end(location: str) -> None:
         assert (await editor.said(session, "/retry"))["stopReason"] == "end_turn"
         assert "".join(editor.texts(since=before)) == "first"
         await editor.said(session, "/undo")
-        assert [u["sessionUpdate"] for u in await editor.load(session)] == []
+        told = await editor.load(session)
+        # Nothing is left of what the agent said; what was done is still told.
+        asked = [u["content"]["text"] for u in told if u["sessionUpdate"] == "user_message_chunk"]
+        assert asked == ["/status", "/title My work", "/undo"]
+        assert "first" not in [u["content"]["text"] for u in told]
 
 
 @awaited
@@ -235,12 +239,14 @@ async def test_a_new_conversation_keeps_the_id(store: str) -> None:
     async with opened(store, EchoAgent(pause=0)) as editor:
         session = await editor.new()
         await editor.said(session, "before")
+        await editor.said(session, "/status")
         await editor.said(session, "/new")
         await editor.said(session, "after")
         listed = (await editor.call("session/list"))["sessions"]
         assert [one["sessionId"] for one in listed] == [session]
-        told = await editor.load(session)
-    assert [update["content"]["text"] for update in told] == ["after", "after"]
+        told = [update["content"]["text"] for update in await editor.load(session)]
+    assert told[0] == "/new"
+    assert told[2:] == ["after", "after"]
 
 
 @awaited
@@ -260,6 +266,14 @@ async def test_notices_are_told_apart_where_the_editor_has_a_place_for_them(stor
         await editor.said(session, "hi")
         await editor.until(lambda: "notice" in kinds(editor.updates))
         assert editor.texts() == ["yes"]
+        assert kinds(await editor.load(session)) == ["user_message_chunk", "notice", "agent_message_chunk"]
+    async with opened(store, ScriptedAgent(script)) as editor:
+        told = await editor.load(session)
+        assert [update["content"]["text"] for update in told] == [
+            "hi",
+            "\n\na new session of the agent began\n\n",
+            "yes",
+        ]
 
 
 @awaited

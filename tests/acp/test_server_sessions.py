@@ -16,7 +16,7 @@ from threadline.assembly import with_agent
 from threadline.config.settings import AgentSettings, Config
 from threadline.editor import EditorAgents
 from threadline.model.source import SessionSource
-from threadline.ports.agent import Event, Text, Turn
+from threadline.ports.agent import Event, Notice, Text, Turn
 from threadline.testing.agents import ScriptedAgent
 
 UNKNOWN = "20200101_000000_0123456789ab"
@@ -152,6 +152,49 @@ async def test_load_tells_everything_before_it_answers_and_resume_tells_nothing(
 
 
 @awaited
+async def test_load_tells_commands_and_their_answers_where_they_were(location: str) -> None:
+    async with opened(location, EchoAgent(pause=0)) as editor:
+        session, other = await editor.new(), await editor.new()
+        seen: list[tuple[str, str]] = []
+        for text in ("/help", "one", "/status", "/title Plans", "two", "three", "/usage"):
+            before = len(editor.updates)
+            await editor.said(session, text)
+            seen += [("user", text), ("agent", "".join(editor.texts(since=before)))]
+        assert all(text for _, text in seen)
+        assert texts(await editor.load(session)) == seen
+        assert texts(await editor.load(other)) == []
+    async with opened(location, EchoAgent(pause=0)) as editor:
+        assert texts(await editor.load(session)) == seen
+        fork = (await editor.call("session/fork", sessionId=session, cwd=CWD, mcpServers=[]))["sessionId"]
+        assert texts(await editor.load(fork)) == [
+            (who, text) for text in ("one", "two", "three") for who in ("user", "agent")
+        ]
+        await editor.call("session/delete", sessionId=session)
+        assert "Plans" not in str(await editor.store.list_deliveries())
+
+
+@awaited
+async def test_a_command_that_is_answered_while_a_session_is_loaded_is_told_once(store: str) -> None:
+    async with opened(store, EchoAgent(pause=0)) as editor:
+        session = await editor.new()
+        await editor.said(session, "one")
+        where = {"sessionId": session, "cwd": CWD, "mcpServers": []}
+        for answered in range(15):
+            start = len(editor.updates)
+            loads = [editor.ask("session/load", where) for _ in range(4)]
+            await asyncio.gather(*loads, editor.prompt(session, "/status"))
+            told = texts(editor.updates[start:])
+            begun = [place for place, one in enumerate(told) if one == ("user", "one")]
+            # Of each load what was told from its beginning to that of the next: its first words are the transcript's.
+            each = [told[lo:hi] for lo, hi in zip(begun, [*begun[1:], len(told)], strict=True)]
+            answers = [len([who for who, _ in one if who == "agent"]) - 1 for one in each]
+            assert len(each) == 4
+            assert answers == sorted(answers)
+            assert {answered, answered + 1} >= set(answers)
+            assert answers[-1] == answered + 1
+
+
+@awaited
 async def test_a_session_that_was_not_opened_here_goes_on_when_it_is_prompted(store: str) -> None:
     async with opened(store, EchoAgent(pause=0)) as editor:
         session = await editor.new()
@@ -180,6 +223,39 @@ async def test_load_of_a_session_that_is_being_answered_does_it_no_harm(location
         assert (await running)["stopReason"] == "end_turn"
         assert editor.texts() == ["half ", "half ", "whole"]
         assert texts(await editor.load(session)) == [("user", "go"), ("agent", "half whole")]
+
+
+@awaited
+async def test_what_a_running_turn_tells_besides_stands_behind_the_words_that_it_answers(location: str) -> None:
+    going_on = asyncio.Event()
+
+    async def script(turn: Turn) -> AsyncIterator[Event]:
+        yield Notice("made ready")
+        yield Text("half ")
+        await going_on.wait()
+        yield Text("whole")
+
+    async with opened(location, ScriptedAgent(script)) as editor, opened(location, ScriptedAgent(script)) as other:
+        session = await editor.new()
+        await editor.said(session, "/status")
+        running = editor.prompt(session, "go")
+        await editor.until(lambda: "half " in editor.texts() and any("made ready" in t for t in editor.texts()))
+        for window in (editor, other):
+            told = texts(await window.load(session))
+            assert told[0] == ("user", "/status")
+            assert [(who, text.strip()) for who, text in told[2:]] == [
+                ("user", "go"),
+                ("agent", "made ready"),
+                ("agent", "half"),
+            ]
+        going_on.set()
+        await running
+        told = texts(await editor.load(session))
+        assert [(who, text.strip()) for who, text in told[2:]] == [
+            ("user", "go"),
+            ("agent", "made ready"),
+            ("agent", "half whole"),
+        ]
 
 
 @awaited

@@ -279,8 +279,8 @@ def test_a_large_message_stands_in_a_replay_with_its_number_alone(
     texts = ["small", "7" * 70_000, "small again", "é" * 40_000]
     run(say(gateway, made, *texts))
     assert run(replayed(manager, made.session_id)) == texts
-    spans = run(gateway.replay_of(source_of(made.session_id, "ada"), agent="main"))
-    page = run(gateway.replay_page(spans, limit=500))
+    whole = run(gateway.replay_of(source_of(made.session_id, "ada"), agent="main"))
+    page = run(gateway.replay_page(whole.spans, limit=500))
     assert page is not None
     assert len(page.text) < 200
     assert run(gateway.replay_body(page.last + 1)) is None

@@ -88,6 +88,8 @@ HOT = (
         "history_lengths",
         "editor_elsewhere",
         "joined_between",
+        "told_beside",
+        "time_and_role",
         "find_message",
         "sessions_at",
         "remember",

@@ -22,7 +22,8 @@ from threadline.rpc.acp import AgentMessageChunk, ConfigOption, KnownUpdate, Sto
 Fetch: TypeAlias = Callable[[Attachment], Awaitable[bytes | None]]
 
 CANCELLED = Ending(outcome="stopped")
-_KEYS_KEPT = 100
+# More than a replay tells besides messages.
+_KEYS_KEPT = 1000
 
 
 class Prompt:
@@ -135,6 +136,11 @@ class Conversation:
     def line(self, update: KnownUpdate) -> bytes:
         """The line that tells an update of this session."""
         return line_of(self._head, update)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Which messages of ours were told last."""
+        return frozenset(self._keys)
 
     def is_new(self, key: str) -> bool:
         """Whether a message of ours is told for the first time."""

@@ -64,7 +64,7 @@ class Openings:
         self._table = table
         self._start = start
         self._user = user
-        self._replayer = Replayer(desk, connection)
+        self._replayer = Replayer(desk, connection, table)
 
     async def new(self, params: NewSessionRequest) -> NewSessionResponse:
         """A new session. It is stored before the editor hears of it, and told of only after."""

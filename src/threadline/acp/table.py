@@ -11,12 +11,14 @@ from threadline.model.delivery import Target
 from threadline.model.source import SessionSource
 from threadline.ports.agent import Workplace
 from threadline.ports.platform import Outgoing
-from threadline.rpc.acp import Notice
+from threadline.rpc.acp import KnownUpdate, Notice
 from threadline.rpc.connection import Connection, Start
 
 # How deliveries are named: those that answer a command, and those that a running turn asked for.
 _COMMAND = "command."
 _NOTE = ".note."
+# What parts one thing that is said from the next, which an editor shows as one text.
+GAP = "\n\n"
 
 
 class Table:
@@ -83,10 +85,14 @@ class Table:
             self._permissions.ask(conversation, message)
         elif conversation.presses and key.startswith(_COMMAND):
             conversation.presses -= 1
-        elif _NOTE in key and self.shows_notices:
-            conversation.tell(Notice(severity="info", title=message.text))
         elif message.text:
             prompt = conversation.prompt
             # What the turn says next must not run on in the same line.
-            gap = "\n\n" if prompt is not None and prompt.is_running else ""
-            conversation.tell(said(message.text + gap))
+            gap = GAP if prompt is not None and prompt.is_running else ""
+            conversation.tell(self.shown(key, message.text, behind=gap))
+
+    def shown(self, key: str, text: str, *, before: str = "", behind: str = "") -> KnownUpdate:
+        """What the gateway says besides turns, as this editor shows it: apart, or among what else is said, with gaps around it."""
+        if _NOTE in key and self.shows_notices:
+            return Notice(severity="info", title=text)
+        return said(before + text + behind)

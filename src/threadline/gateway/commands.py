@@ -143,13 +143,14 @@ class Commands:
     def _replies(self, control: Control, text: str) -> tuple[NewDelivery, ...]:
         """The answer in as many parts as the platform needs."""
         event = control.waiting.event
-        parts = self._composer.cut(event.source, text)
+        parts, asked = self._composer.cut(event.source, text), self._composer.kept_of(event)
         in_group = event.source.chat_type != "dm"
         return tuple(
             NewDelivery(
                 delivery_id=f"command.{control.waiting.pk}.{index}",
                 target=target_of(event.source),
                 text=part,
+                asked=asked,
                 reply_to=event.message_id if in_group and index == 0 else None,
                 session_pk=control.session_pk,
             )

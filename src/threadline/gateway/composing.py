@@ -30,7 +30,7 @@ from threadline.model.context import build_session_context
 from threadline.model.delivery import Button, target_of
 from threadline.model.files import attachments_of, messages_of, names_of, stored_ids, user_message
 from threadline.model.homes import homes_in_force
-from threadline.model.inbound import Attachment
+from threadline.model.inbound import Attachment, Inbound
 from threadline.model.message import Message, encode_message
 from threadline.model.ownership import person_of
 from threadline.model.prompt import build_session_context_prompt
@@ -198,6 +198,11 @@ class Composer:
         """Whether the people of a turn wait while it runs, and see it as it happens."""
         return self.outbox.is_attended(claimed.origin.platform, claimed.origin.account)
 
+    def kept_of(self, command: Inbound) -> str:
+        """What is kept of a command along with its answer: its words, where people see again what they attended."""
+        source = command.source
+        return command.text if self.outbox.is_attended(source.platform, source.account) else ""
+
     async def _finish(self, claimed: Claimed, events: Sequence[Event], outcome: Outcome, notice: str | None) -> None:
         is_talk = claimed.lane == "talk"
         fate: Fate = "interrupted" if outcome in ("stopped", "interrupted") else "answered"
@@ -231,6 +236,7 @@ class Composer:
 
     async def answer_command(self, claimed: Claimed, text: str, *, move_to: str | None = None) -> None:
         """Ends the turn of a command with what it has to say."""
+        asked = self.kept_of(claimed.taken[0].event)
         await self._end(
             Finish(
                 held=claimed.held,
@@ -239,7 +245,7 @@ class Composer:
                 at=to_instant(self.store.clock.now()),
                 # The transcript does not have it: whoever reads that must be told it apart.
                 replies=tuple(
-                    msgspec.structs.replace(self._reply(claimed, index, part), kind="notice")
+                    msgspec.structs.replace(self._reply(claimed, index, part), kind="notice", asked=asked)
                     for index, part in enumerate(self.cut(claimed.origin, text))
                 ),
                 settled=tuple((waiting, "answered", None) for waiting in claimed.taken),

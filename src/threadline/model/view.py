@@ -115,6 +115,11 @@ def everything(view: View, *, log: int, last_seq: int) -> tuple[Span, ...]:
     return joined([*_closed(view.shown, log, last_seq), *view.folded])
 
 
+def upto(spans: Iterable[Span], number: int) -> list[Span]:
+    """Of spans in ascending order what is not beyond `number`."""
+    return [Span(span.lo, min(span.hi, number)) for span in spans if span.lo <= number]
+
+
 def neighbours(view: View, number: int, *, log: int, last_seq: int) -> tuple[int | None, int | None]:
     """The messages that stand before and after `number` where it is read, and only those: never more of a log than is shown."""
     for spans in (_closed(view.shown, log, last_seq), view.folded):

@@ -6,26 +6,31 @@ it is found by the place, and a list has one row for each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from threadline.clock import Instant
+from threadline.clock import Instant, to_instant
 from threadline.errors import UnknownSession
 from threadline.model.address import SessionAddress
+from threadline.model.delivery import target_of
 from threadline.model.editors import ACP, OPTIONS
 from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import Span, everything
 from threadline.store import aliases, erasure, listing, sessions, views
-from threadline.store.database import Tx
+from threadline.store.database import Row, Tx
 from threadline.store.listing import Listing, Page
 from threadline.store.rows import StoredSession, json_text, session_of
 from threadline.store.wording import words_of_message
 
 _REMOVED_AT_ONCE = 20
+# So many are told again, the last ones: more are no help to anybody who reads a conversation.
+_ASIDES = 500
 # A message of more bytes is told by itself in a replay: a page of a thousand must fit into memory.
 LARGEST = 64 * 1024
 
@@ -61,6 +66,23 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     runtime: dict[str, Any] = {}
     cwd: str | None = None
     title: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class Aside(msgspec.Struct, frozen=True):
+    """Something that was told besides the agent's answers, behind the message of the number `after`; `asked`: to which command."""
+
+    key: str
+    asked: str
+    text: str
+    at: Instant
+    after: int
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """What a replay has: messages and, among them, what else was told; both in their order."""
+
+    spans: tuple[Span, ...]
+    asides: tuple[Aside, ...] = ()
 
 
 class ReplayPage(msgspec.Struct, frozen=True):
@@ -145,11 +167,14 @@ def remove_some(tx: Tx, place: Place) -> int:
     return len(ids)
 
 
-def replayed(tx: Tx, place: Place) -> tuple[Span, ...]:
-    """Which messages a replay has, in their order: all that the session shows now, and what compaction folded away."""
+def replayed(tx: Tx, place: Place) -> Replayed:
+    """What a replay has: all that the session shows now, what compaction folded away, and what was told besides since it began."""
     session = _get(tx, place)
     view = views.load(tx, session.pk, session.view_version)
-    return everything(view, log=session.pk, last_seq=session.last_seq)
+    spans = everything(view, log=session.pk, last_seq=session.last_seq)
+    since, lane = to_instant(session.entry.created_at), target_of(place.source).lane
+    rows = tx.rows("told_beside", lane=lane, since=since, limit=_ASIDES)
+    return Replayed(spans, tuple(_placed(tx, spans, rows[::-1])))
 
 
 def replay_page(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> ReplayPage | None:
@@ -170,6 +195,28 @@ def replay_body(tx: Tx, number: int) -> str | None:
     """The message of that number, as JSON; `None` where it is gone."""
     row = tx.find("find_message", number=number)
     return None if row is None else str(row[-1])
+
+
+def _placed(tx: Tx, spans: Sequence[Span], rows: Sequence[Row]) -> Iterator[Aside]:
+    """Each behind the last message that is not younger. Looks at few messages, however many there are."""
+    starts = list(accumulate((span.hi - span.lo + 1 for span in spans), initial=0))
+    places, passed = range(starts[-1]), 0
+
+    def number(place: int) -> int:
+        span = bisect_right(starts, place) - 1
+        return spans[span].lo + place - starts[span]
+
+    def stored(place: int) -> Row:
+        return tx.find("time_and_role", number=number(place)) or (0, "")
+
+    for key, asked, text, at, turn_pk in rows:
+        passed = bisect_right(places, at, lo=passed, key=lambda place: int(stored(place)[0]))
+        if turn_pk is not None and not asked:
+            # What a turn tells comes behind the words that it answers, which are stored when it ends.
+            while passed < len(places) and stored(passed)[1] == "user":
+                passed += 1
+        # The parts of a long answer have one command before them.
+        yield Aside(key, asked if key.endswith(".0") else "", text, at, number(passed - 1) if passed else 0)
 
 
 def _merged(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,8 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     target: Target
     text: str
     kind: str = "notice"
+    # The command that it answers, to be shown again with it.
+    asked: str = ""
     reply_to: str | None = None
     # Shown where the platform has buttons; nothing depends on them.
     buttons: tuple[Button, ...] = ()
@@ -78,6 +80,8 @@ class DeliveryLine(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     text: str
     files: tuple[str, ...] = ()
+    # The command that it answers, where that is kept.
+    asked: str = ""
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +108,7 @@ def enqueue(tx: Tx, new: NewDelivery, *, at: Instant) -> None:
         state="pending",
         kind=new.kind,
         text=showable(new.text),
+        asked=showable(new.asked),
         buttons=json_text(new.buttons),
         files=json_text(new.files) if new.files else _NO_FILES,
         at=at,
@@ -336,6 +341,7 @@ def _line(row: Row) -> DeliveryLine:
         error=error,
         text=text,
         files=tuple(file.name for file in _read_files(row[13])),
+        asked=row[14],
     )
 
 

@@ -15,7 +15,7 @@ from threadline.model.source import SessionSource
 from threadline.model.view import Span
 from threadline.store import editors
 from threadline.store.database import Plan, read, read_along, write
-from threadline.store.editors import Changes, Held, Place
+from threadline.store.editors import Changes, Held, Place, Replayed
 from threadline.store.listing import Page, check_limit
 from threadline.store.verbs.arguments import MAX_PATH_CHARS, clean_or_none, clean_text, clean_title
 from threadline.store.verbs.removal import RemovalVerbs
@@ -72,8 +72,8 @@ class EditorVerbs(RemovalVerbs):
         yield from self.collect()
         return True
 
-    def replay_of(self, source: SessionSource, *, agent: str | None = None) -> Plan[tuple[Span, ...]]:
-        """Which messages a replay of the session has, for `replay_page`; or `UnknownSession`."""
+    def replay_of(self, source: SessionSource, *, agent: str | None = None) -> Plan[Replayed]:
+        """What a replay of the session has; its spans are for `replay_page`. Or `UnknownSession`."""
         return (yield from read(editors.replayed, self._place(source, agent)))
 
     def replay_page(

@@ -25,5 +25,16 @@ FROM messages m WHERE m.number BETWEEN :lo AND :hi ORDER BY m.number LIMIT :limi
 SELECT COUNT(*), MAX(p.number), convert_to(string_agg(p.line, CAST(:separator AS TEXT) ORDER BY p.number), 'UTF8')
 FROM {page_between}
 
+-- name: told_beside
+-- What was said there besides the agent's answers. Questions are put anew where they are open, and that a button was pressed nobody
+-- was told. The newest first.
+SELECT delivery_id, asked, text, created_at, turn_pk FROM deliveries
+WHERE lane = :lane AND kind <> 'reply' AND text <> '' AND created_at >= :since AND state IN ('pending', 'sending', 'sent', 'unknown')
+  AND buttons = '[]' AND (asked <> '' OR delivery_id NOT LIKE 'command.%')
+ORDER BY pk DESC LIMIT :limit
+
+-- name: time_and_role
+SELECT at, role FROM messages WHERE number = :number
+
 -- name: sessions_at
 SELECT session_id FROM sessions WHERE address_pk = :address_pk ORDER BY pk LIMIT :limit

@@ -2,8 +2,8 @@
 COALESCE(CAST(:person AS TEXT), (SELECT owner FROM session_state WHERE session_pk = :session_pk))
 
 -- name: add_delivery
-INSERT INTO deliveries (delivery_id, lane, platform, account, target, session_pk, turn_pk, person, kind, text, reply_to, buttons, files, state, due_at, created_at)
-VALUES (:delivery_id, :lane, :platform, :account, :target, :session_pk, :turn_pk, {recipient}, :kind, :text, :reply_to, :buttons, :files, :state, :at, :at)
+INSERT INTO deliveries (delivery_id, lane, platform, account, target, session_pk, turn_pk, person, kind, text, asked, reply_to, buttons, files, state, due_at, created_at)
+VALUES (:delivery_id, :lane, :platform, :account, :target, :session_pk, :turn_pk, {recipient}, :kind, :text, :asked, :reply_to, :buttons, :files, :state, :at, :at)
 ON CONFLICT (delivery_id) DO NOTHING
 
 -- name: due_deliveries
@@ -33,7 +33,8 @@ UPDATE deliveries SET lease_until = {now} + :lease WHERE pk = :pk AND owner = :o
 -- A receipt: the platform's own id. One that may be a repetition stays marked. Where the id is the row's own, the row is the message:
 -- what no transcript has is read here. Names and ids of files go with the text.
 UPDATE deliveries SET state = :state, external_id = :external_id, sent_at = :at, owner = NULL, lease_until = NULL, error = NULL, files = :files,
-  text = CASE WHEN kind <> 'reply' AND delivery_id = :external_id THEN text ELSE '' END
+  text = CASE WHEN kind <> 'reply' AND delivery_id = :external_id THEN text ELSE '' END,
+  asked = CASE WHEN kind <> 'reply' AND delivery_id = :external_id THEN asked ELSE '' END
 WHERE pk = :pk AND owner = :owner AND attempts = :attempts AND state = 'sending'
 
 -- name: forget_message
@@ -93,14 +94,14 @@ UPDATE deliveries SET state = :state, owner = NULL, lease_until = NULL, due_at =
 UPDATE deliveries SET lease_until = 0 WHERE state = 'sending' AND owner LIKE :owners
 
 -- name: list_deliveries
-SELECT pk, delivery_id, target, kind, state, doubtful, attempts, created_at, due_at, sent_at, external_id, error, text, files FROM deliveries
+SELECT pk, delivery_id, target, kind, state, doubtful, attempts, created_at, due_at, sent_at, external_id, error, text, files, asked FROM deliveries
 WHERE pk < :before AND (CAST(:state AS TEXT) IS NULL OR state = :state) ORDER BY pk DESC LIMIT :limit
 
 -- name: retry_delivery
 UPDATE deliveries SET state = 'pending', due_at = :at, created_at = :at, attempts = 0 WHERE pk = :pk AND state = 'parked'
 
 -- name: drop_delivery
-UPDATE deliveries SET state = 'dropped', text = '', files = '[]' WHERE pk = :pk AND state IN ('parked', 'pending')
+UPDATE deliveries SET state = 'dropped', text = '', asked = '', files = '[]' WHERE pk = :pk AND state IN ('parked', 'pending')
 
 -- name: pending_on
 -- Something waits, runs or is to be sent.
@@ -117,15 +118,15 @@ SELECT 1 WHERE EXISTS (SELECT 1 FROM ready r JOIN addresses a ON a.session_pk = 
   OR EXISTS (SELECT 1 FROM deliveries d WHERE d.state IN ('pending', 'sending') AND d.lane = :lane)
 
 -- name: forget_deliveries
-UPDATE deliveries SET text = '', files = '[]', state = CASE WHEN state IN ('sent', 'unknown', 'sending') THEN state ELSE 'dropped' END
+UPDATE deliveries SET text = '', asked = '', files = '[]', state = CASE WHEN state IN ('sent', 'unknown', 'sending') THEN state ELSE 'dropped' END
 WHERE session_pk = :session_pk
 
 -- name: deliveries_of
-SELECT pk, delivery_id, target, kind, state, doubtful, attempts, created_at, due_at, sent_at, external_id, error, text, files FROM deliveries
+SELECT pk, delivery_id, target, kind, state, doubtful, attempts, created_at, due_at, sent_at, external_id, error, text, files, asked FROM deliveries
 WHERE turn_pk = :turn_pk ORDER BY pk
 
 -- name: deliveries_to
-SELECT pk, delivery_id, target, kind, state, doubtful, attempts, created_at, due_at, sent_at, external_id, error, text, files FROM deliveries
+SELECT pk, delivery_id, target, kind, state, doubtful, attempts, created_at, due_at, sent_at, external_id, error, text, files, asked FROM deliveries
 WHERE person = :person AND pk > :after ORDER BY pk LIMIT :limit
 
 -- name: drop_deliveries_to

@@ -52,7 +52,7 @@ LIMIT 1
 
 -- name: forget_told
 -- Where a row is the message itself its text stays. What quotes somebody who is erased must not.
-UPDATE deliveries SET text = '' WHERE kind <> 'reply' AND text <> '' AND state IN ('sent', 'unknown')
+UPDATE deliveries SET text = '', asked = '' WHERE kind <> 'reply' AND text <> '' AND state IN ('sent', 'unknown')
 
 -- name: forget_told_to
-UPDATE deliveries SET text = '' WHERE person = :person AND kind <> 'reply' AND text <> '' AND state IN ('sent', 'unknown')
+UPDATE deliveries SET text = '', asked = '' WHERE person = :person AND kind <> 'reply' AND text <> '' AND state IN ('sent', 'unknown')
