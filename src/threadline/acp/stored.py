@@ -21,7 +21,7 @@ Role: TypeAlias = Literal["user", "assistant"]
 _USER = b'{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":'
 _ASSISTANT = b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":'
 _TEXT_TAIL = b"}}" + TAIL
-_NOTHING = b'""'
+_QUOTE = ord('"')
 
 
 class Enclosure(msgspec.Struct, frozen=True):
@@ -113,17 +113,18 @@ class Replay:
     def lines(self, page: bytes) -> Iterator[bytes | Enclosure | Large]:
         """Messages as stored, a line each, in order: lines ready to be sent, and what has to be fetched."""
         user, assistant = self._head + _USER, self._head + _ASSISTANT
-        ready: list[bytes] = []
+        ready: list[bytes | msgspec.Raw] = []
         apart: list[bytes] = []
         for place, message in enumerate(_unread(page)):
             # Most are nothing but words, which stay as they are written: they need not be taken apart and put together again.
-            begun, said = user, b""
+            begun, said = user, None
             if type(message) is _Asked:
                 if message.attachments is UNSET:
-                    said = bytes(message.content)
+                    said = message.content
             elif type(message) is _Answered and message.is_plain():
-                begun, said = assistant, bytes(message.content)
-            if said[:1] == b'"' and said != _NOTHING:
+                begun, said = assistant, message.content
+            # A look at how it begins needs no copy of the rest: it is a text, and there is something in it.
+            if said is not None and (beginning := memoryview(said))[0] == _QUOTE != beginning[1]:
                 ready += (begun, said, _TEXT_TAIL)
                 continue
             apart = apart or page.split(b"\n")

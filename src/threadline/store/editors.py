@@ -182,12 +182,14 @@ def replay_page(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> Rep
     parts: list[bytes] = []
     last = after
     for span in spans:
-        if span.hi > after and limit > 0:
-            lo, form = max(span.lo, after + 1), {"largest": LARGEST, "separator": "\n"}
-            count, upto, text = tx.rows("joined_between", lo=lo, hi=span.hi, limit=limit, **form)[0]
+        lo = max(span.lo, after + 1)
+        while lo <= span.hi and limit > 0:
+            # Spans have no gaps: so many numbers are so many messages.
+            last = min(span.hi, lo + limit - 1)
+            count, text = tx.rows("joined_between", lo=lo, hi=last, largest=LARGEST, separator="\n")[0]
             if count:
                 parts.append(text)
-                last, limit = upto, limit - count
+            lo, limit = last + 1, limit - count
     return ReplayPage(last, b"\n".join(parts)) if parts else None
 
 

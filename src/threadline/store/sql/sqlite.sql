@@ -36,9 +36,9 @@ EXISTS (SELECT 1 FROM journal j WHERE j.turn_pk = :turn_pk)
 -- fragment: then
 CROSS JOIN
 
--- SQLite has no convert_to, and joins in the order of the inner query: to sort again takes ten times as long.
+-- SQLite has no convert_to, and joins in the order in which it reads, which is that of the numbers: to sort again takes ten times as long.
 -- name: joined_between
-SELECT COUNT(*), MAX(p.number), CAST(string_agg(p.line, :separator) AS BLOB) FROM {page_between}
+SELECT COUNT(*), CAST(string_agg({replayed_line}, :separator) AS BLOB) FROM messages m WHERE m.number BETWEEN :lo AND :hi
 
 -- The outer loops follow the inner query's order, ties included: a page goes on exactly where the one before it ended.
 -- name: search_ranked

@@ -16,14 +16,13 @@ WHERE s.session_id = :session_id GROUP BY s.session_id
 -- fragment: span_length
 CASE WHEN v.hi >> 24 = s.pk AND v.hi > (s.pk << 24) + t.last_seq THEN (s.pk << 24) + t.last_seq ELSE v.hi END - v.lo + 1
 
--- fragment: page_between
-(SELECT m.number, CASE WHEN octet_length(m.body) <= :largest THEN m.body ELSE CAST(m.number AS TEXT) END AS line
-FROM messages m WHERE m.number BETWEEN :lo AND :hi ORDER BY m.number LIMIT :limit) p
+-- fragment: replayed_line
+CASE WHEN octet_length(m.body) <= :largest THEN m.body ELSE CAST(m.number AS TEXT) END
 
 -- name: joined_between
--- So many messages as one value: to hand them over row by row costs more than to read them. Of a large one it has the number.
-SELECT COUNT(*), MAX(p.number), convert_to(string_agg(p.line, CAST(:separator AS TEXT) ORDER BY p.number), 'UTF8')
-FROM {page_between}
+-- Messages as one value: to hand them over row by row costs more than to read them. Of a large one it has the number.
+SELECT COUNT(*), convert_to(string_agg({replayed_line}, CAST(:separator AS TEXT) ORDER BY m.number), 'UTF8')
+FROM messages m WHERE m.number BETWEEN :lo AND :hi
 
 -- name: told_beside
 -- What was said there besides the agent's answers. Questions are put anew where they are open, and that a button was pressed nobody
