@@ -20,6 +20,7 @@ from threadline.model.inert import inert_line
 from threadline.ports.agent import AskPermission
 from threadline.ports.platform import Outgoing, PlatformError
 from threadline.rpc.acp import (
+    PermissionKind,
     PermissionOption,
     RequestPermissionRequest,
     RequestPermissionResponse,
@@ -83,7 +84,7 @@ class Permissions:
         request = RequestPermissionRequest(
             session_id=conversation.session_id,
             tool_call=asked_for(asked),
-            options=tuple(_option(button) for button in message.buttons),
+            options=tuple(_option(button, asked) for button in message.buttons),
         )
         try:
             with _withdrawn_with(prompt):
@@ -165,7 +166,8 @@ def _is_yes(button: Button) -> bool:
     return button.value.startswith(_ALLOWS)
 
 
-def _option(button: Button) -> PermissionOption:
+def _option(button: Button, asked: AskPermission) -> PermissionOption:
     if _is_yes(button):
-        return PermissionOption(option_id=_ALLOW, name=button.label, kind="allow_once")
+        kind: PermissionKind = "allow_always" if asked.is_for_good else "allow_once"
+        return PermissionOption(option_id=_ALLOW, name=button.label, kind=kind)
     return PermissionOption(option_id=_REJECT, name=button.label, kind="reject_once")

@@ -130,10 +130,12 @@ async def _decide(means: Means, call: Call, decision: Decision) -> Answer:
     is_read = asked.shown_at is not None and (bool(code) or asked.shown_at <= call.said_at)
     if not is_read and (decision == "granted" or not code):
         return Answer(text=words.NOT_SHOWN_YET.format(code=asked.code))
-    tool = inert_line(msgspec.json.decode(asked.event, type=AskPermission).tool, _LINE)
+    question = msgspec.json.decode(asked.event, type=AskPermission)
+    tool = inert_line(question.tool, _LINE)
     if not allows(call.role, asked.least):
         return Answer(text=words.NOT_YOURS_TO_ALLOW.format(tool=tool, whom=words.ROLE_MEANS[asked.least]))
-    said = words.APPROVED if decision == "granted" else words.DENIED
+    granted = words.APPROVED_FOR_GOOD if question.is_for_good else words.APPROVED
+    said = granted if decision == "granted" else words.DENIED
     return Answer(text=said.format(tool=tool), decides=asked.pk, decision=decision, too_late=words.NOTHING_ASKED)
 
 

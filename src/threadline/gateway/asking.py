@@ -41,6 +41,7 @@ def question(ask: AskPermission, code: str) -> str:
         call=f"{fence}\n{inert_json(ask.arguments)}\n{fence}",
         reason=f"{inert(ask.reason)}\n\n" if ask.reason.strip() else "",
         code=code,
+        what=words.ASK_FOR_GOOD if ask.is_for_good else words.ASK_ONCE,
     )
 
 

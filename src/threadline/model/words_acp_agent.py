@@ -15,14 +15,21 @@ AT_ONCE: Final = "it ended at once, or said nothing that can be read; the log sa
 RESTING: Final = "The agent {agent} has ended by itself {times} times in a row. It is started again in {seconds} s."
 TOO_MANY: Final = "The agent {agent} works for {most} people at once already. Try again in some minutes."
 MUTE: Final = "The agent {agent} did not answer within {seconds} s when it was started. /retry tries again."
+SILENT: Final = "The agent {agent} did not answer within {seconds} s when it was to begin. /retry tries again."
 OTHER_VERSION: Final = (
     "The agent {agent} speaks another version of the protocol ({version}) than this gateway (1). Install one that fits."
 )
 SIGN_IN: Final = "The agent {agent} has to be signed in first.{login} Then ask again."
+WAYS_IN: Final = " It knows the ways {known}: its owner can name one in `auth_method`."
+IN_A_TERMINAL: Final = (
+    "The agent {agent} can be signed in by {method!r} in a terminal alone.{login} Its owner has to do that once, "
+    "and take `auth_method` away."
+)
 LOGIN: Final = " Its owner does that once on the gateway's machine: {login}."
 NO_METHOD: Final = (
     "The agent {agent} can't be signed in by {method!r}; it knows {known}. Its owner has to change `auth_method`."
 )
+NO_WAY: Final = "no way at all"
 NOT_SIGNED_IN: Final = "The agent {agent} could not be signed in by {method!r}.{login}"
 
 # Where a turn of it goes wrong.
@@ -46,6 +53,9 @@ NO_CHOSEN_MODEL: Final = (
 )
 ODD_MODEL: Final = "a model's name is short and on one line"
 UNKNOWN_MODEL: Final = "the agent has no model {model}; it has {known}"
+SAME_MODEL: Final = (
+    "(The agent took its session up again and would not be given the model {model}, so it answers with the one it has.)"
+)
 NO_MODE: Final = "(The agent has no mode {mode}, so it works in its own.)"
 NO_SERVERS: Final = "(The agent can't use these MCP servers of the editor's, and works without them: {names}.)"
 
@@ -56,6 +66,9 @@ CHANGED: Final = "(What was said here has changed, so the agent begins anew with
 DECLINED: Final = "(The agent declined to go on. Put it in other words.)"
 OUT_OF_TOKENS: Final = "(The agent broke off: its answer reached the limit of its length.)"
 OUT_OF_STEPS: Final = "(The agent broke off: it has made as many steps as it may in one turn.)"
+NO_YES: Final = (
+    "(The agent asked whether it may do something, but offered no answer that allows it, so it was refused.)"
+)
 NOT_WHOLE: Final = "(The agent asked for more permissions at once than anybody answers; the last were refused.)"
 
 # The question whether it may do something: what it is, by its kind.
@@ -72,7 +85,6 @@ TOOLS: Final[dict[str, str]] = {
     "other": "a tool of the agent's own",
 }
 ASK_REASON: Final = "This is what the agent says that it is about to do."
-ASK_FOR_GOOD: Final = "It takes a yes for all calls of that sort from now on: it offers nothing less."
 ASK_CUT: Final = "Some of it is too long to be shown here: what is left out is marked."
 CUT: Final = "… ({count} characters more)"
 

@@ -68,6 +68,7 @@ NOTHING_RUNS: Final = "I am not answering anything just now."
 NOT_YOUR_ANSWER: Final = "Somebody else asked for that answer, so I go on with it."
 
 APPROVED: Final = "Allowed, once: {tool}"
+APPROVED_FOR_GOOD: Final = "Allowed, from now on: {tool}"
 DENIED: Final = "Not allowed: {tool}"
 NOTHING_ASKED: Final = "I have not asked for anything that is still open here."
 ANOTHER_QUESTION: Final = (

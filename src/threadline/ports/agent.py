@@ -148,7 +148,8 @@ class AskPermission(msgspec.Struct, frozen=True, tag="ask", kw_only=True, omit_d
     `Turn.so_far` has what was said and done before.
 
     `call` is the tool call that was told before and that this is about, `diffs` how it would change files: those who show calls
-    show the question with it. Everybody else sees `tool` and `arguments` alone, so these say all.
+    show the question with it. Everybody else sees `tool` and `arguments` alone, so these say all. `is_for_good`: a yes can't be
+    had for this call alone, and people are told so.
     """
 
     ask_id: str
@@ -158,6 +159,7 @@ class AskPermission(msgspec.Struct, frozen=True, tag="ask", kw_only=True, omit_d
     least: Role = "owner"
     call: ToolCall | None = None
     diffs: tuple[Diff, ...] = ()
+    is_for_good: bool = False
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from threadline.agents.acp.translate import INPUT_CHARS, Call
+from threadline.agents.acp.translate import INPUT_CHARS, Call, text_of
 from threadline.agents.acp.wanted import Permissions
 from threadline.model import words_acp_agent as words
 from threadline.model.access import TOOLS
-from threadline.model.inert import inert_line
 from threadline.ports.agent import AskPermission, ToolCall
 from threadline.rpc import acp
 
@@ -20,8 +19,7 @@ _ASK_CHARS = 12_000
 _CUTS = (8_000, 2_000, 400, 80)
 # A call that is longer is shown as the text that it begins with: to look through all of it would hold up everybody.
 _READ_CHARS = 400_000
-_CHANGES = 50
-_TITLE_CHARS = 200
+_ITEMS = 50
 # What a kind of call comes to here; of those that are not named it is not known how far they reach.
 _USES: dict[acp.ToolKind, str] = dict.fromkeys(("read", "edit", "delete", "move", "search"), "host_files")
 _ANYTHING = "shell"
@@ -52,7 +50,13 @@ def use_of(kind: acp.ToolKind, options: Sequence[acp.PermissionOption]) -> str:
 
 def is_for_good(options: Sequence[acp.PermissionOption]) -> bool:
     """Whether a yes would hold for more than this call: the agent offers nothing less."""
-    return not any(option.kind == "allow_once" for option in options)
+    kinds = {option.kind for option in options}
+    return "allow_always" in kinds and "allow_once" not in kinds
+
+
+def takes_yes(options: Sequence[acp.PermissionOption]) -> bool:
+    """Whether the agent can be given a yes at all."""
+    return any(option.kind in _YES for option in options)
 
 
 def answer_by_rule(
@@ -71,19 +75,15 @@ def question_of(ask_id: str, call: Call, options: Sequence[acp.PermissionOption]
     """The question as it is put to people. What the agent calls its options is not in it."""
     arguments, is_cut = _arguments(call)
     diffs, is_less = call.changes()
-    reasons = [words.ASK_REASON]
-    if is_for_good(options):
-        reasons.append(words.ASK_FOR_GOOD)
-    if is_cut or is_less:
-        reasons.append(words.ASK_CUT)
     return AskPermission(
         ask_id=ask_id,
         tool=words.TOOLS[call.kind],
         arguments=arguments,
-        reason=" ".join(reasons),
+        reason=f"{words.ASK_REASON} {words.ASK_CUT}" if is_cut or is_less else words.ASK_REASON,
         least=TOOLS[use_of(call.kind, options)],
         call=_told(call, arguments),
         diffs=diffs,
+        is_for_good=is_for_good(options),
     )
 
 
@@ -95,28 +95,45 @@ def _told(call: Call, arguments: str) -> ToolCall:
 
 def _arguments(call: Call) -> tuple[str, bool]:
     """All that is known of the call, as JSON; whether something of it is left out."""
-    told: dict[str, object] = {}
-    if title := inert_line(call.title, _TITLE_CHARS):
-        told["title"] = title
-    if call.input:
-        told["input"] = _decoded(call.input)
-    if call.locations:
-        told["files"] = [inert_line(one.path, 500) for one in call.locations[:20]]
-    changes = [one for one in call.content if isinstance(one, acp.Diff)]
-    if changes and not call.input:
-        told["changes"] = [{"path": one.path, "old": one.old_text, "new": one.new_text} for one in changes[:_CHANGES]]
+    told = _known(call)
+    is_whole = all(len(value) <= _ITEMS for value in told.values() if isinstance(value, list))
+    told = {name: value[:_ITEMS] if isinstance(value, list) else value for name, value in told.items()}
     shorter = ""
-    is_short = call.weight <= _READ_CHARS and len(changes) <= _CHANGES
+    is_short = call.weight <= _READ_CHARS
     text = _written(told) if is_short else ""
     if is_short and len(text) <= _ASK_CHARS:
-        return text, False
+        return text, not is_whole
     for most in _CUTS:
         shorter = _written(_cut(told, most))
         if len(shorter) <= _ASK_CHARS:
             return shorter, True
     # Thousands of short values: nobody reads them either.
     text = text or call.input or shorter
-    return _written({"title": told.get("title", ""), "input": text[: _ASK_CHARS // 2] + _more(text)}), True
+    title = _cut(call.title, _CUTS[-1])
+    return _written({"title": title, "input": text[: _ASK_CHARS // 2] + _more(text)}), True
+
+
+def _known(call: Call) -> dict[str, object]:
+    """What the agent says of the call, in whichever way: some write what they are about to do into the title alone."""
+    given = _decoded(call.input) if call.input else None
+    told: dict[str, object] = {
+        "title": call.title.strip(),
+        "input": given,
+        "text": [said for one in call.content if isinstance(one, acp.ContentPart) and (said := text_of(one.content))],
+        "files": [one.path for one in call.locations],
+        "changes": [
+            {"path": one.path, "old": one.old_text, "new": one.new_text}
+            for one in call.content
+            if isinstance(one, acp.Diff) and not _has_all(given, (one.path, one.old_text, one.new_text))
+        ],
+    }
+    return {name: value for name, value in told.items() if value not in (None, "", [])}
+
+
+def _has_all(given: object, texts: Sequence[str | None]) -> bool:
+    """Whether the input says the same, so that it need not be shown twice."""
+    values = list(given.values()) if isinstance(given, dict) else []
+    return all(text in values for text in texts if text is not None)
 
 
 def _decoded(text: str) -> object:

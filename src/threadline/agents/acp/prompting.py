@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from threadline.agents.acp.asking import CANCELLED, answer_by_rule, chosen, is_for_good, question_of, use_of
+from threadline.agents.acp.asking import CANCELLED, answer_by_rule, chosen, is_for_good, question_of, takes_yes, use_of
 from threadline.agents.acp.translate import Telling, Told, TooMuch
 from threadline.agents.acp.wanted import Limits, Wanted
 from threadline.log import get_logger
@@ -88,7 +88,7 @@ class Prompting:
         self._over = asyncio.Event()
         self._questions: list[Question] = []
         self._asked = 0
-        self._has_refused = False
+        self._noticed: set[str] = set()
         self._is_cancelled = False
         # Nothing more is taken in: the turn has failed.
         self._is_shut = False
@@ -134,6 +134,9 @@ class Prompting:
         if self._is_cancelled or self._is_shut or self.is_over:
             return _given(CANCELLED)
         answer = answer_by_rule(self._wanted.permissions, params.options, is_enough=self._is_enough(params))
+        if answer is None and not takes_yes(params.options):
+            self._tell_once(words.NO_YES)
+            answer = chosen(params.options, granted=False)
         try:
             call, told = self._telling.ask(params.tool_call, is_put=answer is None)
         except TooMuch:
@@ -144,7 +147,7 @@ class Prompting:
         if answer is not None:
             return _given(answer)
         if len(self._questions) >= self._limits.questions:
-            self._tell_of_refusals()
+            self._tell_once(words.NOT_WHOLE)
             return _given(chosen(params.options, granted=False))
         self._asked += 1
         question = Question(question_of(f"acp-{self._asked}", call, params.options), params.options)
@@ -201,10 +204,10 @@ class Prompting:
             log.warning("acp.not_cancelled", agent=self._wanted.name)
             await self._kill()
 
-    def _tell_of_refusals(self) -> None:
-        if not self._has_refused:
-            self._has_refused = True
-            self._add(Notice(words.NOT_WHOLE))
+    def _tell_once(self, notice: str) -> None:
+        if notice not in self._noticed:
+            self._noticed.add(notice)
+            self._add(Notice(notice))
 
     def _break_off(self) -> None:
         self._is_shut = True

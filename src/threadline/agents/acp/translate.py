@@ -127,7 +127,7 @@ class Call(msgspec.Struct):
         diffs = [one for one in self.content if isinstance(one, acp.Diff)][:_DIFFS]
         kept = tuple(_diff(one) for one in diffs if _size(one) <= _DIFF_CHARS)
         left_out = [words.CUT_DIFF.format(path=inert_line(one.path)) for one in diffs if _size(one) > _DIFF_CHARS]
-        said = [_text_of(one.content) for one in self.content if isinstance(one, acp.ContentPart)]
+        said = [text_of(one.content) for one in self.content if isinstance(one, acp.ContentPart)]
         text = "\n".join(part for part in (*said, *left_out) if part) or ("" if kept else _plain(self.output))
         return ToolResult(self.call_id, cut(text, _RESULT_CHARS), is_error=self.status == "failed", diffs=kept)
 
@@ -153,7 +153,7 @@ class Telling:
             case acp.AgentMessageChunk():
                 return self._counted([*self._announce(), *_said(update.content)])
             case acp.AgentThoughtChunk():
-                text = _text_of(update.content)
+                text = text_of(update.content)
                 return self._counted([*self._announce(), Thought(text)] if text else [])
             case acp.ToolCallStart() | acp.ToolCallUpdate():
                 return self.tool(update)
@@ -251,7 +251,7 @@ def _said(block: acp.ContentBlock) -> Iterator[Told]:
     if isinstance(block, acp.ImageContent | acp.AudioContent):
         if (file := _file(block)) is not None:
             yield file
-    elif text := _text_of(block):
+    elif text := text_of(block):
         yield Text(text)
 
 
@@ -282,7 +282,8 @@ def cut(text: str, most: int) -> str:
     return inert(text) if len(text) <= most else inert(text[:most]) + words.CUT_RESULT.format(count=len(text) - most)
 
 
-def _text_of(block: acp.ContentBlock) -> str:
+def text_of(block: acp.ContentBlock) -> str:
+    """The words in it; of a link where it leads."""
     match block:
         case acp.TextContent():
             return block.text
@@ -337,7 +338,7 @@ def _size(one: acp.ToolContent) -> int:
         case acp.Diff():
             return len(one.new_text) + len(one.old_text or "")
         case acp.ContentPart():
-            return len(_text_of(one.content))
+            return len(text_of(one.content))
         case _:
             return 0
 
