@@ -27,7 +27,7 @@ NUMBERS = count(1)
 WAITING: dict[str, queue.Queue[dict[str, Any]]] = {}
 CANCELLED: dict[str, threading.Event] = {}
 SIGNED_IN = threading.Event()
-CHOSEN: dict[str, str] = {"mode": "ask", "model": "small"}
+CHOSEN: dict[str, str] = {"mode": "ask", "model": "small", **SETUP.get("chosen", {})}
 SELECTS = {"mode": ["ask", "plan"], "model": ["small", "large"]}
 
 
@@ -54,7 +54,7 @@ def say(session: str, text: str) -> None:
     update(session, "agent_message_chunk", content={"type": "text", "text": text})
 
 
-def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
+def request(method: str, params: dict[str, Any]) -> dict[str, Any]:
     """Asks the client, and its whole answer."""
     number = f"ask-{next(NUMBERS)}"
     WAITING[number] = queue.Queue()
@@ -64,7 +64,7 @@ def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 def permission(session: str, call: dict[str, Any], kinds: list[str], name: str = "") -> Any:
     options = [{"optionId": f"o-{kind}", "name": name or kind, "kind": kind} for kind in kinds]
-    answer = ask("session/request_permission", {"sessionId": session, "toolCall": call, "options": options})
+    answer = request("session/request_permission", {"sessionId": session, "toolCall": call, "options": options})
     return answer.get("result", answer).get("outcome", answer)
 
 
@@ -136,14 +136,35 @@ def new(params: dict[str, Any]) -> Any:
 def again(params: dict[str, Any]) -> Any:
     if not (FOLDER / f"{params['sessionId']}.session").exists():
         raise Refused(SETUP.get("gone", -32002), "no such session")
-    return state()
+    return {} if SETUP.get("terse") else state()
+
+
+def resume(params: dict[str, Any]) -> Any:
+    if (FOLDER / "model").exists():
+        CHOSEN["model"] = (FOLDER / "model").read_text()
+    fault = SETUP.get("resume_fails")
+    if fault == "mute":
+        time.sleep(1000)
+    if fault == "odd":
+        return "what?"
+    if fault is not None:
+        raise Refused(fault, "not now")
+    return again(params)
 
 
 def load(params: dict[str, Any]) -> Any:
     found = again(params)
-    for number in range(3):
-        say(params["sessionId"], f"replayed {number}")
+    if SETUP.get("late"):
+        threading.Thread(target=replay, args=(params["sessionId"], 0.05)).start()
+    else:
+        replay(params["sessionId"], 0.0)
     return found
+
+
+def replay(session: str, pause: float) -> None:
+    for number in range(3):
+        time.sleep(pause)
+        say(session, f"replayed {number}")
 
 
 def set_mode(params: dict[str, Any]) -> Any:
@@ -152,6 +173,8 @@ def set_mode(params: dict[str, Any]) -> Any:
 
 
 def set_model(params: dict[str, Any]) -> Any:
+    if SETUP.get("no_set_model"):
+        raise Refused(-32601, "no such method")
     CHOSEN["model"] = params["modelId"]
     return {}
 
@@ -202,7 +225,7 @@ def tool(session: str, text: str, _: Any) -> None:
     say(session, "done")
 
 
-def ask_script(session: str, text: str, _: Any) -> None:
+def ask(session: str, text: str, _: Any) -> None:
     kinds = text.split() or ["allow_once", "allow_always", "reject_once"]
     call = {"toolCallId": "t1", "title": "Remove all", "kind": "execute", "rawInput": {"command": "rm -r /tmp/x"}}
     say(session, "before ")
@@ -229,7 +252,7 @@ def lie(session: str, text: str, _: Any) -> None:
     say(session, "done")
 
 
-def ask_many(session: str, text: str, _: Any) -> None:
+def askmany(session: str, text: str, _: Any) -> None:
     def one(number: int) -> None:
         call = {"toolCallId": f"t{number}", "title": f"Call {number}", "kind": "edit"}
         note("outcome", [number, permission(session, call, ["allow_once", "reject_once"])])
@@ -242,7 +265,7 @@ def ask_many(session: str, text: str, _: Any) -> None:
     say(session, "all answered")
 
 
-def ask_long(session: str, text: str, _: Any) -> None:
+def asklong(session: str, text: str, _: Any) -> None:
     call = {"toolCallId": "t1", "title": "Write", "kind": "edit", "rawInput": {"path": "/a", "content": "x" * 100_000}}
     note("outcome", permission(session, call, ["allow_once", "reject_once"]))
     say(session, "done")
@@ -269,10 +292,22 @@ def deaf(session: str, text: str, _: Any) -> None:
     time.sleep(1000)
 
 
+def slow(session: str, text: str, _: Any) -> None:
+    time.sleep(0.5)
+    say(session, text)
+
+
 def die(session: str, text: str, _: Any) -> None:
     say(session, "half")
     sys.stderr.write("\x1b[31mout of luck\x1b[0m\n")
     sys.stderr.flush()
+    os._exit(3)
+
+
+def orphan(session: str, text: str, _: Any) -> None:
+    """It ends, and what it has started keeps its output open."""
+    say(session, "half")
+    subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL)
     os._exit(3)
 
 
@@ -325,7 +360,7 @@ def twice(session: str, text: str, _: Any) -> None:
     note("twice")
 
 
-def stop_reason(session: str, text: str, _: Any) -> Any:
+def stop(session: str, text: str, _: Any) -> Any:
     say(session, "so far")
     return {"stopReason": text}
 
@@ -346,7 +381,7 @@ def news(session: str, text: str, _: Any) -> Any:
 
 
 def unserved(session: str, text: str, _: Any) -> None:
-    answer = ask("fs/read_text_file", {"sessionId": session, "path": "/etc/passwd"})
+    answer = request("fs/read_text_file", {"sessionId": session, "path": "/etc/passwd"})
     say(session, str(answer["error"]["code"]))
 
 
@@ -364,11 +399,11 @@ def spam(session: str, text: str, _: Any) -> None:
 
 
 def malformed(session: str, text: str, _: Any) -> None:
-    answer = ask("session/request_permission", {"sessionId": session, "toolCall": "none"})
+    answer = request("session/request_permission", {"sessionId": session, "toolCall": "none"})
     say(session, str(answer["error"]["code"]))
 
 
-def surroundings(session: str, text: str, _: Any) -> None:
+def where(session: str, text: str, _: Any) -> None:
     kept = json.loads((FOLDER / f"{session}.session").read_text())
     shown = {"env": sorted(os.environ), "cwd": kept["cwd"], "here": str(Path.cwd()), "pid": os.getpid()}
     say(session, json.dumps(shown))
@@ -405,42 +440,16 @@ def fail(session: str, text: str, _: Any) -> None:
     raise Refused(int(text), "a fault of\x1b[31m mine")
 
 
-SCRIPTS: dict[str, Script] = {
-    "think": think,
-    "tool": tool,
-    "ask": ask_script,
-    "edit": edit,
-    "lie": lie,
-    "askmany": ask_many,
-    "asklong": ask_long,
-    "wait": wait,
-    "hang": hang,
-    "deaf": deaf,
-    "die": die,
-    "garbage": garbage,
-    "noise": noise,
-    "flood": flood,
-    "calls": calls,
-    "stray": stray,
-    "twice": twice,
-    "stop": stop_reason,
-    "news": news,
-    "unserved": unserved,
-    "spam": spam,
-    "malformed": malformed,
-    "where": surroundings,
-    "blocks": blocks,
-    "breed": breed,
-    "huge": huge,
-    "picture": picture,
-    "chatter": chatter,
-    "fail": fail,
-}
+NAMES = (
+    "think tool ask edit lie askmany asklong wait hang deaf slow die orphan garbage noise "
+    "flood calls stray twice stop news unserved spam malformed where blocks breed huge picture chatter fail"
+)
+SCRIPTS: dict[str, Script] = {name: globals()[name] for name in NAMES.split()}
 METHODS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "initialize": initialize,
     "authenticate": authenticate,
     "session/new": new,
-    "session/resume": again,
+    "session/resume": resume,
     "session/load": load,
     "session/set_mode": set_mode,
     "session/set_model": set_model,

@@ -32,6 +32,19 @@ def test_one_that_dies_is_told_and_what_it_said_is_kept(world: World) -> None:
     assert "ended in the middle" in fault
 
 
+def test_one_whose_output_others_hold_open_is_gone_when_it_has_ended(world: World) -> None:
+    agent = world.agent()
+
+    async def turns() -> tuple[str, str]:
+        _, fault = await kept(agent, "orphan")
+        return fault, text_of(await answered(agent, "hello"))
+
+    fault, then = run(agent, turns())
+    assert "ended in the middle" in fault
+    assert then == "hello"
+    assert len(world.told("started")) == 2
+
+
 def test_after_a_death_the_next_turn_starts_another(world: World) -> None:
     agent = world.agent()
 

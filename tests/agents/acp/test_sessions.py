@@ -90,13 +90,100 @@ def test_an_agent_that_can_not_take_up_anything_begins_anew(world: World) -> Non
     assert notices(events) == [words.GONE]
 
 
-def test_a_fault_that_says_more_than_gone_is_told(world: World) -> None:
-    world.setup |= {"resume": True, "gone": -32050}
+FAULTS = {
+    429: "could not begin: not now",
+    -32601: "could not begin: not now",
+    "mute": "did not answer within 1 s when it was to begin",
+    "odd": "could not go on",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_whatever_is_wrong_with_one_way_to_take_it_up_the_next_is_tried(world: World, fault: Any) -> None:
+    world.setup |= {"resume": True, "load": True, "resume_fails": fault}
+    world.limits = msgspec.structs.replace(world.limits, call=1.0)
     memory = first_memory(world)
-    for session in world.folder.glob("*.session"):
-        session.unlink()
-    with pytest.raises(AgentError, match="could not begin: no such session"):
-        again(world, world.agent(), memory)
+    events = again(world, world.agent(), memory)
+    assert opened_by(world) == ["session/resume", "session/load"]
+    assert notices(events) == []
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != -32601])
+def test_a_fault_that_need_not_last_is_told_first_and_then_it_begins_anew(world: World, fault: Any) -> None:
+    world.setup |= {"resume": True, "resume_fails": fault}
+    world.limits = msgspec.structs.replace(world.limits, call=1.0)
+    memory = first_memory(world)
+    agent = world.agent()
+
+    async def twice() -> list[Event]:
+        with pytest.raises(AgentError, match=FAULTS[fault]):
+            await answered(agent, "blocks", history=SAID, remembered=memory)
+        return await answered(agent, "blocks", history=SAID, remembered=memory)
+
+    assert notices(run(agent, twice())) == [words.GONE]
+    assert opened_by(world) == ["session/resume", "session/resume", "session/new"]
+
+
+def test_one_that_has_no_such_method_begins_anew(world: World) -> None:
+    world.setup |= {"resume": True, "resume_fails": -32601}
+    assert notices(again(world, world.agent(), first_memory(world))) == [words.GONE]
+
+
+def test_what_is_replayed_behind_the_answer_is_not_said_twice(world: World) -> None:
+    world.setup |= {"load": True, "late": True}
+    memory, agent = first_memory(world), world.agent()
+    events = run(agent, answered(agent, "slow and new", history=SAID, remembered=memory))
+    assert text_of(events) == "and new"
+
+
+@pytest.mark.parametrize("what", ["model", "mode"])
+def test_what_is_chosen_holds_where_a_session_is_taken_up_without_a_word_of_what_there_is(
+    world: World, what: str
+) -> None:
+    world.setup |= {"resume": True, "models": True, "modes": True, "terse": True}
+    world.settings[what] = {"model": "large", "mode": "plan"}[what]
+    memory = first_memory(world)
+    agent = world.agent()
+
+    async def turns() -> list[Event]:
+        first = await answered(agent, "one", history=SAID, remembered=memory)
+        history = [*SAID, *talk("one", "one")]
+        return [*first, *await answered(agent, "two", history=history, remembered=memory_in(first), turn_id="t2")]
+
+    assert notices(run(agent, turns())) == []
+    assert [given[f"{what}Id"] for given in world.told(f"session/set_{what}")] == [world.settings[what]]
+
+
+def test_a_model_that_can_not_be_given_to_it_any_more_is_told_once(world: World) -> None:
+    world.setup |= {"resume": True, "terse": True, "models": True, "chosen": {"model": "large"}, "no_set_model": True}
+    world.settings["model"] = "large"
+    memory = first_memory(world)
+    agent = world.agent()
+
+    async def turns() -> list[Event]:
+        first = await answered(agent, "one", history=SAID, remembered=memory)
+        history = [*SAID, *talk("one", "one")]
+        return [*first, *await answered(agent, "two", history=history, remembered=memory_in(first), turn_id="t2")]
+
+    assert notices(run(agent, turns())) == [words.SAME_MODEL.format(model="large")]
+
+
+def test_its_own_model_is_known_after_a_restart(world: World) -> None:
+    world.setup |= {"resume": True, "models": True}
+    plain = a_turn().session
+    chose = msgspec.structs.replace(plain, runtime={"model": "large"})
+    memory = first_memory(world)
+    # As an agent keeps it with its session.
+    (world.folder / "model").write_text("large")
+    agent = world.agent()
+
+    async def turns() -> None:
+        first = await answered(agent, "one", history=SAID, remembered=memory, session=chose)
+        history = [*SAID, *talk("one", "one")]
+        await answered(agent, "two", history=history, remembered=memory_in(first), turn_id="t2", session=plain)
+
+    run(agent, turns())
+    assert [given["modelId"] for given in world.told("session/set_model")] == ["small"]
 
 
 @pytest.mark.parametrize(

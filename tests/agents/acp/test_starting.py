@@ -43,6 +43,15 @@ def test_where_it_can_not_be_signed_in_its_owner_is_told(world: World, methods: 
     with pytest.raises(AgentError, match="has to be signed in first") as fault:
         run(agent, answered(agent, "hello"))
     assert fault.value.is_owners
+    assert ("login, gemini-api-key: its owner can name one in `auth_method`" in str(fault.value)) is (len(methods) > 1)
+    assert world.told("authenticate") == []
+
+
+def test_a_way_that_needs_a_terminal_is_never_asked_of_the_agent(world: World) -> None:
+    world.settings["auth_method"] = "term"
+    agent = world.agent(auth=[BY_ITSELF, BY_TERMINAL])
+    with pytest.raises(AgentError, match="in a terminal alone"):
+        run(agent, answered(agent, "hello"))
     assert world.told("authenticate") == []
 
 

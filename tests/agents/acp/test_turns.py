@@ -296,6 +296,20 @@ def test_a_model_is_chosen_and_given_up_again(world: World, way: str, method: st
     assert len(world.told("session/new")) == 1
 
 
+@pytest.mark.parametrize("way", ["options", "models"])
+def test_an_agent_whose_own_model_is_not_in_its_list_answers(world: World, way: str) -> None:
+    world.setup |= {way: True, "chosen": {"model": "custom"}}
+    events = told(world, "hi")
+    assert text_of(events) == "hi"
+    assert [event for event in events if isinstance(event, Notice)] == []
+
+
+def test_the_owners_mode_holds_where_the_agent_is_in_it_and_does_not_list_it(world: World) -> None:
+    world.setup |= {"modes": True, "chosen": {"mode": "custom"}}
+    world.settings["mode"] = "custom"
+    assert [event for event in told(world, "hi") if isinstance(event, Notice)] == []
+
+
 def test_a_model_that_is_not_there_is_told_with_what_to_do(world: World) -> None:
     world.setup["models"] = True
     session = msgspec.structs.replace(a_turn().session, runtime={"model": "gigantic"})

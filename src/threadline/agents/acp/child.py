@@ -50,6 +50,10 @@ class Child:
         """Its exit code; negative for a signal, `None` as long as it runs."""
         return self._process.returncode
 
+    async def wait(self) -> None:
+        """Returns when the program has ended; what it started may go on."""
+        await self._process.wait()
+
     async def drain_errors(self) -> None:
         """Reads what it writes on its standard error until the end: an agent that nobody reads would come to a halt."""
         clock = asyncio.get_running_loop().time

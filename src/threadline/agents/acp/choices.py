@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Coroutine
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from threadline.agents.acp.process import AgentProcess, AgentSession
+from threadline.agents.acp.process import AgentProcess, AgentSession, fault_of
 from threadline.log import get_logger
 from threadline.model import words_acp_agent as words
 from threadline.model.inert import inert_line
@@ -56,30 +57,55 @@ async def choose_mode(process: AgentProcess, session: AgentSession) -> str | Non
     return words.NO_MODE.format(mode=inert_line(mode, 60))
 
 
-async def choose_model(process: AgentProcess, session: AgentSession, chosen: str | None) -> None:
-    """Sets the model that was chosen in the chat, else the owner's, else the agent's own; `AgentError` where it is not there."""
+async def choose_model(process: AgentProcess, session: AgentSession, chosen: str | None) -> str | None:
+    """Sets the model that was chosen in the chat, else the owner's, else the agent's own; `AgentError` where it is not there.
+
+    What people are told where an agent that took a session up again can't be given it any more.
+    """
     choice = choice_of(session, "model")
     if session.own_model is None and choice is not None:
         session.own_model = choice.current
-    model = chosen or process.wanted.model or session.own_model
-    if model is None or await _choose(process, session, "model", model):
-        return
+    model = chosen or process.wanted.model
+    if model is None:
+        # Its own may have gone since, or never have stood in its list: then it goes on with what it has.
+        if session.own_model is not None and choice is not None:
+            await _choose(process, session, "model", session.own_model)
+        return None
+    if await _choose(process, session, "model", model):
+        return None
+    if choice is None and not session.is_new:
+        return words.SAME_MODEL.format(model=inert_line(model, 100))
     told = words.NO_MODEL if chosen is None else words.NO_CHOSEN_MODEL
     raise AgentError(told.format(agent=process.wanted.name, model=inert_line(model, 100)), is_owners=chosen is None)
 
 
 async def _choose(process: AgentProcess, session: AgentSession, what: What, name: str) -> bool:
-    """Whether it holds now."""
+    """Whether it holds now, as far as is known."""
     choice = choice_of(session, what)
-    value = None if choice is None else choice.find(name)
-    if choice is None or value is None:
-        return False
-    if value == choice.current:
+    if choice is None:
+        return not session.is_new and await _choose_unseen(process, session, what, name)
+    value = name if name == choice.current else choice.find(name)
+    if value is None or value == choice.current:
+        return value is not None
+    return await _is_set(process, what, _set(process, session, what, choice, value))
+
+
+async def _choose_unseen(process: AgentProcess, session: AgentSession, what: What, name: str) -> bool:
+    """The same of an agent that has not said what there is: many say it of new sessions, and of none that they take up.
+
+    It is tried once. False: the agent would not have it, which is told once, too.
+    """
+    if session.tried.get(what) == name:
         return True
+    session.tried[what] = name
+    return await _is_set(process, what, _set_by_name(process, session, what, name))
+
+
+async def _is_set(process: AgentProcess, what: What, setting: Coroutine[Any, Any, None]) -> bool:
     try:
-        await _set(process, session, what, choice, value)
+        await setting
     except (RpcError, TimeoutError) as cause:
-        log.warning("acp.not_chosen", agent=process.wanted.name, what=what, error=repr(cause))
+        log.warning("acp.not_chosen", agent=process.wanted.name, what=what, error=fault_of(cause))
         return False
     return True
 
@@ -91,12 +117,21 @@ async def _set(process: AgentProcess, session: AgentSession, what: What, choice:
         answer = await process.request("session/set_config_option", request, acp.SetConfigOptionResponse)
         # Some answer with nothing, though it should be all options.
         session.options = answer.config_options or _replaced(session.options, choice.option, value)
-    elif what == "mode" and session.modes is not None:
-        await process.request("session/set_mode", acp.SetModeRequest(session_id=name, mode_id=value), acp.Nothing)
+        return
+    await _set_by_name(process, session, what, value)
+    if what == "mode" and session.modes is not None:
         session.modes = msgspec.structs.replace(session.modes, current_mode_id=value)
-    elif session.models is not None:
-        await process.request("session/set_model", acp.SetModelRequest(session_id=name, model_id=value), acp.Nothing)
+    elif what == "model" and session.models is not None:
         session.models = msgspec.structs.replace(session.models, current_model_id=value)
+
+
+async def _set_by_name(process: AgentProcess, session: AgentSession, what: What, value: str) -> None:
+    """In the older ways."""
+    name = session.session_id
+    if what == "mode":
+        await process.request("session/set_mode", acp.SetModeRequest(session_id=name, mode_id=value), acp.Nothing)
+    else:
+        await process.request("session/set_model", acp.SetModelRequest(session_id=name, model_id=value), acp.Nothing)
 
 
 def _replaced(options: tuple[acp.ConfigOption, ...], wanted: str, value: str) -> tuple[acp.ConfigOption, ...]:

@@ -21,6 +21,8 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     session: str
     seen: int = 0
     digest: str = ""
+    # What the agent's session used before anybody chose a model for it.
+    own_model: str = ""
 
     def text(self) -> str:
         """For `Remember`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -11,14 +12,21 @@ import msgspec
 
 from threadline.agents.acp.choices import choose_mode, choose_model
 from threadline.agents.acp.memory import NAME_CHARS, Remembered, is_continued, missed, read, remembered
-from threadline.agents.acp.process import AgentProcess, AgentSession, reason_of
+from threadline.agents.acp.process import AgentProcess, AgentSession, fault_of, reason_of
 from threadline.agents.acp.prompt import record_of, told_before
 from threadline.log import get_logger
 from threadline.model import words_acp_agent as words
 from threadline.model.inert import inert_line
 from threadline.ports.agent import AgentError, McpServer, Turn
 from threadline.rpc import acp
-from threadline.rpc.connection import AUTH_REQUIRED, INTERNAL, INVALID_PARAMS, NOT_FOUND, RpcError
+from threadline.rpc.connection import (
+    AUTH_REQUIRED,
+    INTERNAL,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    NOT_FOUND,
+    RpcError,
+)
 
 log = get_logger(__name__)
 
@@ -27,6 +35,8 @@ Servers: TypeAlias = tuple[acp.McpServer, ...]
 
 # Agents do not agree on what says that a session is gone.
 _MAYBE_GONE = frozenset({NOT_FOUND, INVALID_PARAMS, INTERNAL})
+# Some say that they can take sessions up, and have no such method.
+_GONE = _MAYBE_GONE | {METHOD_NOT_FOUND}
 _SERVERS = 10
 _SERVER_CHARS = 60
 
@@ -50,7 +60,7 @@ async def opened(process: AgentProcess, turn: Turn, cwd: str) -> Opened:
         told = words.REFUSED.format(agent=process.wanted.name, reason=reason_of(cause))
         raise AgentError(told, is_owners=True) from cause
     except TimeoutError as cause:
-        raise AgentError(words.MUTE.format(agent=process.wanted.name, seconds=round(process.limits.call))) from cause
+        raise AgentError(words.SILENT.format(agent=process.wanted.name, seconds=round(process.limits.call))) from cause
 
 
 class _Opening:
@@ -84,7 +94,7 @@ class _Opening:
             notices = [self._why_new(before)]
         notices.append(self._why_without())
         notices.append(await choose_mode(self._process, session))
-        await choose_model(self._process, session, turn.session.chosen_model)
+        notices.append(await choose_model(self._process, session, turn.session.chosen_model))
         return Opened(
             session=session,
             memory=Remembered(
@@ -93,6 +103,7 @@ class _Opening:
                 session=turn.session.session_id,
                 seen=self._history.count,
                 digest=self._history.whole,
+                own_model=(session.own_model or "")[:NAME_CHARS],
             ),
             notices=tuple(notice for notice in notices if notice),
             before=tuple(block for block in blocks if block is not None),
@@ -128,11 +139,27 @@ class _Opening:
             await self._settled(known)
             return known
         can = self._process.can
+        found: AgentSession | None = None
         if can.session_capabilities.resume is not None:
-            found = await self._found(before.agent, "session/resume", acp.ResumeSessionRequest)
+            found = await self._found(before, "session/resume", acp.ResumeSessionRequest, is_last=not can.load_session)
+        if found is None and can.load_session:
+            found = await self._found(before, "session/load", acp.LoadSessionRequest, is_last=True)
             if found is not None:
-                return found
-        return await self._found(before.agent, "session/load", acp.LoadSessionRequest) if can.load_session else None
+                await self._replayed(found)
+        if found is not None:
+            found.is_replayed = False
+            self._process.failed.discard(before.agent)
+        return found
+
+    async def _replayed(self, session: AgentSession) -> None:
+        """Returns when nothing more comes of what was said before: some answer first and tell it then."""
+        limits = self._process.limits
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limits.call):
+                heard = -1
+                while heard != session.heard:
+                    heard = session.heard
+                    await asyncio.sleep(limits.quiet)
 
     async def _settled(self, session: AgentSession) -> None:
         """What was asked there before, and nobody waits for any more, has to end first."""
@@ -148,8 +175,13 @@ class _Opening:
         if self._process.is_over:
             raise AgentError(words.BUSY.format(agent=self._process.wanted.name))
 
-    async def _found(self, name: str, method: str, shape: type[acp.calls.SessionAt]) -> AgentSession | None:
+    async def _found(
+        self, before: Remembered, method: str, shape: type[acp.calls.SessionAt], *, is_last: bool
+    ) -> AgentSession | None:
+        """The session as the agent finds it in that way; `None` where another way is to be tried. `is_last`: but for a new one."""
+        name = before.agent
         session = AgentSession(name, is_new=False)
+        session.own_model = before.own_model or None
         # What an agent says while it loads is what is known here already.
         session.is_replayed = True
         self._process.sessions[name] = session
@@ -160,17 +192,30 @@ class _Opening:
 
         try:
             session.learn(await self._signed_in(lambda: self._with_fewer_servers(asked)))
-        except RpcError as cause:
+        except (RpcError, TimeoutError, AgentError) as cause:
             del self._process.sessions[name]
-            if cause.code not in _MAYBE_GONE:
+            if not self._is_to_go_on(name, cause, is_last=is_last):
                 raise
-            log.info("acp.session_gone", agent=self._process.wanted.name, method=method, code=cause.code)
+            log.info("acp.session_gone", agent=self._process.wanted.name, method=method, error=fault_of(cause))
             return None
         except BaseException:
             del self._process.sessions[name]
             raise
-        session.is_replayed = False
         return session
+
+    def _is_to_go_on(self, name: str, cause: Exception, *, is_last: bool) -> bool:
+        """Whether the next way is tried after this fault.
+
+        A new session knows less than the one that was there: one that may be there still is asked for in two turns.
+        """
+        if self._process.is_over or (isinstance(cause, RpcError) and cause.code == AUTH_REQUIRED):
+            return False
+        if not is_last or (isinstance(cause, RpcError) and cause.code in _GONE):
+            return True
+        failed = self._process.failed
+        has_failed = name in failed
+        (failed.discard if has_failed else failed.add)(name)
+        return has_failed
 
     async def _new(self) -> AgentSession:
         async def asked(servers: Servers) -> acp.NewSessionResponse:
@@ -202,7 +247,7 @@ class _Opening:
         except RpcError as cause:
             if not self._servers or cause.code not in _MAYBE_GONE:
                 raise
-            log.warning("acp.servers_refused", agent=self._process.wanted.name, error=repr(cause))
+            log.warning("acp.servers_refused", agent=self._process.wanted.name, error=fault_of(cause))
         self._given = ()
         return await ask(())
 

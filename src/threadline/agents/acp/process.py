@@ -36,6 +36,7 @@ T = TypeVar("T", bound=acp.Shape)
 
 _NOT_SERVED = "This client has no such method. It advertises no files, no terminals and no forms."
 _REASON_CHARS = 200
+_WAYS = 10
 
 
 class NotStarted(AgentError):
@@ -47,14 +48,18 @@ class AgentSession:
 
     def __init__(self, session_id: str, *, is_new: bool) -> None:
         self.session_id = session_id
-        # What is told of it is what we know already.
+        self.is_new = is_new
+        # What is told of it is what we know already; how much of that came.
         self.is_replayed = False
+        self.heard = 0
         self.prompting: Prompting | None = None
         self.options: tuple[acp.ConfigOption, ...] = ()
         self.modes: acp.ModeState | None = None
         self.models: acp.ModelState | None = None
         # What it used of its own accord, before anybody chose.
         self.own_model: str | None = None
+        # What was chosen without knowing what there is.
+        self.tried: dict[str, str] = {}
         self.title: str | None = None
         self.window: acp.UsageUpdate | None = None
         # What it had cost when the turn began; unknown of one that was taken up.
@@ -72,6 +77,7 @@ class AgentSession:
     def take(self, update: acp.Update) -> None:
         """What the agent tells of it."""
         if self.is_replayed:
+            self.heard += 1
             return
         match update:
             case acp.ConfigOptionUpdate():
@@ -96,6 +102,8 @@ class AgentProcess:
         self.can = acp.AgentCapabilities()
         # Turns that are about to prompt it.
         self.users = 0
+        # The sessions that could not be taken up when they were last asked for, for reasons that need not last.
+        self.failed: set[str] = set()
         # What came and was of no use, in a row: updates of no session of this process or of no turn, and what is not served.
         self.strays = 0
         # Whether nothing more can be asked of it, and whether it was we who ended it.
@@ -111,6 +119,7 @@ class AgentProcess:
         )
         tasks.start("acp.stderr", child.drain_errors())
         tasks.start("acp.connection", self._run())
+        tasks.start("acp.exit", self._see_off())
 
     @property
     def is_busy(self) -> bool:
@@ -151,7 +160,10 @@ class AgentProcess:
 
     def not_signed_in(self) -> AgentError:
         """What to do where it has to be signed in first."""
-        return AgentError(words.SIGN_IN.format(agent=self.wanted.name, login=self.wanted.login), is_owners=True)
+        login = self.wanted.login
+        if self.wanted.auth_method is None and (own := self._ways()):
+            login += words.WAYS_IN.format(known=own)
+        return AgentError(words.SIGN_IN.format(agent=self.wanted.name, login=login), is_owners=True)
 
     async def request(self, method: str, params: object, result: type[T], *, seconds: float | None = None) -> T:
         """What the agent answers. `RpcError` as it came; `TimeoutError` after so many seconds; `AgentError` where it has ended."""
@@ -211,6 +223,13 @@ class AgentProcess:
                     "acp.ended", agent=self.wanted.name, code=self._child.code, last_words=self._child.last_words
                 )
 
+    async def _see_off(self) -> None:
+        """Ends the connection once the program has ended: what it started may hold its output open, and say nothing."""
+        await self._child.wait()
+        # What it had written is read meanwhile.
+        await asyncio.sleep(self.limits.end)
+        self._connection.close()
+
     async def _see_through(self, prompting: Prompting, request: acp.PromptRequest) -> None:
         try:
             raw = await self._connection.request("session/prompt", request)
@@ -266,10 +285,20 @@ class AgentProcess:
             self._tasks.start("acp.end", self.end())
 
     def _configured(self, method: str) -> str:
-        if not any(one.id == method for one in self._methods):
-            known = ", ".join(inert_line(one.id, 60) for one in self._methods[:10]) or "no way at all"
-            raise AgentError(words.NO_METHOD.format(agent=self.wanted.name, method=method, known=known), is_owners=True)
+        name = self.wanted.name
+        found = next((one for one in self._methods if one.id == method), None)
+        if found is None:
+            known = self._ways() or words.NO_WAY
+            raise AgentError(words.NO_METHOD.format(agent=name, method=method, known=known), is_owners=True)
+        if found.type is not None:
+            told = words.IN_A_TERMINAL.format(agent=name, method=method, login=self.wanted.login)
+            raise AgentError(told, is_owners=True)
         return method
+
+    def _ways(self) -> str:
+        """How the agent lets itself be signed in without anybody at a terminal."""
+        own = [method.id for method in self._methods if method.type is None]
+        return ", ".join(inert_line(one, 60) for one in own[:_WAYS])
 
     async def _authenticate(self, method: str) -> None:
         try:
@@ -296,6 +325,13 @@ async def started(
         end(process)
         raise
     return process
+
+
+def fault_of(error: Exception) -> str:
+    """An agent's fault as the log may hold it: the agent chose its words, and how many there are."""
+    if not isinstance(error, RpcError):
+        return inert_line(repr(error), _REASON_CHARS)
+    return f"{error.code}: {reason_of(error)}"
 
 
 def reason_of(error: RpcError) -> str:

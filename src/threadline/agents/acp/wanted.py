@@ -34,6 +34,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     cancel: float = 5.0
     end: float = 1.0
     idle: float = 600.0
+    # After so long without a word of what was said before, a session that was loaded has told all.
+    quiet: float = 0.25
     # A question is open for a day.
     asked: float = 25 * 3600.0
     # Between two starts, once it has ended by itself twice: twice as long each time.
