@@ -147,6 +147,25 @@ async def test_an_owner_is_shown_what_there_is_elsewhere(on_both: OpenBoth) -> N
 
 
 @awaited
+async def test_an_owner_finds_what_was_said_elsewhere(on_both: OpenBoth) -> None:
+    async with on_both(ScriptedAgent(echo)) as (chat, editor):
+        for user in ("ada", "bob", "tim"):
+            await ask(chat, f"tea for {user}", user=user)
+        await ask(editor, "tea in the code")
+        own, code = await held(chat.store, "scripted", "dm-ada"), await held(chat.store, "acp", "dm-ada")
+        in_chat, in_editor = await ask(chat, "/search tea"), await ask(editor, "/search tea")
+        for shown, here, there in ((in_chat, own, code), (in_editor, code, own)):
+            first, _, elsewhere = shown.partition(f"\n\n{words.FOUND_ELSEWHERE}\n")
+            assert {line.split("`")[1] for line in first.splitlines()} == {here}
+            assert {line.split("`")[1] for line in elsewhere.splitlines()} == {there}
+        # What was copied is found once: here.
+        await ask(chat, f"/resume {code}")
+        assert (await ask(chat, "/search code")).count("**code**") == 2
+        assert words.FOUND_ELSEWHERE not in await ask(chat, "/search code")
+        assert await ask(chat, "/search nowhere") == words.NOTHING_FOUND
+
+
+@awaited
 async def test_nobody_but_an_owner_is_shown_or_given_any_of_it(on_both: OpenBoth) -> None:
     async with on_both(ScriptedAgent(echo)) as (chat, editor):
         await ask(editor, "secret plans")

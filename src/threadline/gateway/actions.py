@@ -22,6 +22,7 @@ from threadline.model.turn import Stop, Waiting
 from threadline.ports.agent import AskPermission, ChoosesModel
 from threadline.store.asks import Decision
 from threadline.store.gateway import GatewayStore
+from threadline.store.search import Hit
 from threadline.store.snippet import CLOSE, OPEN
 from threadline.store.turns import Held
 
@@ -245,15 +246,23 @@ def _asks_as_owner(call: Call) -> bool:
 
 async def _search(means: Means, call: Call) -> Answer:
     page = await means.store.search(call.argument, viewer=call.source, limit=_SHOWN)
-    rows = [
-        words.FOUND.format(
-            session=hit.session.session_id,
-            title=_title_of(hit.session),
-            snippet=_quoted(hit.snippet.replace(OPEN, "**").replace(CLOSE, "**"), _SNIPPET),
+    rows = [_found(hit) for hit in page]
+    if _asks_as_owner(call):
+        seen = {hit.ref for hit in page}
+        more = await means.store.owners_hits(
+            call.argument, call.source.platform, means.owners(), limit=_SHOWN_ELSEWHERE
         )
-        for hit in page
-    ]
-    return Answer(text="\n".join(rows) if rows else words.NOTHING_FOUND)
+        elsewhere = [_found(hit) for hit in more if hit.ref not in seen]
+        rows += ["", words.FOUND_ELSEWHERE, *elsewhere] if elsewhere else []
+    return Answer(text="\n".join(rows).strip() or words.NOTHING_FOUND)
+
+
+def _found(hit: Hit) -> str:
+    return words.FOUND.format(
+        session=hit.session.session_id,
+        title=_title_of(hit.session),
+        snippet=_quoted(hit.snippet.replace(OPEN, "**").replace(CLOSE, "**"), _SNIPPET),
+    )
 
 
 async def _title(means: Means, call: Call) -> Answer:

@@ -110,6 +110,7 @@ NO_SESSIONS: Final = "There are no conversations yet."
 SESSIONS_ELSEWHERE: Final = "Elsewhere, newest first; /resume goes on here with a copy:"
 SESSION_ELSEWHERE: Final = "`{session}` {title}, {messages} messages, on {platform}"
 FOUND: Final = "`{session}` {title}: {snippet}"
+FOUND_ELSEWHERE: Final = "Elsewhere; /resume goes on here with a copy:"
 NOTHING_FOUND: Final = "I found nothing."
 
 ZONE_IS: Final = "Your days are counted in {zone}, where it is {time} now."

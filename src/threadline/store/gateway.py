@@ -198,6 +198,7 @@ class GatewayStore(AsyncSessionStore):
     replay_page = _awaited(GatewayVerbs.replay_page)
     replay_body = _awaited(GatewayVerbs.replay_body)
     owners_sessions = _awaited(GatewayVerbs.owners_sessions)
+    owners_hits = _awaited(GatewayVerbs.owners_hits)
     find_owners_title = _awaited(GatewayVerbs.find_owners_title)
     file_body = _awaited(GatewayVerbs.file_body)
     keep_file_of_turn = _awaited(GatewayVerbs.keep_file_of_turn)

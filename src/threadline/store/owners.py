@@ -7,10 +7,13 @@ from collections.abc import Collection, Iterator
 from threadline.model.editors import AT_THE_MACHINE, is_at_machine
 from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
+from threadline.model.transcript import MessageRef
 from threadline.store import listing, sessions
 from threadline.store.database import Tx
 from threadline.store.listing import Listing
 from threadline.store.rows import entry_of
+from threadline.store.search import Hit, Search, search
+from threadline.store.tokens import Query
 
 # More owners than that are not looked at for a list; all of them are found by name.
 _OWNERS_AT_MOST = 50
@@ -31,6 +34,17 @@ def find_titled(tx: Tx, title: str, listed: Collection[str]) -> SessionEntry | N
         if entry.owner is not None and (entry.owner in owners or is_at_machine(entry.owner)):
             return entry
     return None
+
+
+def search_elsewhere(tx: Tx, query: Query, platform: str, listed: Collection[str], *, limit: int) -> list[Hit]:
+    """The best hits in what owners have on other platforms, each message once."""
+    found: dict[MessageRef, Hit] = {}
+    for wanted in _listings(tx, platform, listed, limit):
+        look = Search(query=query, viewer=wanted.viewer, platform=wanted.platform, limit=limit)
+        for hit in search(tx, look):
+            if hit.session.owner is not None and hit.session.platform != platform:
+                found.setdefault(hit.ref, hit)
+    return sorted(found.values(), key=lambda hit: hit.rank)[:limit]
 
 
 def _listings(tx: Tx, platform: str, listed: Collection[str], limit: int) -> Iterator[Listing]:

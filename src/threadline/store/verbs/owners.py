@@ -6,8 +6,10 @@ from collections.abc import Collection
 
 from threadline.model.session import SessionEntry
 from threadline.store import owners
-from threadline.store.database import Plan, read
+from threadline.store.database import Plan, read, read_along
 from threadline.store.listing import check_limit
+from threadline.store.search import Hit
+from threadline.store.tokens import parse_query
 from threadline.store.verbs.base import VerbsBase
 
 
@@ -18,6 +20,11 @@ class OwnerVerbs(VerbsBase):
         """The newest sessions that owners have on other platforms than this one, ended ones included."""
         check_limit(limit)
         return (yield from read(owners.sessions_elsewhere, platform, listed, limit=limit))
+
+    def owners_hits(self, query: str, platform: str, listed: Collection[str], *, limit: int = 10) -> Plan[list[Hit]]:
+        """The best hits in sessions that owners have on other platforms than this one; of what is indexed so far."""
+        check_limit(limit)
+        return (yield from read_along(owners.search_elsewhere, parse_query(query), platform, listed, limit=limit))
 
     def find_owners_title(self, title: str, listed: Collection[str]) -> Plan[SessionEntry | None]:
         """The most recently updated session of that name that an owner has."""
