@@ -62,9 +62,13 @@ class EventFormatter(logging.Formatter):
 
 def _shown(value: object) -> str:
     text = str(value)
+    if len(text) > _VALUE_CHARS:
+        # Much of what is logged was worded by somebody else.
+        text = f"{text[:_VALUE_CHARS]}… ({len(text)} characters)"
     return text if text.isprintable() and " " not in text and text else json.dumps(text)
 
 
+_VALUE_CHARS = 2_000
 # What every record has; the rest are the event's own fields.
 _ORDINARY = frozenset((*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"))
 

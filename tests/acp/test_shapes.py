@@ -152,6 +152,15 @@ def test_a_plans_steps_are_kept_whatever_is_said_of_them() -> None:
     assert read == acp.Plan(entries=(acp.PlanEntry(content="a", priority="medium", status="pending"),))
 
 
+def test_what_does_not_fit_is_mended_only_where_that_is_soon_done() -> None:
+    def plan(steps: int) -> bytes:
+        return b'{"entries":[1,{"content":"kept","priority":"low","status":"pending"}' + b",1" * steps + b"]}"
+
+    assert [one.content for one in acp.read(plan(1_000), acp.Plan).entries] == ["kept"]
+    with pytest.raises(acp.WrongShape, match="too long to be mended"):
+        acp.read(plan(100_000), acp.Plan)
+
+
 def test_a_title_can_be_left_alone_cleared_or_given() -> None:
     for title in (msgspec.UNSET, None, "Warp"):
         said = acp.SessionInfoUpdate(title=title)

@@ -48,6 +48,7 @@ _GRACE_SECONDS = 5.0
 # A gateway that ends has no more for an agent that does not: then the turn is still to be given back or closed.
 _LAST_SECONDS = 2.0
 _TITLE_AT_MOST = 100
+_WHY_CHARS = 300
 _NOTICE_AT_MOST = 2_000
 _NOTICES_AT_MOST = 10
 
@@ -206,7 +207,8 @@ class Answering:
         except AgentError as cause:
             self.error = cause
             self._fault = words.AGENT_FAILED.format(reason=str(cause))
-            log.warning("agent.failed", turn=turn.turn_id, error=str(cause), cause=repr(cause.__cause__))
+            why = inert_line(repr(cause.__cause__), _WHY_CHARS)
+            log.warning("agent.failed", turn=turn.turn_id, error=str(cause), cause=why)
         except TimeoutError:
             self._fault = self._silent()
         except Exception as cause:

@@ -86,13 +86,18 @@ class Connection:
         start: Start,
         name: str = "peer",
         grace: float = 0.0,
+        unwanted: Callable[[], None] = lambda: None,
     ) -> None:
-        """Nothing is read before `run`. Work on requests has `grace` seconds to come to an answer after the end of input."""
+        """Nothing is read before `run`. Work on requests has `grace` seconds to come to an answer after the end of input.
+
+        `unwanted` is called for each message that neither `serve` nor `hear` sees and nobody waits for.
+        """
         self._lines: Final = lines
         self._sink: Final = sink
         self._hear: Final = hear
         self._name: Final = name
         self._grace: Final = grace
+        self._unwanted: Final = unwanted
         self._desk: Final = Desk(serve, start, self._answer, name)
         self._waiting: dict[bytes, asyncio.Future[envelope.Answer | None]] = {}
         self._asked = 0
@@ -241,6 +246,7 @@ class Connection:
     def _take_said(self, said: envelope.Said) -> None:
         try:
             if said.method == _CANCEL:
+                self._unwanted()
                 self._desk.cancel(envelope.id_key(msgspec.json.decode(said.params, type=_Cancel).request_id))
             else:
                 self._hear(said.method, said.params)
@@ -257,9 +263,11 @@ class Connection:
         elif answer.result is None and answer.error is None:
             self._refuse(envelope.Refused(answer.id, INVALID_REQUEST, envelope.NO_METHOD))
         else:
+            self._unwanted()
             log.debug("rpc.nobody_waits", peer=self._name)
 
     def _refuse(self, refused: envelope.Refused) -> None:
+        self._unwanted()
         log.debug("rpc.refused", peer=self._name, code=refused.code)
         self._answer(envelope.failure_line(refused.id, refused.code, refused.message))
 

@@ -388,13 +388,18 @@ def unserved(session: str, text: str, _: Any) -> None:
 def spam(session: str, text: str, _: Any) -> None:
     """What nobody here has any use for, so many times, or without end."""
     kind, times = text.split()
-    for number in count() if times == "on" else range(int(times)):
-        if kind == "notifications":
-            write({"method": "_surprise/told", "params": {}})
-        elif kind == "requests":
-            write({"id": f"spam-{number}", "method": "terminal/create", "params": {}})
-        else:
-            write({"id": f"spam-{number}", "method": "session/request_permission", "params": {"options": 7}})
+    for number in count() if times.startswith("on") else range(int(times)):
+        unwanted: dict[str, dict[str, Any]] = {
+            "notifications": {"method": "_surprise/told", "params": {}},
+            "requests": {"id": f"spam-{number}", "method": "terminal/create", "params": {}},
+            "questions": {"id": f"spam-{number}", "method": "session/request_permission", "params": {"options": 7}},
+            "answers": {"id": 10_000 + number, "result": {}},
+            "objects": {"foo": number},
+            "cancels": {"method": "$/cancel_request", "params": {"requestId": number}},
+        }
+        write(unwanted[kind])
+        if times == "on-and-words" and number % 1_000 == 0:
+            say(session, "still here")
     say(session, "clean")
 
 

@@ -122,13 +122,14 @@ def test_one_that_goes_on_and_on_about_what_nobody_asked_is_ended(world: World) 
     assert not is_alive(world.told("started")[0])
 
 
-@pytest.mark.parametrize("kind", ["notifications", "requests", "questions"])
+@pytest.mark.parametrize("kind", ["notifications", "requests", "questions", "answers", "objects", "cancels"])
 def test_one_that_sends_nothing_but_what_is_not_served_is_ended(world: World, kind: str) -> None:
     world.limits = msgspec.structs.replace(world.limits, strays=200)
     agent = world.agent()
     events, fault = run(agent, kept(agent, f"spam {kind} 20"))
     assert (text_of(events), fault) == ("clean", "")
-    assert "ended in the middle" in run(agent, kept(agent, f"spam {kind} on"))[1]
+    for times in ("on", "on-and-words"):
+        assert "ended in the middle" in run(agent, kept(agent, f"spam {kind} {times}"))[1]
 
 
 def test_a_question_that_is_none_is_refused_and_no_fault_of_ours(

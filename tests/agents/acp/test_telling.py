@@ -11,10 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadline.agents.acp.asking import question_of
+from threadline.agents.acp.process import AgentSession
+from threadline.agents.acp.reporting import last_events
 from threadline.agents.acp.translate import Call, Telling, TooMuch
 from threadline.agents.acp.wanted import Limits
 from threadline.gateway.asking import checked_ask
-from threadline.ports.agent import AskPermission, NewFile, Text, Thought, ToolCall, ToolResult
+from threadline.model import words_acp_agent as words
+from threadline.ports.agent import AskPermission, NewFile, Text, Thought, Titled, ToolCall, ToolResult
 from threadline.rpc import acp
 
 WORDS = st.text(max_size=12) | st.sampled_from(["\x1b[31m", "\u202e", "a\nb"])
@@ -193,3 +196,19 @@ def test_a_call_with_more_changes_than_anybody_reads_can_be_asked_about() -> Non
     ask = checked_ask(question_of("acp-1", call, ()))
     assert "too long" in ask.reason
     assert "ppp" in ask.arguments
+
+
+@pytest.mark.parametrize(
+    ("title", "told"),
+    [
+        ("A walk in the rain", [Titled("A walk in the rain")]),
+        ("[draft] A walk", [Titled("[draft] A walk")]),
+        (words.TOLD[:60] + "…", []),
+        (words.BEFORE[:60], []),
+        (words.MEANWHILE[:60], []),
+    ],
+)
+def test_a_session_is_not_called_by_what_stands_before_the_persons_words(title: str, told: list[Titled]) -> None:
+    session = AgentSession("s-1", is_new=True)
+    session.title = title
+    assert list(last_events(session, acp.PromptResponse(stop_reason="end_turn"))) == told

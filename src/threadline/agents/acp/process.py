@@ -37,6 +37,8 @@ T = TypeVar("T", bound=acp.Shape)
 _NOT_SERVED = "This client has no such method. It advertises no files, no terminals and no forms."
 _REASON_CHARS = 200
 _WAYS = 10
+# So many messages of no use an agent may send with each that is of use: its helpers may have much to tell that is not for us.
+_MADE_UP_FOR = 100
 
 
 class NotStarted(AgentError):
@@ -104,7 +106,8 @@ class AgentProcess:
         self.users = 0
         # The sessions that could not be taken up when they were last asked for, for reasons that need not last.
         self.failed: set[str] = set()
-        # What came and was of no use, in a row: updates of no session of this process or of no turn, and what is not served.
+        # What came and was of no use, less what the good among it makes up for: updates of no session of this process or
+        # of no turn, and what is not served.
         self.strays = 0
         # Whether nothing more can be asked of it, and whether it was we who ended it.
         self.is_over = False
@@ -115,7 +118,13 @@ class AgentProcess:
         self._tasks = tasks
         lines = Sifted(child.lines, limits.noise, wanted.name)
         self._connection = Connection(
-            lines, child.sink, serve=self._serve, hear=self._hear, start=tasks.start, name=wanted.name
+            lines,
+            child.sink,
+            serve=self._serve,
+            hear=self._hear,
+            start=tasks.start,
+            name=wanted.name,
+            unwanted=self._stray,
         )
         tasks.start("acp.stderr", child.drain_errors())
         tasks.start("acp.connection", self._run())
@@ -274,13 +283,14 @@ class AgentProcess:
         if session is None or not (session.is_replayed or session.is_prompted):
             self._stray()
         else:
-            self.strays = 0
+            self.strays = max(0, self.strays - _MADE_UP_FOR)
         if session is not None:
             session.take(told.update)
 
     def _stray(self) -> None:
         self.strays += 1
-        if self.strays == self.limits.strays:
+        if self.strays >= self.limits.strays and not self.is_ending:
+            self.is_over = self.is_ending = True
             log.warning("acp.flooded", agent=self.wanted.name, messages=self.strays)
             self._tasks.start("acp.end", self.end())
 

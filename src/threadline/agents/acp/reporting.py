@@ -19,6 +19,9 @@ _REASONS = {
     "max_turn_requests": words.OUT_OF_STEPS,
 }
 _TITLE_CHARS = 120
+# What stands before the person's words in a prompt, and how much of it tells that it is that.
+_PREAMBLES = (words.TOLD, words.BEFORE, words.MEANWHILE)
+_TELLING_CHARS = 20
 _MODEL_CHARS = 100
 # An agent says of itself what it costs. Beyond this it is no number that anybody has to pay for a turn.
 _MOST_TOKENS = 1_000_000_000
@@ -28,7 +31,8 @@ _MOST_DOLLARS = 1_000.0
 def last_events(session: AgentSession, response: acp.PromptResponse) -> Iterator[Event]:
     """The events that end a turn. What they tell is told once."""
     if session.title is not None:
-        if title := inert_line(session.title, _TITLE_CHARS):
+        title = inert_line(session.title, _TITLE_CHARS)
+        if title and not _is_ours(title):
             yield Titled(title)
         session.title = None
     window = session.window
@@ -38,6 +42,11 @@ def last_events(session: AgentSession, response: acp.PromptResponse) -> Iterator
         yield usage
     if (reason := _REASONS.get(response.stop_reason)) is not None:
         yield Notice(reason)
+
+
+def _is_ours(title: str) -> bool:
+    """Whether the agent named its session by what we had put before the person's words."""
+    return any(title.startswith(told[:_TELLING_CHARS]) for told in _PREAMBLES)
 
 
 def _usage(session: AgentSession, response: acp.PromptResponse) -> UsageOf | None:

@@ -48,7 +48,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     events: int = 5_000
     updates: int = 100_000
     questions: int = 20
-    # Lines that are no message, in a row; and messages that belong to no turn, between two updates that do.
+    # Lines that are no message, in a row; and messages that belong to no turn, less what those that do make up for.
     noise: int = 100
     strays: int = 10_000
 

@@ -26,9 +26,16 @@ _PLAIN: dict[type[inspect.Type], tuple[type, str]] = {
     inspect.NoneType: (type(None), "null"),
 }
 
+# So many values of a message that does not fit are looked at.
+_VALUES = 20_000
+
 
 class WrongShape(InvalidRequest):
     """What came is not what it must be."""
+
+
+class _TooLong(Exception):
+    """There is more to look at than is worth it."""
 
 
 def _wrong(at: str, must: str) -> WrongShape:
@@ -49,7 +56,7 @@ def _read(raw: msgspec.Raw | bytes, shape: type[T]) -> T:
         built = _decoder(shape).decode(raw)
     except msgspec.ValidationError:
         value = msgspec.json.decode(raw)
-        built = _build({} if value is None else value, _described(shape), "", lax=False)
+        built = _Mender().built({} if value is None else value, _described(shape))
     return built
 
 
@@ -63,46 +70,112 @@ def _described(shape: Any) -> inspect.Type:
     return inspect.type_info(shape)
 
 
-def _build(value: Any, info: inspect.Type, at: str, *, lax: bool) -> Any:
-    """What `value` is as one of these; `lax` leaves out what does not fit of a collection. Raises WrongShape."""
-    match info:
-        case inspect.Metadata():
-            return _build(value, info.type, at, lax=lax)
-        case inspect.StructType():
-            return _build_struct(value, info, at)
-        case inspect.UnionType():
-            return _build_union(value, info, at, lax=lax)
-        case inspect.VarTupleType():
-            return _build_list(value, info, at, lax=lax)
-        case inspect.DictType():
-            return _build_dict(value, info, at, lax=lax)
-        case inspect.RawType():
-            return msgspec.Raw(msgspec.json.encode(value))
-        case _:
-            return _build_plain(value, info, at)
+class _Mender:
+    """Reads one message field by field, as far as that is worth the time: a long one that does not fit holds up everybody."""
 
+    def __init__(self) -> None:
+        self._left = _VALUES
 
-def _build_struct(value: Any, info: inspect.StructType, at: str) -> Any:
-    if not isinstance(value, dict):
-        raise _wrong(at, "must be an object")
-    firm = issubclass(info.cls, Firm)
-    fields: dict[str, Any] = {}
-    for field in info.fields:
-        place = f"{at}.{field.encode_name}" if at else field.encode_name
-        given = value.get(field.encode_name)
-        if given is None and (field.encode_name not in value or not _takes_null(field.type)):
-            fields |= _instead(field, _wrong(place, "is missing"))
-            continue
+    def built(self, value: Any, info: inspect.Type) -> Any:
+        """What `value` is as one of these. Raises WrongShape."""
         try:
-            fields[field.name] = _build(given, field.type, place, lax=not firm)
-        except WrongShape as wrong:
-            if firm:
-                raise
-            fields |= _instead(field, wrong)
-    try:
-        return info.cls(**fields)
-    except ValueError as error:
-        raise _wrong(at, f"does not hold together: {str(error).removesuffix('.')}") from error
+            return self._build(value, info, "", lax=False)
+        except _TooLong:
+            raise _wrong("", "does not fit, and is too long to be mended") from None
+
+    def _build(self, value: Any, info: inspect.Type, at: str, *, lax: bool) -> Any:
+        """What `value` is as one of these; `lax` leaves out what does not fit of a collection. Raises WrongShape."""
+        self._left -= 1
+        if self._left < 0:
+            raise _TooLong
+        match info:
+            case inspect.Metadata():
+                return self._build(value, info.type, at, lax=lax)
+            case inspect.StructType():
+                return self._build_struct(value, info, at)
+            case inspect.UnionType():
+                return self._build_union(value, info, at, lax=lax)
+            case inspect.VarTupleType():
+                return self._build_list(value, info, at, lax=lax)
+            case inspect.DictType():
+                return self._build_dict(value, info, at, lax=lax)
+            case inspect.RawType():
+                return msgspec.Raw(msgspec.json.encode(value))
+            case _:
+                return _build_plain(value, info, at)
+
+    def _build_struct(self, value: Any, info: inspect.StructType, at: str) -> Any:
+        if not isinstance(value, dict):
+            raise _wrong(at, "must be an object")
+        firm = issubclass(info.cls, Firm)
+        fields: dict[str, Any] = {}
+        for field in info.fields:
+            place = f"{at}.{field.encode_name}" if at else field.encode_name
+            given = value.get(field.encode_name)
+            if given is None and (field.encode_name not in value or not _takes_null(field.type)):
+                fields |= _instead(field, _wrong(place, "is missing"))
+                continue
+            try:
+                fields[field.name] = self._build(given, field.type, place, lax=not firm)
+            except WrongShape as wrong:
+                if firm:
+                    raise
+                fields |= _instead(field, wrong)
+        try:
+            return info.cls(**fields)
+        except ValueError as error:
+            raise _wrong(at, f"does not hold together: {str(error).removesuffix('.')}") from error
+
+    def _build_union(self, value: Any, info: inspect.UnionType, at: str, *, lax: bool) -> Any:
+        if value is None and info.includes_none:
+            return None
+        tagged = {one.tag: one for one in info.types if isinstance(one, inspect.StructType) and one.tag_field}
+        if not tagged:
+            return self._build_first(value, info, at, lax=lax)
+        if not isinstance(value, dict):
+            raise _wrong(at, "must be an object")
+        tag_field = next(iter(tagged.values())).tag_field or ""
+        tag = value.get(tag_field)
+        if not isinstance(tag, str) or tag not in tagged:
+            known = ", ".join(str(one) for one in tagged if one)
+            raise _wrong(f"{at}.{tag_field}" if at else tag_field, f"must be one of {known}")
+        return self._build_struct(value, tagged[tag], at)
+
+    def _build_first(self, value: Any, info: inspect.UnionType, at: str, *, lax: bool) -> Any:
+        """The first of the union's types that the value fits."""
+        wrong = _wrong(at, "must be something else")
+        for one in info.types:
+            if isinstance(one, inspect.NoneType):
+                continue
+            try:
+                return self._build(value, one, at, lax=lax)
+            except WrongShape as why:
+                wrong = why
+        raise wrong
+
+    def _build_list(self, value: Any, info: inspect.VarTupleType, at: str, *, lax: bool) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise _wrong(at, "must be a list")
+        items = []
+        for place, one in enumerate(value):
+            try:
+                items.append(self._build(one, info.item_type, f"{at}[{place}]", lax=lax))
+            except WrongShape:
+                if not lax:
+                    raise
+        return tuple(items)
+
+    def _build_dict(self, value: Any, info: inspect.DictType, at: str, *, lax: bool) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise _wrong(at, "must be an object")
+        items = {}
+        for key, one in value.items():
+            try:
+                items[key] = self._build(one, info.value_type, f"{at}.{key}", lax=lax)
+            except WrongShape:
+                if not lax:
+                    raise
+        return items
 
 
 def _instead(field: inspect.Field, wrong: WrongShape) -> dict[str, Any]:
@@ -122,61 +195,6 @@ def _takes_null(info: inspect.Type) -> bool:
         case inspect.Metadata():
             return _takes_null(info.type)
     return isinstance(info, inspect.RawType | inspect.NoneType)
-
-
-def _build_union(value: Any, info: inspect.UnionType, at: str, *, lax: bool) -> Any:
-    if value is None and info.includes_none:
-        return None
-    tagged = {one.tag: one for one in info.types if isinstance(one, inspect.StructType) and one.tag_field}
-    if not tagged:
-        return _build_first(value, info, at, lax=lax)
-    if not isinstance(value, dict):
-        raise _wrong(at, "must be an object")
-    tag_field = next(iter(tagged.values())).tag_field or ""
-    tag = value.get(tag_field)
-    if not isinstance(tag, str) or tag not in tagged:
-        known = ", ".join(str(one) for one in tagged if one)
-        raise _wrong(f"{at}.{tag_field}" if at else tag_field, f"must be one of {known}")
-    return _build_struct(value, tagged[tag], at)
-
-
-def _build_first(value: Any, info: inspect.UnionType, at: str, *, lax: bool) -> Any:
-    """The first of the union's types that the value fits."""
-    wrong = _wrong(at, "must be something else")
-    for one in info.types:
-        if isinstance(one, inspect.NoneType):
-            continue
-        try:
-            return _build(value, one, at, lax=lax)
-        except WrongShape as why:
-            wrong = why
-    raise wrong
-
-
-def _build_list(value: Any, info: inspect.VarTupleType, at: str, *, lax: bool) -> tuple[Any, ...]:
-    if not isinstance(value, list):
-        raise _wrong(at, "must be a list")
-    items = []
-    for place, one in enumerate(value):
-        try:
-            items.append(_build(one, info.item_type, f"{at}[{place}]", lax=lax))
-        except WrongShape:
-            if not lax:
-                raise
-    return tuple(items)
-
-
-def _build_dict(value: Any, info: inspect.DictType, at: str, *, lax: bool) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _wrong(at, "must be an object")
-    items = {}
-    for key, one in value.items():
-        try:
-            items[key] = _build(one, info.value_type, f"{at}.{key}", lax=lax)
-        except WrongShape:
-            if not lax:
-                raise
-    return items
 
 
 def _build_plain(value: Any, info: inspect.Type, at: str) -> Any:
