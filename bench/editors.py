@@ -16,7 +16,6 @@ from bench.editor_pipe import Pipe, agent, ours, piped
 from bench.measure import Figure, Sample, alternate, interleave, rate, say
 from bench.stage import Stage
 from threadline.model.editors import editor_source
-from threadline.rpc.acp import decode_params
 from threadline.store.gateway import GatewayStore
 
 _PROMPTS = 400
@@ -29,6 +28,9 @@ _ROUNDS = 3
 _BLOCK = os.urandom(4096)
 # So many prompts have a session of their own.
 _WARM = 20
+# So many lines of a load, at the most, are no messages.
+_BESIDE = 10
+_SAID, _CHUNK = b'"agent_message_chunk"', b'_message_chunk"'
 PROMPT = Figure(
     name="acp: a prompt to echo, there and back",
     unit="microseconds",
@@ -41,6 +43,9 @@ PROMPT_BARE = Figure(
 PAGE = Figure(name="acp: a page of 10,000 sessions", unit="microseconds", beside="a page of 100 sessions", at_most=1.3)
 FOLDER_PAGE = Figure(
     name="acp: a page of 10,000 sessions, one folder", unit="microseconds", beside="the same of 100", at_most=1.3
+)
+DEEP_PAGE = Figure(
+    name="acp: a page deep in 10,000 sessions", unit="microseconds", beside="the second page of 100", at_most=1.3
 )
 REPLAY = Figure(
     name="acp: 10,000 messages told again", unit="per second", beside="the same lines written to a pipe", at_least=0.3
@@ -65,11 +70,14 @@ def acp_prompt(stage: Stage) -> Iterator[Sample]:
 
 
 def acp_list(stage: Stage) -> Iterator[Sample]:
-    """The first page of all, and the first of one folder."""
-    many_url, few_url = (_sessions(stage, count) for count in (stage.scaled(_MANY, least=_FEW), _FEW))
+    """The first page of all, the first of one folder, and one in the middle."""
+    sizes = _FEW, stage.scaled(_MANY, least=_FEW)
+    few_url, many_url = (_sessions(stage, count) for count in sizes)
     with agent(*ours(few_url)) as few, agent(*ours(many_url)) as many:
-        for figure, params in ((PAGE, {}), (FOLDER_PAGE, {"cwd": _FOLDERS[0]})):
-            steps = [_listing(few, params), _listing(many, params)]
+        folder = {"cwd": _FOLDERS[0]}
+        deep = [{"cursor": _walk(*one)} for one in zip((few, many), sizes, strict=True)]
+        for figure, params in ((PAGE, ({}, {})), (FOLDER_PAGE, (folder, folder)), (DEEP_PAGE, deep)):
+            steps = [_listing(*one) for one in zip((few, many), params, strict=True)]
             floor, work = interleave(*steps, times=stage.scaled(_PAGES, least=20))
             say(f"    {figure.name}: {work:,.0f} µs, of few {floor:,.0f} µs")
             yield Sample(figure, work, floor)
@@ -85,7 +93,7 @@ def acp_replay(stage: Stage) -> Iterator[Sample]:
     with agent(*ours(url)) as us, tempfile.NamedTemporaryFile() as file:
         lines = us.lines("session/load", params)
         told = [line for line in lines if line.startswith(b'{"jsonrpc":"2.0","method"')]
-        _check(stage, told, count)
+        _check(stage, session, told, count)
         file.write(b"".join(told))
         file.flush()
         with piped("-m", "bench.editor_bare", file.name) as bare:
@@ -95,12 +103,15 @@ def acp_replay(stage: Stage) -> Iterator[Sample]:
                 return len(bare.take(count))
 
             def work() -> int:
-                # The answer, and what is told behind the last answer, are few beside the messages.
-                us.lines("session/load", params)
+                # With the answer, and what is told behind the last answer: it comes before the next replay.
+                beside = len(us.lines("session/load", params)) - count
+                assert 0 < beside < _BESIDE
                 return count
 
             floor()
             yield rate(REPLAY, alternate(floor, work, rounds=_ROUNDS))
+            again = [line for line in us.lines("session/load", params) if _CHUNK in line]
+            _check(stage, session, again, count)
     if stage.is_last:
         stage.check(url)
 
@@ -111,13 +122,34 @@ def _prompting(pipe: Pipe) -> Callable[[], object]:
     params = {"sessionId": session, "prompt": [{"type": "text", "text": "basil"}]}
 
     def prompt() -> None:
-        *_, answer = pipe.lines("session/prompt", params)
+        *told, answer = pipe.lines("session/prompt", params)
         assert b"end_turn" in answer
+        assert [line for line in told if _SAID in line and b"basil" in line]
 
     return prompt
 
 
+def _walk(pipe: Pipe, count: int) -> str:
+    """Where the middle of the list is, after a look whether it is in order and has each session once."""
+    cursors: list[str] = []
+    seen: list[tuple[str, str]] = []
+    while True:
+        page = pipe.ask("session/list", {"cursor": cursors[-1]} if cursors else {})
+        seen += [(one["updatedAt"], one["sessionId"]) for one in page["sessions"]]
+        if "nextCursor" not in page:
+            break
+        cursors.append(page["nextCursor"])
+    times = [at for at, _ in seen]
+    if not len({name for _, name in seen}) == len(seen) == count or times != sorted(times, reverse=True):
+        raise RuntimeError("the list is not in order, or has not each session once")
+    return cursors[len(cursors) // 2]
+
+
 def _listing(pipe: Pipe, params: dict[str, str]) -> Callable[[], object]:
+    [first] = pipe.lines("session/list", params)
+    if "cwd" in params and first.count(msgspec.json.encode(params["cwd"])) != _FEW // 2:
+        raise RuntimeError("the list of one folder has sessions of others")
+
     def page() -> None:
         [answer] = pipe.lines("session/list", params)
         assert answer.count(b'"sessionId"') == _FEW // 2
@@ -146,13 +178,14 @@ def _microseconds(step: Callable[[], object]) -> float:
     return (time.perf_counter() - started) * 1_000_000
 
 
-def _check(stage: Stage, lines: list[bytes], count: int) -> None:
-    """Each message is told once, in order, by a line that is an update: what is not right need not be fast."""
-    texts = [message["content"] for message in stage.corpus.messages(0, count)]
-    for line, text in zip(lines, texts, strict=True):
-        read = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-        update = decode_params("session/update", read["params"])
-        if msgspec.to_builtins(update)["update"]["content"]["text"] != text:
+def _check(stage: Stage, session: str, lines: list[bytes], count: int) -> None:
+    """Each message is told once, in order, by a line that is an update to the letter: what is not right need not be fast."""
+    kinds = {"user": "user_message_chunk", "assistant": "agent_message_chunk"}
+    for line, message in zip(lines, stage.corpus.messages(0, count), strict=True):
+        content = {"type": "text", "text": message["content"]}
+        update = {"sessionUpdate": kinds[message["role"]], "content": content}
+        params = {"sessionId": session, "update": update}
+        if msgspec.json.decode(line) != {"jsonrpc": "2.0", "method": "session/update", "params": params}:
             raise RuntimeError("a line does not tell what was said")
 
 
