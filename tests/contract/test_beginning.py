@@ -11,13 +11,15 @@ from msgspec.structs import replace
 from tests.contract.gateways import OpenGateway, Run, over
 
 from threadline.clock import to_instant
-from threadline.errors import ConversationBusy
+from threadline.errors import ConversationBusy, UnknownSession
 from threadline.ids import new_turn_ids
 from threadline.model.inbound import Inbound
 from threadline.model.message import encode_message
+from threadline.model.policy import SessionResetPolicy
 from threadline.model.source import SessionSource
+from threadline.model.turn import Lane
 from threadline.store.claiming import _add_turn
-from threadline.store.database import Tx, WriteStep
+from threadline.store.database import ReadStep, Tx, WriteStep
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission, Admitted, accept
 from threadline.store.reception import Greeting
@@ -84,6 +86,11 @@ async def answer(store: GatewayStore, turn: Claimed) -> None:
     await store.finish_turn(
         replace(over(store, turn), settled=(), said=said, answer=(encode_message(assistant("yes")),))
     )
+
+
+def is_known(tx: Tx, key: str) -> bool:
+    """Whether an address of that name is stored."""
+    return tx.find("key_is_taken", key=key) is not None
 
 
 async def heard(store: GatewayStore) -> list[str | None]:
@@ -249,3 +256,39 @@ def test_a_message_that_was_here_before_begins_nothing(gateway: GatewayStore, ru
     received, claimed = run(gateway.receive_and_claim(wanted, greeting, claim(gateway, dm())))
     assert received.admitted.pk is None
     assert claimed == []
+
+
+@pytest.mark.parametrize("lane", ["talk", "session", "control"])
+def test_where_a_message_begins_no_conversation_there_must_be_one(gateway: GatewayStore, run: Run, lane: Lane) -> None:
+    def wanted(key: str) -> Admission:
+        resolve = gateway.resolve_of(dm(), must_exist=True)
+        return replace(admission(gateway, key, dm()), resolve=resolve, lane=lane)
+
+    greeting = Greeting(welcome="Hello!", idle="?", daily="?")
+    with pytest.raises(UnknownSession):
+        run(gateway.receive_and_claim(wanted("hello"), greeting, claim(gateway, dm())))
+    assert not gateway._database.perform(ReadStep(is_known, (gateway.session_key(dm()),), {}))
+    entry = run(gateway.get_or_create_session(dm()))
+    received, _ = run(gateway.receive_and_claim(wanted("hello"), greeting, claim(gateway, dm())))
+    assert received.admitted.session is not None
+    assert received.admitted.session.session_id == entry.session_id
+    run(gateway.delete_session(entry.session_id))
+    before = len(run(gateway.list_messages()))
+    for _ in range(2):
+        with pytest.raises(UnknownSession):
+            run(gateway.receive(wanted("again"), greeting))
+    assert len(run(gateway.list_messages())) == before
+    assert list(run(gateway.list_sessions())) == []
+
+
+def test_a_conversation_that_starts_afresh_by_itself_is_there(
+    gateway: GatewayStore, run: Run, clock: FakeClock
+) -> None:
+    entry = run(gateway.get_or_create_session(dm()))
+    run(gateway.append_to_transcript(entry.session_id, exchange("before", "so it was")))
+    clock.advance(timedelta(days=3))
+    resolve = replace(gateway.resolve_of(dm(), must_exist=True), policy=SessionResetPolicy(mode="idle"))
+    wanted = replace(admission(gateway, "hello", dm()), resolve=resolve)
+    received = run(gateway.receive(wanted, Greeting(welcome=None, idle="?", daily="?")))
+    assert received.admitted.session is not None
+    assert received.admitted.session.session_id != entry.session_id

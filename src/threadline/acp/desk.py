@@ -44,13 +44,20 @@ class Desk:
         return self._running().agent_at(source)
 
     async def say(self, event: Inbound) -> Verdict:
-        """Lets somebody's words in by the gateway's one door. `Transient` while it is closed."""
+        """Lets somebody's words in by the gateway's one door. `Transient` while it is closed.
+
+        `ConversationBusy`: something else goes on there. `UnknownSession`: there is no such conversation. Then nothing was taken.
+        """
         await self.prepared()
         while self._running().outbox.platform_of(ACP, MAIN_ACCOUNT) is None:  # noqa: ASYNC110 - a moment at the start
             await asyncio.sleep(0.005)
         if self.accept is None:
             raise Transient("the gateway takes no messages any more")
         return await self.accept(event)
+
+    async def bring(self, source: SessionSource) -> None:
+        """A conversation that another agent has answered meanwhile goes on here. `UnknownSession`: there is none."""
+        await self.store.find_editor_session(source, agent=self._running().agent_at(source)[0])
 
     async def is_pending(self, source: SessionSource) -> bool:
         """Whether anything there waits, runs or is to be told."""

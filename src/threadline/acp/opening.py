@@ -20,7 +20,7 @@ from threadline.acp.sessions import EditorSession, SessionManager, source_of
 from threadline.acp.table import Table
 from threadline.acp.translate import iso
 from threadline.acp.workplaces import check_path, workplace_of
-from threadline.errors import InvalidRequest, UnknownSession
+from threadline.errors import InvalidRequest
 from threadline.model import words_acp as words
 from threadline.model.inert import inert_line
 from threadline.ports.agent import ChoosesModel, Workplace
@@ -176,13 +176,10 @@ class Openings:
         return conversation
 
     async def refresh(self, conversation: Conversation) -> None:
-        """Tells the editor what a command, or the agent, has changed about a session."""
+        """Tells the editor what a command, or the agent, has changed about a session. `UnknownSession`: it is gone."""
         if self._table.find(conversation.session_id) is not conversation or conversation.is_closing:
             return
-        try:
-            session = await self._sessions.get_session(conversation.session_id)
-        except UnknownSession:
-            return
+        session = await self._sessions.get_session(conversation.session_id)
         title, options, mode = conversation.title, conversation.options, conversation.mode
         await self._know(conversation, session)
         if conversation.title != title:
@@ -191,6 +188,11 @@ class Openings:
             conversation.tell(CurrentModeUpdate(current_mode_id=conversation.mode))
         if conversation.options != options:
             conversation.tell(ConfigOptionUpdate(config_options=conversation.options))
+
+    def forget(self, conversation: Conversation) -> None:
+        """The session is not open here any more."""
+        self._table.clear(conversation)
+        self._sessions.close_session(conversation.session_id)
 
     async def _open(self, params: LoadSessionRequest | ResumeSessionRequest) -> Conversation:
         place = workplace_of(params.cwd, params.additional_directories, params.mcp_servers)
@@ -244,8 +246,7 @@ class Openings:
         if conversation.work is not None:
             await asyncio.wait([conversation.work])
         if conversation.is_closing:
-            self._table.clear(conversation)
-            self._sessions.close_session(conversation.session_id)
+            self.forget(conversation)
 
     def _soon(self, conversation: Conversation, *, is_named: bool = False) -> None:
         """Tells what belongs to an open session once the answer that opens it has left: before, the editor knows no such id."""

@@ -20,7 +20,13 @@ class AcpPlatform:
     name = ACP
     account = MAIN_ACCOUNT
     capabilities = Capabilities(
-        max_length=1_000_000, buttons=True, files=True, idempotent_send=True, bursts=False, attended=True
+        max_length=1_000_000,
+        buttons=True,
+        files=True,
+        idempotent_send=True,
+        bursts=False,
+        attended=True,
+        begins_by_message=False,
     )
 
     def __init__(self, table: Table, desk: Desk, talk: Callable[[], Awaitable[None]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -12,18 +13,19 @@ import msgspec
 from threadline.acp.contents import Heard
 from threadline.acp.conversation import Conversation, Prompt
 from threadline.acp.desk import Desk, new_id
+from threadline.acp.failures import failure
 from threadline.acp.stored import updates_of
 from threadline.acp.translate import iso, usage_of
-from threadline.errors import ConversationBusy, StoreError, ThreadlineError, UnknownSession
+from threadline.errors import ConversationBusy, ThreadlineError, UnknownSession
 from threadline.gateway.command_table import read_command
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.model import words_acp as words
 from threadline.model.inbound import Inbound
 from threadline.ports.live import Ending
-from threadline.ports.platform import PlatformError, Verdict
+from threadline.ports.platform import Verdict
 from threadline.rpc.acp import PromptResponse, SessionInfoUpdate
-from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, RpcError
+from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, RpcError
 from threadline.store.wording import first_words
 
 log = get_logger(__name__)
@@ -34,6 +36,8 @@ Answer: TypeAlias = Callable[[object], None]
 Note: TypeAlias = Callable[[Conversation, Prompt], None]
 # Brings what the editor knows of a session up to date, after somebody may have changed it.
 Refresh: TypeAlias = Callable[[Conversation], Awaitable[None]]
+# Lets go of a session that is gone.
+Forget: TypeAlias = Callable[[Conversation], None]
 
 _STEP_SECONDS = 0.03
 _WATCH_SECONDS = 1.0
@@ -45,7 +49,14 @@ class Prompts:
     """Carries prompts out, one at a time in each session."""
 
     def __init__(
-        self, desk: Desk, supervisor: Supervisor, note: Note, refresh: Refresh, *, lease_seconds: float
+        self,
+        desk: Desk,
+        supervisor: Supervisor,
+        note: Note,
+        refresh: Refresh,
+        forget: Forget,
+        *,
+        lease_seconds: float,
     ) -> None:
         """`note` is told who waits; `lease_seconds`: after how long a process that is gone loses what it held."""
         self._desk = desk
@@ -54,6 +65,7 @@ class Prompts:
         self._after = supervisor.after
         self._note = note
         self._refresh = refresh
+        self._forget = forget
         # A process that is gone is noticed after a lease and a third; another may have to be waited for.
         self._patience = 2 * lease_seconds + _WATCH_SECONDS
 
@@ -102,6 +114,8 @@ class Prompts:
             if prompt.is_command:
                 conversation.leave(prompt)
                 await self._refresh(conversation)
+        except ThreadlineError as cause:
+            result = self._failed(conversation, cause)
         except Exception as cause:  # noqa: BLE001 - whatever it was, whoever waits is told
             result = cause
         self._answer(conversation, prompt, heard, result, answer)
@@ -129,12 +143,11 @@ class Prompts:
         self._start("acp.title", self._renamed(conversation))
 
     async def _renamed(self, conversation: Conversation) -> None:
-        try:
+        # Whoever prompts next hears it where it is gone.
+        with suppress(UnknownSession):
             entry = await self._desk.store.get_session(conversation.stored_id)
-        except UnknownSession:
-            return
-        if entry.title is not None:
-            await self._refresh(conversation)
+            if entry.title is not None:
+                await self._refresh(conversation)
 
     async def _work(
         self,
@@ -165,16 +178,18 @@ class Prompts:
         """Does that for a prompt; where it fails, whoever waits is told."""
         try:
             await work
-        except RpcError as cause:
-            prompt.end(cause)
-        except (StoreError, PlatformError) as cause:
-            prompt.end(RpcError(INTERNAL, words.STORE_AWAY.format(reason=cause)))
         except ThreadlineError as cause:
-            prompt.end(RpcError(INVALID_PARAMS, str(cause)))
+            prompt.end(self._failed(conversation, cause))
         except Exception:
             # Whatever it was.
             log.exception("acp.prompt_broke", session=conversation.session_id)
             prompt.end(RpcError(INTERNAL, words.FAILED))
+
+    def _failed(self, conversation: Conversation, cause: ThreadlineError) -> RpcError:
+        """What whoever waits is told. A session that somebody has deleted elsewhere is not open here any more."""
+        if isinstance(cause, UnknownSession):
+            self._forget(conversation)
+        return failure(cause, conversation.session_id)
 
     async def _settle(self, conversation: Conversation, prompt: Prompt) -> None:
         """Returns when nothing goes on there any more, or the prompt is over; a question that nobody answers is closed.
@@ -208,6 +223,10 @@ class Prompts:
                 # To look first would cost every prompt what hardly one needs.
                 prompt.is_offered = False
                 await self._settle(conversation, prompt)
+            except UnknownSession:
+                # Deleted elsewhere; or another agent's window went on with it, which is no reason to lose it here.
+                prompt.is_offered = False
+                await self._desk.bring(conversation.source)
             except ThreadlineError:
                 # If it was taken all the same, nobody runs it: it is closed once its lease has ended.
                 prompt.is_offered = False
@@ -241,7 +260,7 @@ class Prompts:
             return Ending(outcome="stopped" if prompt.is_asking else "interrupted")
         seen = await self._desk.look(conversation.source, limit=_LOOKED_AT)
         if seen is None:
-            return Ending(outcome="dropped")
+            raise UnknownSession
         roles = [message.role for message in seen.messages]
         asked = len(roles) - roles[::-1].index("user") if "user" in roles else len(roles)
         for message in seen.messages[asked:]:
@@ -295,8 +314,6 @@ def _response(prompt: Prompt, ending: Ending) -> PromptResponse | RpcError:
             return PromptResponse(stop_reason="cancelled", usage=usage_of(prompt.usage))
         case "failed":
             return RpcError(INTERNAL, ending.notice or words.FAILED)
-        case "dropped":
-            return RpcError(NOT_FOUND, words.FAILED)
         case "parked":
             return RpcError(INTERNAL, words.PUT_ASIDE)
     return RpcError(INTERNAL, words.BROKE_OFF)

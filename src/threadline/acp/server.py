@@ -11,17 +11,17 @@ import msgspec
 
 from threadline.acp.contents import Heard, heard
 from threadline.acp.desk import Desk
+from threadline.acp.failures import failure
 from threadline.acp.opening import Openings
 from threadline.acp.permissions import Permissions
 from threadline.acp.platform import AcpPlatform
 from threadline.acp.prompts import Prompts
 from threadline.acp.sessions import SessionManager
 from threadline.acp.table import Table
-from threadline.errors import InvalidRequest, StoreError, ThreadlineError, UnknownSession
+from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.gateway.supervisor import Supervisor
 from threadline.model import words_acp as words
 from threadline.model.inert import inert_line
-from threadline.ports.platform import PlatformError
 from threadline.rpc.acp import (
     METHODS,
     PROTOCOL_VERSION,
@@ -41,11 +41,9 @@ from threadline.rpc.acp import (
     decode_params,
 )
 from threadline.rpc.connection import (
-    INTERNAL,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    NOT_FOUND,
     Connection,
     Request,
     RpcError,
@@ -66,7 +64,7 @@ _CAN = AgentCapabilities(
         fork=Supported(),
     ),
 )
-_ID_CHARS = 80
+_NAME_CHARS = 80
 # What is being answered when the editor closes its input may come to its end: whoever pipes prompts in wants the answers.
 _GRACE_SECONDS = 2.0
 
@@ -109,7 +107,9 @@ class AcpServer:
         self.table = Table(desk, self.connection, Permissions(desk, start, self.connection), start)
         self.platform = AcpPlatform(self.table, desk, self.connection.run)
         self._openings = openings = Openings(desk, sessions, self.table, self.connection, start, user)
-        self._prompts = Prompts(desk, supervisor, self.table.begin, openings.refresh, lease_seconds=lease_seconds)
+        self._prompts = Prompts(
+            desk, supervisor, self.table.begin, openings.refresh, openings.forget, lease_seconds=lease_seconds
+        )
         self._version = version
         servers = McpCapabilities(http=takes_servers, sse=takes_servers)
         self._can = msgspec.structs.replace(_CAN, mcp_capabilities=servers)
@@ -137,7 +137,7 @@ class AcpServer:
             return self._prompt(request, _params(request))
         method = self._methods.get(request.method)
         if method is None:
-            raise RpcError(METHOD_NOT_FOUND, words.NO_METHOD.format(method=inert_line(request.method, _ID_CHARS)))
+            raise RpcError(METHOD_NOT_FOUND, words.NO_METHOD.format(method=inert_line(request.method, _NAME_CHARS)))
         return _told(method, _params(request))
 
     def _hear(self, method: str, raw: msgspec.Raw) -> None:
@@ -230,19 +230,13 @@ async def _told(method: Method, params: Shape) -> Shape:
         return await method(params)
     except RpcError:
         raise
-    except UnknownSession as cause:
-        session_id = getattr(params, "session_id", "")
-        shown = inert_line(session_id, _ID_CHARS)
-        raise RpcError(NOT_FOUND, words.NO_SESSION.format(session_id=shown), {"sessionId": session_id}) from cause
-    except (StoreError, PlatformError) as cause:
-        raise RpcError(INTERNAL, words.STORE_AWAY.format(reason=cause)) from cause
     except ThreadlineError as cause:
-        raise RpcError(INVALID_PARAMS, str(cause)) from cause
+        raise failure(cause, getattr(params, "session_id", "")) from cause
 
 
 def _params(request: Request) -> Shape:
     if request.method not in METHODS:
-        raise RpcError(METHOD_NOT_FOUND, words.NO_METHOD.format(method=inert_line(request.method, _ID_CHARS)))
+        raise RpcError(METHOD_NOT_FOUND, words.NO_METHOD.format(method=inert_line(request.method, _NAME_CHARS)))
     try:
         return decode_params(request.method, request.params)
     except WrongShape as cause:

@@ -20,6 +20,7 @@ from threadline.model.inbound import Arrival, Inbound, Moved, Unreadable
 from threadline.model.inert import inert_line
 from threadline.model.ownership import person_of
 from threadline.model.session import SessionEntry
+from threadline.model.source import SessionSource
 from threadline.model.turn import Lane, Stop
 from threadline.ports.platform import Verdict
 from threadline.store.gateway import GatewayStore
@@ -27,6 +28,7 @@ from threadline.store.inbox import Admission, Admitted, Refusal, spent
 from threadline.store.outbox import notice_about
 from threadline.store.reception import Changing, Greeting
 from threadline.store.rows import json_text
+from threadline.store.sessions import Resolve
 
 log = get_logger(__name__)
 
@@ -60,7 +62,8 @@ class Reception:
         """Takes an event in, or turns it away; when this returns, what became of it is stored.
 
         Only a store that can't be reached is an error: whatever else is wrong with an event, it ends here and blocks no other.
-        And `ConversationBusy`, on a platform whose people wait for their answer: nothing was taken, they may say it again.
+        And `ConversationBusy`, on a platform whose people wait for their answer: nothing was taken, they may say it again. And
+        `UnknownSession`, on one where a message begins no conversation: there is none, and nothing was taken.
         """
         if isinstance(event, Unreadable):
             return await self._park(event)
@@ -118,12 +121,11 @@ class Reception:
     async def _take(self, event: Inbound, allowed: Allowed) -> Verdict:
         typed = read_command(event)
         lane: Lane = "talk" if typed is None else typed.lane
-        agent, _ = self._settings.agent_for(event.source)
         stop = self._stop_of(typed, allowed)
         only_if_idle = lane == "talk" and self._outbox.is_attended(event.source.platform, event.source.account)
         wanted = Admission(
             event=event,
-            resolve=self._store.resolve_of(event.source, agent=agent),
+            resolve=self._resolve_of(event.source),
             lane=lane,
             person=allowed.person,
             role=allowed.role,
@@ -162,6 +164,11 @@ class Reception:
             elif admitted.is_asking:
                 await self._remind(event, session, allowed.person)
         self._turns.wake(after=self._burst_of(event, typed))
+
+    def _resolve_of(self, source: SessionSource) -> Resolve:
+        agent, _ = self._settings.agent_for(source)
+        begins = self._outbox.begins_by_message(source.platform, source.account)
+        return self._store.resolve_of(source, agent=agent, must_exist=not begins)
 
     def _burst_of(self, event: Inbound, typed: Typed | None) -> float:
         """How long a turn waits for more after this message, in seconds."""

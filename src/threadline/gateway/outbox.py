@@ -104,6 +104,11 @@ class Outbox:
         can = self.capabilities_of(name, account)
         return can is not None and can.attended
 
+    def begins_by_message(self, name: str, account: str) -> bool:
+        """Whether a message to that account begins a conversation where there is none."""
+        can = self.capabilities_of(name, account)
+        return can is None or can.begins_by_message
+
     @property
     def accounts(self) -> list[tuple[str, str]]:
         """The accounts that are connected, each with its platform."""

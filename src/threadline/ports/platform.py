@@ -21,7 +21,8 @@ from threadline.model.source import ChatType
 LengthUnit: TypeAlias = Literal["chars", "utf16", "bytes"]
 Verdict: TypeAlias = Literal["accepted", "duplicate", "refused", "ignored", "parked"]
 # Returns once the event is stored, or surely not wanted: only then is the platform told that it arrived. What can't be read, and
-# that an id has changed, comes in by the same door. `ConversationBusy`, on attended platforms alone: nothing was taken.
+# that an id has changed, comes in by the same door. `ConversationBusy`, on attended platforms alone, and `UnknownSession`, where a
+# message begins no conversation: nothing was taken.
 Accept: TypeAlias = Callable[[Arrival], Awaitable[Verdict]]
 
 
@@ -50,6 +51,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     # shown and not sent besides, and one that breaks off is closed, never run again. What they say while something else goes on in
     # the conversation does not come in: there is nobody to wait for a second answer.
     attended: bool = False
+    # Whoever speaks where there is no conversation yet begins one. Where not, conversations are opened by other means, and what is
+    # said in one that is gone does not come in: an empty one under its name would not be the one that was meant.
+    begins_by_message: bool = True
 
     def edit_pause(self, chat_type: ChatType) -> float:
         """Seconds between two edits of a streamed message in a chat of that type."""

@@ -100,6 +100,7 @@ def accept(tx: Tx, wanted: Admission, make_turn: MakeTurn = no_turn) -> Admitted
 
     When this is durable the platform may be told. The session is the address's current one, reset where it is stale; a
     session in which too much waits refuses, and says so. `ConversationBusy`: it wanted to find nothing there, and did.
+    `UnknownSession`: it wanted to find a session, and there is none. After an error nothing is stored.
     `make_turn` makes the turn that answers it, where nothing else is to be done there.
     """
     source = wanted.event.source

@@ -42,6 +42,8 @@ class Resolve(msgspec.Struct, frozen=True):
     person: str | None = None
     # Whether the agent is to see a session that this ends once more. Nobody would, where no gateway runs.
     flush: bool = False
+    # Whether an address that has no session is an error: nobody begins a conversation there by speaking.
+    must_exist: bool = False
 
 
 class Beginning(msgspec.Struct, frozen=True):
@@ -88,7 +90,8 @@ class ResetNotice(msgspec.Struct, frozen=True):
 def resolve(tx: Tx, wanted: Resolve) -> SessionEntry:
     """The current session of the address, touched; a new one where there is none, it is stale, or one is forced.
 
-    Callers at once get the same session: the address's row is locked from the first look on.
+    Callers at once get the same session: the address's row is locked from the first look on. `UnknownSession`: there is none, and
+    there must be one.
     """
     found = _touched(tx, wanted)
     return found.entry if isinstance(found, StoredSession) else found
@@ -373,6 +376,8 @@ def _first_session(tx: Tx, wanted: Resolve) -> SessionEntry:
     if elsewhere is not None:
         aliases.bring(tx, elsewhere.address_pk, elsewhere.session_pk, address.pk)
         return resolve(tx, wanted)
+    if wanted.must_exist:
+        raise UnknownSession("no conversation is held there any more; begin another")
     how = Beginning(wanted.new_id, wanted.source, wanted.at, display_name=_display_name(wanted.source))
     parent = None if wanted.force_new else _seed(tx, wanted)
     if parent is None:

@@ -50,7 +50,13 @@ class ConversationVerbs(VerbsBase):
         return entry
 
     def _wanted(
-        self, source: SessionSource, *, agent: str | None, force_new: bool = False, flush: bool = False
+        self,
+        source: SessionSource,
+        *,
+        agent: str | None,
+        force_new: bool = False,
+        flush: bool = False,
+        must_exist: bool = False,
     ) -> sessions.Resolve:
         """The question for the session that a message from `source` belongs to, as of now."""
         settings = self._settings
@@ -66,6 +72,7 @@ class ConversationVerbs(VerbsBase):
             new_id=new_session_id(now),
             force_new=force_new,
             flush=flush,
+            must_exist=must_exist,
             # Several people share a session: it has the days of none of them.
             person=ownership_of(source, address).owner if counts_persons_days(policy) else None,
         )

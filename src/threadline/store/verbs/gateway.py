@@ -50,9 +50,11 @@ class GatewayVerbs(
         """For a process that serves one person: a turn begins and ends without a change of threads, where that is quick."""
         yield EngineStep(lambda database: database.hurry())
 
-    def resolve_of(self, source: SessionSource, *, agent: str | None = None) -> sessions.Resolve:
-        """The question for the session that a message from `source` belongs to, as of now."""
-        return self._wanted(source, agent=agent, flush=True)
+    def resolve_of(
+        self, source: SessionSource, *, agent: str | None = None, must_exist: bool = False
+    ) -> sessions.Resolve:
+        """The question for the session that a message from `source` belongs to, as of now. `must_exist`: it is not made for it."""
+        return self._wanted(source, agent=agent, flush=True, must_exist=must_exist)
 
     def accept(self, wanted: inbox.Admission) -> Plan[inbox.Admitted]:
         """Takes an event in, once."""

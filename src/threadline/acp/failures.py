@@ -1,0 +1,23 @@
+"""What an editor is answered where something went wrong."""
+
+from __future__ import annotations
+
+from threadline.errors import StoreError, ThreadlineError, UnknownSession
+from threadline.model import words_acp as words
+from threadline.model.inert import inert_line
+from threadline.ports.platform import PlatformError
+from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, NOT_FOUND, RpcError
+
+_ID_CHARS = 80
+
+
+def failure(cause: ThreadlineError, session_id: str) -> RpcError:
+    """The error that tells an editor what is wrong with what it asked of that session, and what to do about it."""
+    if isinstance(cause, RpcError):
+        return cause
+    if isinstance(cause, UnknownSession):
+        shown = inert_line(session_id, _ID_CHARS)
+        return RpcError(NOT_FOUND, words.NO_SESSION.format(session_id=shown), {"sessionId": session_id})
+    if isinstance(cause, StoreError | PlatformError):
+        return RpcError(INTERNAL, words.STORE_AWAY.format(reason=cause))
+    return RpcError(INVALID_PARAMS, str(cause))
