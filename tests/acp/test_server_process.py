@@ -28,6 +28,15 @@ def answer(turn):
 """
 
 
+_PLACED = """
+def answer(turn):
+    place = turn.workplace
+    yield f"{place.cwd} {place.directories}\\n"
+    for server in place.mcp_servers:
+        yield f"{server.name} {server.kind} {server.command} {server.args} {server.url} {server.pairs}\\n"
+"""
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "noisy_agent.py").write_text(_AGENT)
@@ -117,3 +126,20 @@ async def test_an_acp_agent_that_nobody_knows_is_told_at_the_start(folder: Path)
     assert (started.returncode, told) == (1, b"")
     assert b"'nobody'" in log
     assert b"claude" in log
+
+
+@awaited
+async def test_a_function_is_told_where_the_editor_lets_it_work(folder: Path) -> None:
+    (folder / "placed_agent.py").write_text(_PLACED)
+    local = {"name": "files", "command": "/bin/serve", "args": ["-v"], "env": [{"name": "KEY", "value": "secret"}]}
+    remote = {"type": "http", "name": "wiki", "url": "https://wiki.example/mcp", "headers": []}
+    async with command(folder, "placed_agent:answer") as editor:
+        made = await editor.call(
+            "session/new", cwd=CWD, additionalDirectories=["/srv/more"], mcpServers=[local, remote]
+        )
+        assert (await editor.said(made["sessionId"], "where?"))["stopReason"] == "end_turn"
+        assert "".join(editor.texts()).splitlines() == [
+            f"{CWD} ('/srv/more',)",
+            "files stdio /bin/serve ('-v',)  (('KEY', 'secret'),)",
+            "wiki http  () https://wiki.example/mcp ()",
+        ]

@@ -38,6 +38,7 @@ from threadline.ports.agent import (
     Text,
     Turn,
     Uses,
+    Workplace,
     answered,
     permitted,
 )
@@ -69,6 +70,8 @@ class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
     fetch: Callable[[Attachment], Awaitable[bytes]]
     keep: Callable[[NewFile], Awaitable[Attachment]]
     loop: asyncio.AbstractEventLoop
+    # Only in a session that an editor has opened.
+    workplace: Workplace | None = None
 
     def answered(self, ask: AskPermission) -> bool | None:
         """What was answered to exactly this call in this turn; `None`: ask. It uses nothing up."""
@@ -288,6 +291,7 @@ def _view_of(turn: Turn) -> FunctionTurn:
         fetch=turn.fetch,
         keep=turn.keep,
         loop=asyncio.get_running_loop(),
+        workplace=turn.workplace,
     )
 
 

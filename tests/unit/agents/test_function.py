@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from threadline.agents.function import AgentFunction, FunctionAgent, FunctionTurn
 from threadline.model.files import StoredFile, file_id_of
@@ -20,6 +21,7 @@ from threadline.ports.agent import (
     Done,
     Event,
     File,
+    McpServer,
     NewFile,
     Permission,
     Spoken,
@@ -27,6 +29,7 @@ from threadline.ports.agent import (
     ToolCall,
     ToolResult,
     Turn,
+    Workplace,
 )
 from threadline.testing import dm, exchange
 from threadline.testing.contracts.agents import PATIENCE, a_turn, events_of, run_with, text_of
@@ -442,3 +445,12 @@ def test_a_plain_function_and_an_async_one_read_files() -> None:
 
     for function in (plain, awaiting):
         assert answered(function, a_turn("x", fetch=fetch)) == [Text("herons")]
+
+
+@every_shape
+def test_it_is_told_where_an_editor_lets_it_work_and_in_a_chat_that_none_does(shape: str) -> None:
+    seen: list[Workplace | None] = []
+    place = Workplace(cwd="/w", directories=("/more",), mcp_servers=(McpServer(name="files", command="serve"),))
+    for one in (place, None):
+        answered(shapes_of(lambda turn: seen.append(turn.workplace))[shape], replace(a_turn("hello"), workplace=one))
+    assert seen == [place, None]
