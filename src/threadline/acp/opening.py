@@ -47,6 +47,7 @@ from threadline.rpc.acp import (
     SetModeRequest,
 )
 from threadline.rpc.connection import Connection, Start
+from threadline.store.watching import Seen
 
 _NAME_CHARS = 80
 # How long a deletion waits for a turn that it ends.
@@ -84,8 +85,7 @@ class Openings:
         conversation = await self._open(params)
         async with conversation.lock:
             seen = await self._replayer.replay(conversation)
-        if conversation.title is None and seen is not None:
-            conversation.title = seen.words or None
+        _call(conversation, seen)
         self._soon(conversation, is_named=True)
         return LoadSessionResponse(modes=mode_state(conversation.mode), config_options=conversation.options)
 
@@ -182,6 +182,8 @@ class Openings:
         session = await self._sessions.get_session(conversation.session_id)
         title, options, mode = conversation.title, conversation.options, conversation.mode
         await self._know(conversation, session)
+        # It may have other first words: something was undone, or another conversation goes on here.
+        await self._name(conversation)
         if conversation.title != title:
             conversation.tell(SessionInfoUpdate(title=conversation.title, updated_at=iso(session.updated_at)))
         if conversation.mode != mode:
@@ -223,23 +225,27 @@ class Openings:
         conversation.options = config_options(conversation.mode, session.entry, chooses_model=chooses)
 
     async def _name(self, conversation: Conversation) -> None:
-        """A session without a name is called by its first words."""
-        if conversation.title is None:
-            seen = await self._desk.look(conversation.source)
-            conversation.title = (seen.words or None) if seen is not None else None
+        if not conversation.is_titled:
+            _call(conversation, await self._desk.look(conversation.source))
 
     async def _choose_mode(self, conversation: Conversation, mode: str) -> None:
         if mode not in words.MODES:
             shown = inert_line(mode, _NAME_CHARS)
             raise InvalidRequest(words.NO_MODE.format(mode=shown, modes=", ".join(words.MODES)))
-        await self._know(conversation, await self._sessions.save_session(conversation.session_id, mode=mode))
+        await self._follow(conversation, await self._sessions.save_session(conversation.session_id, mode=mode))
 
     async def _choose_model(self, conversation: Conversation, wanted: str) -> None:
         _, agent = await self._desk.agent_at(conversation.source)
         name = None
         if wanted != OWN_MODEL and isinstance(agent, ChoosesModel):
             name = await agent.check_model(wanted)
-        await self._know(conversation, await self._sessions.save_session(conversation.session_id, model=name))
+        await self._follow(conversation, await self._sessions.save_session(conversation.session_id, model=name))
+
+    async def _follow(self, conversation: Conversation, session: EditorSession) -> None:
+        await self._know(conversation, session)
+        if conversation.title is None and session.history_len:
+            # Another conversation goes on here, by a command in another window.
+            await self._name(conversation)
 
     async def _clear(self, conversation: Conversation) -> None:
         """Lets go of a closed session once nothing of it runs; unless it was opened again meanwhile."""
@@ -257,6 +263,12 @@ class Openings:
             conversation.tell(commands())
 
         asyncio.get_running_loop().call_soon(tell)
+
+
+def _call(conversation: Conversation, seen: Seen | None) -> None:
+    """A session that nobody gave a name is called by its first words, as in a list."""
+    if not conversation.is_titled:
+        conversation.title = (seen.words or None) if seen is not None else None
 
 
 def _listed(session: EditorSession) -> SessionInfo:
