@@ -215,6 +215,7 @@ class Prompts:
 
     async def _let_in(self, conversation: Conversation, prompt: Prompt, event: Inbound) -> None:
         """Hands the prompt to the gateway, which takes it once nothing else goes on there; unless it is over before."""
+        is_brought = False
         while not prompt.is_over and not prompt.is_offered:
             prompt.is_offered = True
             try:
@@ -226,6 +227,9 @@ class Prompts:
             except UnknownSession:
                 # Deleted elsewhere; or another agent's window went on with it, which is no reason to lose it here.
                 prompt.is_offered = False
+                if is_brought:
+                    raise
+                is_brought = True
                 await self._desk.bring(conversation.source)
             except ThreadlineError:
                 # If it was taken all the same, nobody runs it: it is closed once its lease has ended.
