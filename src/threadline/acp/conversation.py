@@ -11,8 +11,8 @@ import msgspec
 
 from threadline.acp.lines import head_of, line_of
 from threadline.acp.outlet import Outlet
-from threadline.acp.translate import file_block, told
-from threadline.model.inbound import Attachment
+from threadline.acp.translate import file_block, heard, told
+from threadline.model.inbound import Attachment, Inbound
 from threadline.model.source import SessionSource
 from threadline.ports.agent import AskPermission, Event, File, UsageOf, Workplace
 from threadline.ports.live import Ending, Growth
@@ -29,9 +29,16 @@ _KEYS_KEPT = 1000
 class Prompt:
     """Something that a person said and waits for the answer to. It ends once."""
 
-    def __init__(self, on_end: Callable[[Prompt, Ending | Exception], None], *, is_command: bool) -> None:
-        """`on_end` hears at once how it ended, and answers."""
+    def __init__(
+        self,
+        on_end: Callable[[Prompt, Ending | Exception], None],
+        *,
+        is_command: bool,
+        event: Inbound | None = None,
+    ) -> None:
+        """`on_end` hears at once how it ended, and answers. `event` is what was said."""
         self.is_command = is_command
+        self.event = event
         # Done when it has ended, for those who wait.
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._on_end = on_end
@@ -123,24 +130,21 @@ class Conversation:
         self._is_muted = False
         self._look: asyncio.TimerHandle | None = None
         self._keys: dict[str, None] = {}
+        # What was said while all of the session is being told, and waits to be told behind that.
+        self.said_meanwhile: list[Prompt] = []
 
     @property
     def is_at_work(self) -> bool:
         """Whether somebody waits for an answer here, or what they cancelled is not over."""
         return self._is_muted or (self.prompt is not None and not self.prompt.is_over)
 
-    def tell(self, update: KnownUpdate) -> None:
-        """Tells the editor something that belongs to no turn."""
-        self.outlet.put(line_of(self._head, update))
+    def tell(self, update: KnownUpdate, *, key: str = "") -> None:
+        """Tells the editor something that belongs to no turn; `key`: by which it is stored."""
+        self.outlet.put(line_of(self._head, update), key=key)
 
     def line(self, update: KnownUpdate) -> bytes:
         """The line that tells an update of this session."""
         return line_of(self._head, update)
-
-    @property
-    def keys(self) -> frozenset[str]:
-        """Which messages of ours were told last."""
-        return frozenset(self._keys)
 
     def is_new(self, key: str) -> bool:
         """Whether a message of ours is told for the first time."""
@@ -150,6 +154,23 @@ class Conversation:
         if len(self._keys) > _KEYS_KEPT:
             del self._keys[next(iter(self._keys))]
         return True
+
+    def hold(self) -> None:
+        """From now on what happens waits to be told, behind all that was said before."""
+        self.outlet.hold()
+        if self.prompt is not None and not self.prompt.is_over:
+            self._repeat(self.prompt)
+
+    def release(self) -> None:
+        """What has happened meanwhile is told."""
+        self.said_meanwhile.clear()
+        self.outlet.release()
+
+    def begin(self, prompt: Prompt) -> None:
+        """Somebody waits here from now on."""
+        self.prompt = prompt
+        if self.outlet.is_held:
+            self._repeat(prompt)
 
     def cancel(self, only: Prompt | None = None) -> None:
         """Ends the prompt, if one waits, at once as cancelled: nothing more is told of its turn. `only`: this one, and no other."""
@@ -203,16 +224,23 @@ class Conversation:
         elif ending.outcome not in ("again", "lost"):
             prompt.end(ending)
 
-    def replayed(self, turn_id: str, upto: int) -> None:
-        """So much of a turn was told from the store."""
+    def replayed(self, turn_id: str, upto: int) -> LiveTurn:
+        """So much of a turn is told from the store."""
         if self.live.turn_id != turn_id:
             self.live = LiveTurn(turn_id, upto)
+        return self.live
 
     def show_file(self, file: Attachment, turn_id: str | None) -> None:
         """Tells of a file once what is in it is here, in its place."""
         lines = self.live.lines if turn_id == self.live.turn_id else []
         lines.append(b"")
         self.outlet.put_fetched(partial(self._file_line, file, lines, len(lines) - 1), turn_id)
+
+    def _repeat(self, prompt: Prompt) -> None:
+        """Tells the words of a prompt: who has a session told anew shows its answer behind them, and nothing of its own."""
+        if prompt.event is not None and prompt.event.text:
+            self.said_meanwhile.append(prompt)
+            self.tell(heard(prompt.event.text), key=prompt.event.dedupe_key)
 
     def _fresh(self, growth: Growth) -> Sequence[Event]:
         before, self.live.upto = self.live.upto, max(self.live.upto, growth.upto)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 
 import msgspec
 
@@ -12,10 +12,11 @@ from threadline.rpc.connection import Start
 
 
 class _Item(msgspec.Struct, gc=False):
-    """Lines, or what fetches them, of a turn or of none."""
+    """Lines, or what fetches them, of a turn or of none; `key` names what else is stored and may be told from there."""
 
     turn_id: str | None
     lines: bytes = b""
+    key: str = ""
     fetch: Callable[[], Awaitable[bytes]] | None = None
 
 
@@ -26,15 +27,16 @@ class Outlet:
         self._send = send
         self._start = start
         self._queue: deque[_Item] = deque()
-        self._is_held = False
+        # Whether nothing is told now but what passes by.
+        self.is_held = False
         self._fetching: asyncio.Task[None] | None = None
         self._empty = asyncio.Event()
         self._empty.set()
 
-    def put(self, lines: bytes, turn_id: str | None = None) -> None:
+    def put(self, lines: bytes, turn_id: str | None = None, *, key: str = "") -> None:
         """Tells these lines, at once where nothing is before them."""
-        if self._is_held or self._queue:
-            self._push(_Item(turn_id, lines))
+        if self.is_held or self._queue:
+            self._push(_Item(turn_id, lines, key))
         else:
             self._send(lines)
 
@@ -45,20 +47,26 @@ class Outlet:
 
     def hold(self) -> None:
         """From now on nothing is told but what `pass_by` tells."""
-        self._is_held = True
+        self.is_held = True
 
     def pass_by(self, lines: bytes) -> None:
-        """Tells these lines while the rest is held."""
-        self._send(lines)
+        """Tells these lines, if there are any, while the rest is held."""
+        if lines:
+            self._send(lines)
 
     def release(self) -> None:
         """What was held is told."""
-        self._is_held = False
+        self.is_held = False
         self._go_on()
 
     def forget(self, turn_id: str) -> None:
         """What waits to be told of that turn is told no more."""
         self._queue = deque(item for item in self._queue if item.turn_id != turn_id)
+        self._go_on()
+
+    def forget_all(self, keys: Container[str], *, but: str) -> None:
+        """What waits to be told of any turn `but` that one is told no more, nor is what has one of these keys."""
+        self._queue = deque(item for item in self._queue if item.turn_id in (None, but) and item.key not in keys)
         self._go_on()
 
     @property
@@ -75,11 +83,11 @@ class Outlet:
         self._empty.clear()
 
     def _go_on(self) -> None:
-        while self._queue and not self._is_held and self._queue[0].fetch is None:
+        while self._queue and not self.is_held and self._queue[0].fetch is None:
             self._send(self._queue.popleft().lines)
         if not self._queue:
             self._empty.set()
-        elif not self._is_held and self._fetching is None:
+        elif not self.is_held and self._fetching is None:
             self._fetching = self._start("acp.fetch", self._fetch())
 
     async def _fetch(self) -> None:

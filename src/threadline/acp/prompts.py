@@ -86,7 +86,7 @@ class Prompts:
         def over(prompt: Prompt, ending: Ending | Exception) -> None:
             self._over(conversation, prompt, heard, ending, answer)
 
-        prompt = Prompt(over, is_command=read_command(event) is not None)
+        prompt = Prompt(over, is_command=read_command(event) is not None, event=event)
         self._note(conversation, prompt)
         work = self._work(conversation, prompt, event, heard, conversation.work)
         conversation.work = self._begin("acp.prompt", self._guarded(conversation, prompt, work))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, cast
 
-from threadline.acp.conversation import Conversation
+from threadline.acp.conversation import Conversation, LiveTurn, Prompt
 from threadline.acp.desk import Desk
 from threadline.acp.lines import head_of
 from threadline.acp.stored import Enclosure, Large, Replay
 from threadline.acp.table import GAP, Table
 from threadline.acp.translate import heard, told
-from threadline.clock import Instant
+from threadline.clock import Instant, to_instant
 from threadline.gateway.composing import read_event
 from threadline.model.turn import Waiting
 from threadline.model.view import Span, upto
@@ -46,34 +46,45 @@ class Replayer:
 
     async def replay(self, conversation: Conversation) -> Seen | None:
         """Tells all of it: what was said, then what runs or waits. A turn that runs here goes on where it is."""
-        outlet, live = conversation.outlet, conversation.live
-        outlet.hold()
-        before, known = (live.turn_id, tuple(live.lines)), conversation.keys
+        outlet = conversation.outlet
+        while not outlet.is_empty:
+            # What waits for a file counts as told already: it would be told twice.
+            await outlet.flushed()
+        conversation.hold()
+        live, lines = conversation.live, b"".join(conversation.live.lines)
         try:
             seen, replayed = await self._standing(conversation)
-            # What has arrived since waits to be told behind all this; what is told here, and arrives then, is told no more.
-            asides = deque(one for one in replayed.asides if one.key in known or conversation.is_new(one.key))
+            # At once: what waits to be told now happened before that moment, what comes after is told behind all this.
+            journalled = _part(conversation, seen, replayed)
+            asides = deque(replayed.asides)
             await self._past(conversation, replayed.spans, asides, _present_since(seen))
-            if seen is not None:
-                await self._present(conversation, seen, asides, *before)
-            if live.turn_id and (seen is None or seen.turn is None or seen.turn.turn_id != live.turn_id):
-                # It ended meanwhile, so that what was said is the whole of it.
-                live.upto = _ALL
-                outlet.forget(live.turn_id)
+            if seen is not None and seen.turn is not None:
+                await self._said(conversation, seen.turn.said)
+                for aside in asides:
+                    self._aside(conversation, aside)
+                if journalled is not None:
+                    await self._journalled(conversation, seen.turn, journalled)
+                elif seen.turn.turn_id == live.turn_id:
+                    outlet.pass_by(lines)
+            await self._said(conversation, () if seen is None else seen.waiting)
         finally:
-            outlet.release()
+            conversation.release()
         return seen
 
     async def _standing(self, conversation: Conversation) -> tuple[Seen | None, Replayed]:
-        """Where the conversation stands, and what was said until then: the two are of one moment."""
+        """Where the conversation stands, and what was said until then: the two are of one moment.
+
+        No turn began here around that moment, and nothing was let in: what the one look has is in the other, or came later.
+        """
         source = conversation.source
         agent, _ = await self._desk.agent_at(source)
-        seen = await self._desk.look(source)
+        here, seen = _begun(conversation), await self._desk.look(source)
         replayed = Replayed(())
         for _ in range(_LOOKS):
             replayed = await self._desk.store.replay_of(source, agent=agent)
-            before, seen = seen, await self._desk.look(source)
-            if _moment(before) == _moment(seen):
+            begun, before = here, seen
+            here, seen = _begun(conversation), await self._desk.look(source)
+            if _moment(before) == _moment(seen) and begun == _begun(conversation):
                 break
         return seen, replayed
 
@@ -122,20 +133,6 @@ class Replayer:
                 await self._tell_all(conversation, replay, body.encode())
                 await self._editor.drain()
 
-    async def _present(
-        self, conversation: Conversation, seen: Seen, asides: Iterable[Aside], turn_id: str, lines: Iterable[bytes]
-    ) -> None:
-        turn = seen.turn
-        if turn is not None:
-            await self._said(conversation, turn.said)
-            for aside in asides:
-                self._aside(conversation, aside)
-            if turn.turn_id == turn_id:
-                conversation.outlet.pass_by(b"".join(lines))
-            elif turn.turn_id != conversation.live.turn_id:
-                await self._journalled(conversation, turn)
-        await self._said(conversation, seen.waiting)
-
     async def _said(self, conversation: Conversation, waiting: Iterable[Waiting]) -> None:
         for one in waiting:
             if one.lane == "talk":
@@ -144,15 +141,18 @@ class Replayer:
                 for file in one.event.attachments:
                     await self._tell(conversation, Enclosure("user", file))
 
-    async def _journalled(self, conversation: Conversation, turn: TurnSeen) -> None:
+    async def _journalled(self, conversation: Conversation, turn: TurnSeen, live: LiveTurn) -> None:
         """What a turn has said and done that runs elsewhere, or broke off and was not closed yet."""
+        lines: list[bytes] = []
         for _, event in turn.events:
             shown = told(read_event(event))
             if isinstance(shown, File):
-                await self._tell(conversation, Enclosure("assistant", shown.attachment))
+                lines.append(await self._line(conversation, Enclosure("assistant", shown.attachment)))
             elif shown is not None:
-                conversation.outlet.pass_by(conversation.line(shown))
-        conversation.replayed(turn.turn_id, turn.upto)
+                lines.append(conversation.line(shown))
+        conversation.outlet.pass_by(b"".join(lines))
+        # In front: it may go on here by now.
+        live.lines[:0] = lines
 
     def _aside(self, conversation: Conversation, aside: Aside) -> None:
         """Tells something else that was told there: a command with its answer, or a word that nobody had asked for."""
@@ -164,11 +164,47 @@ class Replayer:
         conversation.outlet.pass_by(conversation.line(update))
 
     async def _tell(self, conversation: Conversation, part: bytes | Enclosure) -> None:
-        if isinstance(part, Enclosure):
-            body = await self._desk.fetch(part.file)
-            part = conversation.line(part.update(body))
-        if part:
-            conversation.outlet.pass_by(part)
+        conversation.outlet.pass_by(await self._line(conversation, part) if isinstance(part, Enclosure) else part)
+
+    async def _line(self, conversation: Conversation, part: Enclosure) -> bytes:
+        return conversation.line(part.update(await self._desk.fetch(part.file)))
+
+
+def _part(conversation: Conversation, seen: Seen | None, replayed: Replayed) -> LiveTurn | None:
+    """Takes out of what waits to be told all that is told from the store; what of that arrives later is told no more.
+
+    Returns the turn whose journal is to be told; `None` where none is.
+    """
+    turn = None if seen is None else seen.turn
+    running = "" if turn is None else turn.turn_id
+    keys = {aside.key for aside in replayed.asides}
+    for key in keys:
+        conversation.is_new(key)
+    keys.update(_stored(conversation.said_meanwhile, seen, replayed.asides))
+    conversation.outlet.forget_all(keys, but=running)
+    if conversation.live.turn_id == running:
+        return None
+    # It has ended, so that what was said is the whole of it; its last words may yet arrive.
+    conversation.live.upto = _ALL
+    return None if turn is None else conversation.replayed(running, turn.upto)
+
+
+def _stored(prompts: Iterable[Prompt], seen: Seen | None, asides: Sequence[Aside]) -> Iterator[str]:
+    """The keys of those that are told from the store: what was taken, and commands that were answered."""
+    turn = None if seen is None else seen.turn
+    waiting = [*(() if seen is None else seen.waiting), *(() if turn is None else turn.said)]
+    known = {one.event.dedupe_key for one in waiting}
+    for prompt in prompts:
+        event = prompt.event
+        if event is None:
+            continue
+        if prompt.is_command:
+            since = to_instant(event.sent_at)
+            is_stored = any(aside.asked == event.text and aside.at >= since for aside in asides)
+        else:
+            is_stored = prompt.is_taken or event.dedupe_key in known
+        if is_stored:
+            yield event.dedupe_key
 
 
 def _present_since(seen: Seen | None) -> Instant:
@@ -181,3 +217,9 @@ def _moment(seen: Seen | None) -> tuple[object, ...]:
     if seen is None:
         return ()
     return seen.entry.session_id, seen.mark, seen.seq, None if seen.turn is None else seen.turn.turn_id
+
+
+def _begun(conversation: Conversation) -> tuple[object, ...]:
+    """What was begun in this process: the last turn, and who was let in."""
+    prompt = conversation.prompt
+    return conversation.began, prompt, prompt is not None and prompt.is_taken

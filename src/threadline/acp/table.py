@@ -49,7 +49,7 @@ class Table:
 
     def begin(self, conversation: Conversation, prompt: Prompt) -> None:
         """Somebody waits in that session from now on."""
-        conversation.prompt = prompt
+        conversation.begin(prompt)
         self._spoken_in[conversation.session_id] = conversation
 
     def clear(self, conversation: Conversation) -> None:
@@ -89,7 +89,7 @@ class Table:
             prompt = conversation.prompt
             # What the turn says next must not run on in the same line.
             gap = GAP if prompt is not None and prompt.is_running else ""
-            conversation.tell(self.shown(key, message.text, behind=gap))
+            conversation.tell(self.shown(key, message.text, behind=gap), key=key)
 
     def shown(self, key: str, text: str, *, before: str = "", behind: str = "") -> KnownUpdate:
         """What the gateway says besides turns, as this editor shows it: apart, or among what else is said, with gaps around it."""
