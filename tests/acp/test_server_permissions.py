@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from tests.acp.editor_world import CWD, RpcFailure, chosen, opened
+from tests.acp.editor_world import CWD, Editor, RpcFailure, chosen, opened
 from tests.gateway.world import awaited
 
 from threadline.ports.agent import AskPermission, Event, Text, ToolCall, ToolResult, Turn
@@ -218,3 +219,80 @@ async def test_a_question_is_withdrawn_with_its_prompt(store: str) -> None:
 async def _never(_params: dict[str, Any]) -> dict[str, Any]:
     await asyncio.get_running_loop().create_future()
     raise AssertionError
+
+
+def states(editor: Editor, call_id: str) -> list[str]:
+    """What was told of a call, one status after the other, with the question among them."""
+    told: list[dict[str, Any]] = []
+    for message in editor.heard:
+        if message.get("method") == "session/request_permission":
+            told.append(message["params"]["toolCall"])
+        elif message.get("method") == "session/update":
+            told.append(message["params"]["update"])
+    return [one.get("status", "pending") for one in told if one.get("toolCallId") == call_id]
+
+
+@pytest.mark.parametrize(("kind", "last"), [("allow_once", "completed"), ("reject_once", "failed")])
+@awaited
+async def test_a_question_that_stands_for_itself_is_over_with_its_answer(store: str, kind: str, last: str) -> None:
+    async def script(turn: Turn) -> AsyncIterator[Event]:
+        if turn.permitted(ASK) is None:
+            yield ASK
+        else:
+            yield Text("done")
+
+    async with opened(store, ScriptedAgent(script)) as editor:
+
+        async def decide(params: dict[str, Any]) -> dict[str, Any]:
+            return chosen(params, kind)
+
+        editor.decide = decide
+        session = await editor.new()
+        await editor.said(session, "go")
+        (question,) = asked(editor.heard)
+        assert states(editor, question["toolCall"]["toolCallId"]) == ["pending", last]
+        assert editor.texts() == ["done"]
+
+
+@pytest.mark.parametrize("mode", ["ask", "deny"])
+@pytest.mark.parametrize("has_result", [True, False])
+@awaited
+async def test_a_call_that_is_not_allowed_has_failed(store: str, mode: str, *, has_result: bool) -> None:
+    call = ToolCall("c1", "shell", ASK.arguments, is_asked=True)
+    question = msgspec.structs.replace(ASK, call=call)
+
+    async def script(turn: Turn) -> AsyncIterator[Event]:
+        if turn.permitted(question) is None:
+            yield call
+            yield question
+            return
+        if has_result:
+            yield ToolResult("c1", "not allowed", is_error=True)
+        yield Text("left it")
+
+    async with opened(store, ScriptedAgent(script)) as editor:
+
+        async def decide(params: dict[str, Any]) -> dict[str, Any]:
+            return chosen(params, "reject_once")
+
+        editor.decide = decide
+        session = await editor.new()
+        await editor.call("session/set_mode", sessionId=session, modeId=mode)
+        await editor.said(session, "go")
+        told = states(editor, "c1")
+        assert told == (["pending", "pending", "failed"] if mode == "ask" else ["pending", "failed"])
+        assert editor.texts() == ["left it"]
+
+
+@awaited
+async def test_of_a_question_that_was_cancelled_nothing_more_is_told(store: str) -> None:
+    async with opened(store, ScriptedAgent(_asks)) as editor:
+        editor.decide = _never
+        session = await editor.new()
+        waiting = editor.prompt(session, "go")
+        await editor.until(lambda: asked(editor.heard))
+        editor.tell("session/cancel", sessionId=session)
+        assert (await waiting)["stopReason"] == "cancelled"
+        await editor.said(session, "next")
+        (question,) = asked(editor.heard)
+        assert states(editor, question["toolCall"]["toolCallId"]) == ["pending"]

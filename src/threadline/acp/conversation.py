@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -11,10 +11,10 @@ import msgspec
 
 from threadline.acp.lines import head_of, line_of
 from threadline.acp.outlet import Outlet
-from threadline.acp.translate import file_block, heard, told
+from threadline.acp.translate import call_left, file_block, heard, told
 from threadline.model.inbound import Attachment, Inbound
 from threadline.model.source import SessionSource
-from threadline.ports.agent import AskPermission, Event, File, UsageOf, Workplace
+from threadline.ports.agent import AskPermission, Event, File, ToolCall, ToolResult, UsageOf, Workplace
 from threadline.ports.live import Ending, Growth
 from threadline.rpc.acp import AgentMessageChunk, ConfigOption, KnownUpdate, StopReason
 
@@ -54,7 +54,9 @@ class Prompt:
         self.is_asking = False
         self.is_cancelled = False
         self.stop_reason: StopReason = "end_turn"
+        # What its turn asked last; whether the editor was shown that as a question.
         self.ask: AskPermission | None = None
+        self.is_put = False
         self.usage: list[UsageOf] = []
 
     @property
@@ -93,11 +95,20 @@ class Prompt:
 
 
 class LiveTurn(msgspec.Struct):
-    """How much of the running turn was told, and the lines that told it."""
+    """How much of the running turn was told, the lines that told it, and what it is about."""
 
     turn_id: str = ""
     upto: int = 0
     lines: list[bytes] = []
+    # The calls that have given nothing back.
+    open: dict[str, None] = {}
+
+    def note(self, event: Event) -> None:
+        """One thing more that it did."""
+        if isinstance(event, ToolCall):
+            self.open[event.call_id] = None
+        elif isinstance(event, ToolResult):
+            self.open.pop(event.call_id, None)
 
 
 class Conversation:
@@ -222,12 +233,15 @@ class Conversation:
         if ending.outcome == "asks":
             prompt.is_asking = True
         elif ending.outcome not in ("again", "lost"):
+            self._leave_calls(turn_id)
             prompt.end(ending)
 
-    def replayed(self, turn_id: str, upto: int) -> LiveTurn:
-        """So much of a turn is told from the store."""
+    def replayed(self, turn_id: str, upto: int, events: Iterable[Event]) -> LiveTurn:
+        """So much of a turn is told from the store: what it goes on with here is told behind these events."""
         if self.live.turn_id != turn_id:
             self.live = LiveTurn(turn_id, upto)
+            for event in events:
+                self.live.note(event)
         return self.live
 
     def show_file(self, file: Attachment, turn_id: str | None) -> None:
@@ -242,6 +256,13 @@ class Conversation:
             self.said_meanwhile.append(prompt)
             self.tell(heard(prompt.event.text), key=prompt.event.dedupe_key)
 
+    def _leave_calls(self, turn_id: str) -> None:
+        """Tells the end of calls that their turn has left without one, as it is stored: an editor would show them as running."""
+        if self.live.turn_id == turn_id and not self._is_muted:
+            for call_id in self.live.open:
+                self.outlet.put(self.line(call_left(call_id)), turn_id)
+            self.live.open.clear()
+
     def _fresh(self, growth: Growth) -> Sequence[Event]:
         before, self.live.upto = self.live.upto, max(self.live.upto, growth.upto)
         if growth.upto <= before:
@@ -254,7 +275,8 @@ class Conversation:
             if isinstance(event, UsageOf):
                 prompt.usage.append(event)
             elif isinstance(event, AskPermission):
-                prompt.ask = event
+                prompt.ask, prompt.is_put = event, False
+        self.live.note(event)
         shown = None if self._is_muted else told(event)
         if isinstance(shown, File):
             self.show_file(shown.attachment, turn_id)

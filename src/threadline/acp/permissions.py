@@ -11,7 +11,7 @@ import msgspec
 
 from threadline.acp.conversation import Conversation, Prompt
 from threadline.acp.desk import Desk, new_id
-from threadline.acp.translate import asked_for, call_allowed
+from threadline.acp.translate import asked_for, call_allowed, question_answered
 from threadline.errors import StoreError
 from threadline.log import get_logger
 from threadline.model.delivery import Button, target_of
@@ -73,14 +73,25 @@ class Permissions:
                 # The editor is gone, and with it whoever could have answered.
                 return
         if prompt is None or not prompt.is_cancelled:
-            if allows and prompt is not None and prompt.ask is not None and prompt.ask.call is not None:
-                conversation.tell(call_allowed(prompt.ask.call))
+            self._settle(conversation, prompt, allows=allows)
             await self._press(conversation, prompt, message.buttons, allows=allows)
+
+    def _settle(self, conversation: Conversation, prompt: Prompt | None, *, allows: bool) -> None:
+        """Tells what the answer makes of what the editor shows: the call, or the question where that stands for itself."""
+        if prompt is None or prompt.is_over or prompt.ask is None:
+            return
+        if prompt.ask.call is None:
+            if prompt.is_put:
+                conversation.tell(question_answered(prompt.ask, allows=allows))
+        elif allows:
+            # What comes of one that is not allowed its turn tells, or its end.
+            conversation.tell(call_allowed(prompt.ask.call))
 
     async def _put(self, conversation: Conversation, prompt: Prompt, message: Outgoing) -> bool:
         """What the person says. Whatever is not clearly a yes is a no."""
         await conversation.outlet.flushed()
         asked = prompt.ask or AskPermission(ask_id=new_id(), tool=inert_line(message.text, _TITLE_CHARS))
+        prompt.ask, prompt.is_put = asked, True
         request = RequestPermissionRequest(
             session_id=conversation.session_id,
             tool_call=asked_for(asked),

@@ -186,7 +186,9 @@ def _part(conversation: Conversation, seen: Seen | None, replayed: Replayed) -> 
         return None
     # It has ended, so that what was said is the whole of it; its last words may yet arrive.
     conversation.live.upto = _ALL
-    return None if turn is None else conversation.replayed(running, turn.upto)
+    return (
+        None if turn is None else conversation.replayed(running, turn.upto, [read_event(row) for _, row in turn.events])
+    )
 
 
 def _stored(prompts: Iterable[Prompt], seen: Seen | None, asides: Sequence[Aside]) -> Iterator[str]:

@@ -101,6 +101,16 @@ def call_allowed(call: ToolCall) -> ToolCallUpdate:
     return ToolCallUpdate(tool_call_id=call.call_id, status="in_progress")
 
 
+def question_answered(ask: AskPermission, *, allows: bool) -> ToolCallUpdate:
+    """A question that was shown as a call of its own, because there is none that it is about: it is over."""
+    return ToolCallUpdate(tool_call_id=ask.ask_id, status="completed" if allows else "failed")
+
+
+def call_left(call_id: str) -> ToolCallUpdate:
+    """A tool that nothing more will be heard of."""
+    return ToolCallUpdate(tool_call_id=call_id, status="failed")
+
+
 def call_ended(call_id: str, content: str, diffs: Sequence[agent.Diff], *, is_error: bool) -> ToolCallUpdate:
     """What came of a tool."""
     changed = _changed(diffs)
