@@ -382,3 +382,49 @@ async def test_a_cancel_counts_also_while_its_prompt_opens_the_session(location:
         assert (await answer)["stopReason"] == "cancelled"
         assert (await editor.said(session, "wanted"))["stopReason"] == "end_turn"
         assert [u["content"]["text"] for u in await editor.load(session)] == ["before", "before", "wanted", "wanted"]
+
+
+@pytest.mark.parametrize("place", ["first", "last", "alone", "twice"])
+@awaited
+async def test_what_a_turn_tells_besides_comes_before_its_answer_and_apart_from_it(location: str, place: str) -> None:
+    async def script(turn: Turn) -> AsyncIterator[Event]:
+        if place in ("first", "alone", "twice"):
+            yield Notice("NOTE!")
+        if place != "alone":
+            yield Text("ok")
+        if place in ("last", "twice"):
+            yield Notice("NOTE!" if place == "last" else "MORE!")
+
+    async with opened(location, ScriptedAgent(script)) as editor:
+        session = await editor.new()
+        for _ in range(3):
+            start = len(editor.heard)
+            await editor.said(session, "go")
+            answered = next(n for n, message in enumerate(editor.heard) if n >= start and "result" in message)
+            await asyncio.sleep(0.1)
+            told = [
+                (n, message["params"]["update"]["content"]["text"])
+                for n, message in enumerate(editor.heard)
+                if n >= start and message.get("params", {}).get("update", {}).get("sessionUpdate", "").endswith("chunk")
+            ]
+            assert all(n < answered for n, _ in told)
+            words = {"alone": ["NOTE!"], "twice": ["MORE!", "NOTE!", "ok"]}.get(place, ["NOTE!", "ok"])
+            pieces = "".join(text for _, text in told).split("\n\n")
+            assert sorted(piece for piece in pieces if piece) == words
+
+
+@awaited
+async def test_a_notice_that_does_not_come_holds_no_answer_up_for_ever(store: str) -> None:
+    async def script(turn: Turn) -> AsyncIterator[Event]:
+        yield Notice("NOTE!")
+        yield Text("ok")
+
+    async with opened(store, ScriptedAgent(script)) as editor:
+        session = await editor.new()
+        editor.gateway.outbox.send_due = _nothing  # type: ignore[method-assign]
+        assert (await asyncio.wait_for(editor.prompt(session, "go"), 10))["stopReason"] == "end_turn"
+        assert editor.texts() == ["ok"]
+
+
+async def _nothing() -> None:
+    return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
@@ -141,13 +142,21 @@ class Conversation:
         self._is_muted = False
         self._look: asyncio.TimerHandle | None = None
         self._keys: dict[str, None] = {}
+        # What an answer waits for, because it has to be told before.
+        self._awaited: set[str] = set()
+        self._all_told = asyncio.Event()
         # What was said while all of the session is being told, and waits to be told behind that.
         self.said_meanwhile: list[Prompt] = []
 
     @property
     def is_at_work(self) -> bool:
-        """Whether somebody waits for an answer here, or what they cancelled is not over."""
-        return self._is_muted or (self.prompt is not None and not self.prompt.is_over)
+        """Whether somebody waits for an answer here, or for what comes before it, or what they cancelled is not over."""
+        return self._is_muted or bool(self._awaited) or (self.prompt is not None and not self.prompt.is_over)
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether something was told of the turn that somebody waits for."""
+        return self.prompt is not None and self.prompt.turn_id == self.live.turn_id and bool(self.live.lines)
 
     def tell(self, update: KnownUpdate, *, key: str = "") -> None:
         """Tells the editor something that belongs to no turn; `key`: by which it is stored."""
@@ -162,9 +171,25 @@ class Conversation:
         if key in self._keys:
             return False
         self._keys[key] = None
+        self._awaited.discard(key)
+        if not self._awaited:
+            self._all_told.set()
         if len(self._keys) > _KEYS_KEPT:
             del self._keys[next(iter(self._keys))]
         return True
+
+    def awaits(self, keys: Iterable[str]) -> bool:
+        """Whether messages of ours are yet to come, of those that have these keys. They are waited for from now on."""
+        self._awaited = {key for key in keys if key not in self._keys}
+        self._all_told.clear()
+        return bool(self._awaited)
+
+    async def all_told(self, seconds: float) -> None:
+        """Returns when all that is waited for was told, or after so many seconds."""
+        if self._awaited:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._all_told.wait(), seconds)
+            self._awaited.clear()
 
     def hold(self) -> None:
         """From now on what happens waits to be told, behind all that was said before."""

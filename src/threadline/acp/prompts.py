@@ -43,6 +43,8 @@ _STEP_SECONDS = 0.03
 _WATCH_SECONDS = 1.0
 _RENAMED_SECONDS = 0.25
 _LOOKED_AT = 50
+# How long an answer waits for what its turn had told besides.
+_NOTICE_SECONDS = 2.0
 
 
 class Prompts:
@@ -96,7 +98,8 @@ class Prompts:
         self, conversation: Conversation, prompt: Prompt, heard: Heard, ending: Ending | Exception, answer: Answer
     ) -> None:
         """Answers at once where nothing has to be told before. What was cancelled is ended behind that answer."""
-        is_told = conversation.outlet.is_empty and not prompt.is_command
+        awaits = not isinstance(ending, Exception) and conversation.awaits(ending.told)
+        is_told = conversation.outlet.is_empty and not prompt.is_command and not awaits
         if prompt.is_cancelled or is_told or isinstance(ending, Exception):
             self._answer(conversation, prompt, heard, ending, answer)
         else:
@@ -110,6 +113,7 @@ class Prompts:
         """Answers when all was told that comes before; what a command has changed is told then, too."""
         result: Ending | Exception = ending
         try:
+            await conversation.all_told(_NOTICE_SECONDS)
             await conversation.outlet.flushed()
             if prompt.is_command:
                 conversation.leave(prompt)

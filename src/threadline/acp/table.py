@@ -86,10 +86,10 @@ class Table:
         elif conversation.presses and key.startswith(_COMMAND):
             conversation.presses -= 1
         elif message.text:
-            prompt = conversation.prompt
-            # What the turn says next must not run on in the same line.
-            gap = GAP if prompt is not None and prompt.is_running else ""
-            conversation.tell(self.shown(key, message.text, behind=gap), key=key)
+            # What the turn said before, or says next, must not run on in the same line.
+            before = GAP if conversation.has_spoken else ""
+            behind = GAP if conversation.prompt is not None and conversation.prompt.is_running else ""
+            conversation.tell(self.shown(key, message.text, before=before, behind=behind), key=key)
 
     def shown(self, key: str, text: str, *, before: str = "", behind: str = "") -> KnownUpdate:
         """What the gateway says besides turns, as this editor shows it: apart, or among what else is said, with gaps around it."""

@@ -76,6 +76,8 @@ class Answering:
         self._ask: AskPermission | None = None
         self._uses = Uses()
         self._taking = asyncio.Lock()
+        # What its people were told besides, by the keys that it is sent by.
+        self._told: list[str] = []
         self._notices = 0
         # Whether its people wait while it runs: then it is never run again, and nothing of it is sent besides.
         self._is_attended = composer.is_attended(claimed)
@@ -129,7 +131,8 @@ class Answering:
         platform = composer.outbox.platform_of(claimed.origin.platform, claimed.origin.account)
         with Told(platform, claimed, self._journal) as told:
             outcome, notice = await self._answer(agent, turn)
-            told.ending = await self._conclude(agent, outcome, notice)
+            ending = await self._conclude(agent, outcome, notice)
+            told.ending = msgspec.structs.replace(ending, told=tuple(self._told)) if self._told else ending
 
     async def _answer(self, agent: Agent, turn: Turn) -> tuple[Outcome, str | None]:
         """How the agent came to its end, and what its people are told besides what it said."""
@@ -261,7 +264,8 @@ class Answering:
                 await patiently(lambda: composer.store.suggest_title(held, claimed.session.session_id, title), is_late)
         elif self._notices < _NOTICES_AT_MOST and event.text.strip():
             self._notices += 1
-            await composer.tell(claimed, inert(event.text)[:_NOTICE_AT_MOST])
+            key = await composer.tell(claimed, inert(event.text)[:_NOTICE_AT_MOST])
+            self._told += [] if key is None else [key]
 
     def _silent(self) -> str:
         return words.AGENT_SILENT.format(minutes=round(self._composer.settings.silence_seconds / 60))

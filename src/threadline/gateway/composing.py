@@ -187,12 +187,14 @@ class Composer:
             await self._finish(claimed, (), outcome, notice)
         return Ending(outcome=outcome, notice=notice)
 
-    async def tell(self, claimed: Claimed, text: str) -> None:
-        """Tells the chat something while a turn runs; the same again is told once."""
+    async def tell(self, claimed: Claimed, text: str) -> str | None:
+        """Tells the chat something while a turn runs; the same again is told once. By which key it is sent; `None`: it is not."""
         name = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
         notice = msgspec.structs.replace(self._delivery(claimed, f"note.{name}", showable(text)), kind="notice")
-        if await patiently(lambda: self.store.tell_progress(claimed.held, notice), self.outbox.is_late):
-            self.outbox.wake()
+        if not await patiently(lambda: self.store.tell_progress(claimed.held, notice), self.outbox.is_late):
+            return None
+        self.outbox.wake()
+        return notice.delivery_id
 
     def is_attended(self, claimed: Claimed) -> bool:
         """Whether the people of a turn wait while it runs, and see it as it happens."""

@@ -33,11 +33,13 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """How a run of a turn ended: with its outcome, or it waits for somebody's word, runs again, or is another worker's.
 
-    `notice` is what its people are told besides what it said.
+    `notice` is what its people are told besides what it said. `told` names what this run had them told while it went on, which
+    may still be on its way: by these keys the platform is given it.
     """
 
     outcome: Outcome | Literal["asks", "again", "lost"]
     notice: str | None = None
+    told: tuple[str, ...] = ()
 
 
 @runtime_checkable
