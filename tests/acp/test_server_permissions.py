@@ -60,7 +60,7 @@ async def test_a_person_decides_and_the_turn_goes_on(location: str, kind: str, w
         assert editor.texts() == words
         (question,) = asked(editor.heard)
         assert question["sessionId"] == session
-        assert question["toolCall"]["toolCallId"] == "c1"
+        assert question["toolCall"]["title"] == "shell"
         assert question["toolCall"]["rawInput"] == {"command": "rm notes"}
         assert [option["kind"] for option in question["options"]] == ["allow_once", "reject_once"]
         told = await editor.load(session)

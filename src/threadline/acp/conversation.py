@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from threadline.acp.calls import Calls, Names
 from threadline.acp.lines import head_of, line_of
 from threadline.acp.outlet import Outlet
 from threadline.acp.translate import call_left, file_block, heard, told
@@ -101,15 +102,7 @@ class LiveTurn(msgspec.Struct):
     turn_id: str = ""
     upto: int = 0
     lines: list[bytes] = []
-    # The calls that have given nothing back.
-    open: dict[str, None] = {}
-
-    def note(self, event: Event) -> None:
-        """One thing more that it did."""
-        if isinstance(event, ToolCall):
-            self.open[event.call_id] = None
-        elif isinstance(event, ToolResult):
-            self.open.pop(event.call_id, None)
+    calls: Calls = msgspec.field(default_factory=Calls)
 
 
 class Conversation:
@@ -137,6 +130,9 @@ class Conversation:
         # Answers to buttons that were pressed for the person, which they need not read.
         self.presses = 0
         self.live = LiveTurn()
+        self._names: Names | None = None
+        # Names that calls were given since the last replay of all that is over looked there.
+        self._given: set[str] = set()
         self._head = head_of(session_id)
         self._fetch = fetch
         self._is_muted = False
@@ -235,6 +231,8 @@ class Conversation:
     def turn_began(self, turn_id: str) -> None:
         """A turn begins here, or goes on after it was answered."""
         self.began = turn_id
+        # Now, as long as one that is new has no name yet.
+        self.names_for(turn_id)
         if self.live.turn_id != turn_id:
             self.live = LiveTurn(turn_id)
         prompt = self.prompt
@@ -261,13 +259,29 @@ class Conversation:
             self._leave_calls(turn_id)
             prompt.end(ending)
 
-    def replayed(self, turn_id: str, upto: int, events: Iterable[Event]) -> LiveTurn:
-        """So much of a turn is told from the store: what it goes on with here is told behind these events."""
-        if self.live.turn_id != turn_id:
-            self.live = LiveTurn(turn_id, upto)
-            for event in events:
-                self.live.note(event)
-        return self.live
+    def replayed(self, turn_id: str, upto: int, events: Iterable[Event]) -> list[Event]:
+        """So much of a turn is told from the store: these events, as they are returned. It may go on here behind them."""
+        self.live = LiveTurn(turn_id, upto)
+        return [self._named(event, turn_id) for event in events]
+
+    def names_for(self, mark: str) -> Names:
+        """Names for calls that are told now. Where nobody knows which there are, `mark` stands in them, which has to be unique."""
+        if self._names is None:
+            # Who goes on with a session has old calls on the screen, which were not counted here. Whatever was ever spoken in is
+            # called by its first words; while all is told, what was said before is being read.
+            is_new = self.title is None and not self.outlet.is_held
+            self._names = Names(mark="" if is_new else mark)
+        return self._names
+
+    def names_for_past(self, running: str) -> Names:
+        """Names for all calls that are over, counted from the first. What runs keeps its own, and what comes meanwhile."""
+        self._given = set(self.live.calls.given) if self.live.turn_id == running else set()
+        return Names(avoid=self._given)
+
+    def counted(self, names: Names) -> None:
+        """All that is over has these names: it is counted on from there. What was told before is never told of another call."""
+        names.given |= set() if self._names is None else self._names.given
+        self._names = names
 
     def show_file(self, file: Attachment, turn_id: str | None) -> None:
         """Tells of a file once what is in it is here, in its place."""
@@ -284,9 +298,9 @@ class Conversation:
     def _leave_calls(self, turn_id: str) -> None:
         """Tells the end of calls that their turn has left without one, as it is stored: an editor would show them as running."""
         if self.live.turn_id == turn_id and not self._is_muted:
-            for call_id in self.live.open:
-                self.outlet.put(self.line(call_left(call_id)), turn_id)
-            self.live.open.clear()
+            for name in self.live.calls.open.values():
+                self.outlet.put(self.line(call_left(name)), turn_id)
+            self.live.calls.open.clear()
 
     def _fresh(self, growth: Growth) -> Sequence[Event]:
         before, self.live.upto = self.live.upto, max(self.live.upto, growth.upto)
@@ -294,14 +308,21 @@ class Conversation:
             return ()
         return growth.events[max(0, before - growth.first) :]
 
+    def _named(self, event: Event, turn_id: str) -> Event:
+        if not isinstance(event, (ToolCall, ToolResult, AskPermission)):
+            return event
+        named = self.live.calls.named(event, self.names_for(turn_id), turn_id)
+        self._given |= self.live.calls.given
+        return named
+
     def _take(self, event: Event, turn_id: str) -> None:
+        event = self._named(event, turn_id)
         prompt = self.prompt
         if prompt is not None and prompt.turn_id == turn_id:
             if isinstance(event, UsageOf):
                 prompt.usage.append(event)
             elif isinstance(event, AskPermission):
                 prompt.ask, prompt.is_put = event, False
-        self.live.note(event)
         shown = None if self._is_muted else told(event)
         if isinstance(shown, File):
             self.show_file(shown.attachment, turn_id)

@@ -271,9 +271,9 @@ class Prompts:
             raise UnknownSession
         roles = [message.role for message in seen.messages]
         asked = len(roles) - roles[::-1].index("user") if "user" in roles else len(roles)
-        for message in seen.messages[asked:]:
-            for update in updates_of(message.message):
-                conversation.tell(update)
+        answer = [message.message for message in seen.messages[asked:]]
+        for update in updates_of(answer, conversation.names_for(new_id())):
+            conversation.tell(update)
         return Ending(outcome="answered")
 
     async def _wind_up(self, conversation: Conversation, prompt: Prompt, before: asyncio.Task[None] | None) -> None:

@@ -17,9 +17,9 @@ from threadline.clock import Instant, to_instant
 from threadline.gateway.composing import read_event
 from threadline.model.turn import Waiting
 from threadline.model.view import Span, upto
-from threadline.ports.agent import File
+from threadline.ports.agent import Event, File
 from threadline.store.editors import Aside, Replayed, ReplayPage
-from threadline.store.watching import Seen, TurnSeen
+from threadline.store.watching import Seen
 
 # So many lines are put together at once: others get their turn in between.
 PAGE = 1000
@@ -57,13 +57,16 @@ class Replayer:
             # At once: what waits to be told now happened before that moment, what comes after is told behind all this.
             journalled = _part(conversation, seen, replayed)
             asides = deque(replayed.asides)
-            await self._past(conversation, replayed.spans, asides, _present_since(seen))
+            names = conversation.names_for_past("" if seen is None or seen.turn is None else seen.turn.turn_id)
+            replay = Replay(head_of(conversation.session_id), names)
+            await self._past(conversation, replay, replayed.spans, asides, _present_since(seen))
+            conversation.counted(names)
             if seen is not None and seen.turn is not None:
                 await self._said(conversation, seen.turn.said)
                 for aside in asides:
                     self._aside(conversation, aside)
                 if journalled is not None:
-                    await self._journalled(conversation, seen.turn, journalled)
+                    await self._journalled(conversation, *journalled)
                 elif seen.turn.turn_id == live.turn_id:
                     outlet.pass_by(lines)
             await self._said(conversation, () if seen is None else seen.waiting)
@@ -89,10 +92,15 @@ class Replayer:
         return seen, replayed
 
     async def _past(
-        self, conversation: Conversation, spans: Sequence[Span], asides: deque[Aside], until: Instant
+        self,
+        conversation: Conversation,
+        replay: Replay,
+        spans: Sequence[Span],
+        asides: deque[Aside],
+        until: Instant,
     ) -> None:
         """Tells what is over: the messages, and of `asides` those before `until`, each in its place."""
-        replay, after = Replay(head_of(conversation.session_id)), 0
+        after = 0
         while asides and asides[0].at < until:
             aside = asides.popleft()
             if aside.after > after:
@@ -141,11 +149,11 @@ class Replayer:
                 for file in one.event.attachments:
                     await self._tell(conversation, Enclosure("user", file))
 
-    async def _journalled(self, conversation: Conversation, turn: TurnSeen, live: LiveTurn) -> None:
+    async def _journalled(self, conversation: Conversation, live: LiveTurn, events: Iterable[Event]) -> None:
         """What a turn has said and done that runs elsewhere, or broke off and was not closed yet."""
         lines: list[bytes] = []
-        for _, event in turn.events:
-            shown = told(read_event(event))
+        for event in events:
+            shown = told(event)
             if isinstance(shown, File):
                 lines.append(await self._line(conversation, Enclosure("assistant", shown.attachment)))
             elif shown is not None:
@@ -170,10 +178,10 @@ class Replayer:
         return conversation.line(part.update(await self._desk.fetch(part.file)))
 
 
-def _part(conversation: Conversation, seen: Seen | None, replayed: Replayed) -> LiveTurn | None:
+def _part(conversation: Conversation, seen: Seen | None, replayed: Replayed) -> tuple[LiveTurn, list[Event]] | None:
     """Takes out of what waits to be told all that is told from the store; what of that arrives later is told no more.
 
-    Returns the turn whose journal is to be told; `None` where none is.
+    Returns the turn whose journal is to be told, and what stands there; `None` where none is.
     """
     turn = None if seen is None else seen.turn
     running = "" if turn is None else turn.turn_id
@@ -186,9 +194,10 @@ def _part(conversation: Conversation, seen: Seen | None, replayed: Replayed) -> 
         return None
     # It has ended, so that what was said is the whole of it; its last words may yet arrive.
     conversation.live.upto = _ALL
-    return (
-        None if turn is None else conversation.replayed(running, turn.upto, [read_event(row) for _, row in turn.events])
-    )
+    if turn is None:
+        return None
+    events = conversation.replayed(running, turn.upto, [read_event(row) for _, row in turn.events])
+    return conversation.live, events
 
 
 def _stored(prompts: Iterable[Prompt], seen: Seen | None, asides: Sequence[Aside]) -> Iterator[str]:

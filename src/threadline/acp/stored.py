@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from threadline.acp.calls import Calls, Names
 from threadline.acp.lines import TAIL, encoded, line_of
 from threadline.acp.translate import call_ended, call_started, file_block, heard, plan_of, said, thought
 from threadline.model.files import attachments_of
@@ -106,9 +107,11 @@ _read_one = msgspec.json.Decoder(_Stored).decode
 class Replay:
     """Turns the messages of one session into lines, page by page. It remembers which tools were called."""
 
-    def __init__(self, head: bytes) -> None:
+    def __init__(self, head: bytes, names: Names | None = None) -> None:
+        """`names` are for the calls in them."""
         self._head = head
-        self._called: set[str] = set()
+        self._names = Names() if names is None else names
+        self._calls = Calls()
 
     def lines(self, page: bytes) -> Iterator[bytes | Enclosure | Large]:
         """Messages as stored, a line each, in order: lines ready to be sent, and what has to be fetched."""
@@ -151,10 +154,12 @@ class Replay:
         elif message.role == "assistant":
             yield from self._answer(message)
         elif message.role == "tool" and message.tool_call_id is not None:
-            if message.tool_call_id not in self._called:
+            name = self._calls.end(message.tool_call_id)
+            if name is None:
                 # An editor may drop news of a call that it was never told of.
-                yield ToolCallStart(tool_call_id=message.tool_call_id, title="tool")
-            yield call_ended(message.tool_call_id, message.content or "", message.diffs, is_error=message.is_error)
+                name = self._names.give(message.tool_call_id)
+                yield ToolCallStart(tool_call_id=name, title="tool")
+            yield call_ended(name, message.content or "", message.diffs, is_error=message.is_error)
 
     def _answer(self, message: _Stored) -> Iterator[Shown]:
         if message.reasoning:
@@ -163,17 +168,18 @@ class Replay:
             yield said(message.content)
         yield from (Enclosure("assistant", file) for file in message.attachments)
         for call in message.tool_calls:
-            self._called.add(call.id)
-            function = call.function
-            yield call_started(ToolCall(call.id, function.name, function.arguments, call.title, call.kind, call.places))
+            name, function = self._calls.start(call.id, self._names), call.function
+            yield call_started(ToolCall(name, function.name, function.arguments, call.title, call.kind, call.places))
         if message.plan:
             yield plan_of(message.plan)
 
 
-def updates_of(message: Message) -> Iterator[KnownUpdate]:
-    """What an editor is shown of one message; of its files the names."""
-    for shown in Replay(b"")._updates(_odd(message)):  # noqa: SLF001 - the same, one message at a time
-        yield shown.update(None) if isinstance(shown, Enclosure) else shown
+def updates_of(messages: Iterable[Message], names: Names) -> Iterator[KnownUpdate]:
+    """What an editor is shown of a few messages; of their files the names."""
+    replay = Replay(b"", names)
+    for message in messages:
+        for shown in replay._updates(_odd(message)):  # noqa: SLF001 - the same, one message at a time
+            yield shown.update(None) if isinstance(shown, Enclosure) else shown
 
 
 def _unread(page: bytes) -> Sequence[Unread | None]:
