@@ -231,8 +231,6 @@ class Conversation:
     def turn_began(self, turn_id: str) -> None:
         """A turn begins here, or goes on after it was answered."""
         self.began = turn_id
-        # Now, as long as one that is new has no name yet.
-        self.names_for(turn_id)
         if self.live.turn_id != turn_id:
             self.live = LiveTurn(turn_id)
         prompt = self.prompt
@@ -262,15 +260,15 @@ class Conversation:
     def replayed(self, turn_id: str, upto: int, events: Iterable[Event]) -> list[Event]:
         """So much of a turn is told from the store: these events, as they are returned. It may go on here behind them."""
         self.live = LiveTurn(turn_id, upto)
-        return [self._named(event, turn_id) for event in events]
+        # Where nothing was counted yet: what is over is told from now on, and gets other names than these.
+        names = self._names or Names()
+        return [self._named(event, turn_id, names) for event in events]
 
     def names_for(self, mark: str) -> Names:
         """Names for calls that are told now. Where nobody knows which there are, `mark` stands in them, which has to be unique."""
         if self._names is None:
-            # Who goes on with a session has old calls on the screen, which were not counted here. Whatever was ever spoken in is
-            # called by its first words; while all is told, what was said before is being read.
-            is_new = self.title is None and not self.outlet.is_held
-            self._names = Names(mark="" if is_new else mark)
+            # Who goes on with a session has old calls on the screen, which were not counted here.
+            self._names = Names(mark=mark)
         return self._names
 
     def names_for_past(self, running: str) -> Names:
@@ -308,10 +306,10 @@ class Conversation:
             return ()
         return growth.events[max(0, before - growth.first) :]
 
-    def _named(self, event: Event, turn_id: str) -> Event:
+    def _named(self, event: Event, turn_id: str, names: Names | None = None) -> Event:
         if not isinstance(event, (ToolCall, ToolResult, AskPermission)):
             return event
-        named = self.live.calls.named(event, self.names_for(turn_id), turn_id)
+        named = self.live.calls.named(event, names or self.names_for(turn_id), turn_id)
         self._given |= self.live.calls.given
         return named
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from threadline.acp.calls import Names
 from threadline.acp.conversation import Conversation
 from threadline.acp.desk import Desk
 from threadline.acp.options import (
@@ -73,6 +74,8 @@ class Openings:
         await self._desk.prepared()
         session = await self._sessions.create_session(params.cwd)
         conversation = await self._lay(session, place)
+        # Nothing was called in it yet.
+        conversation.counted(Names())
         self._soon(conversation)
         return NewSessionResponse(
             session_id=session.session_id,

@@ -12,7 +12,7 @@ import msgspec
 from threadline.acp.conversation import Conversation, Prompt
 from threadline.acp.desk import Desk, new_id
 from threadline.acp.translate import asked_for, call_allowed, question_answered
-from threadline.errors import StoreError
+from threadline.errors import StoreError, UnknownSession
 from threadline.log import get_logger
 from threadline.model.delivery import Button, target_of
 from threadline.model.inbound import Inbound
@@ -139,6 +139,9 @@ class Permissions:
             try:
                 await self._shown(conversation, button)
                 return await self._desk.say(event) in ("accepted", "duplicate")
+            except UnknownSession:
+                # Deleted meanwhile, and the question with it.
+                return False
             except (StoreError, PlatformError) as cause:
                 log.warning("acp.not_pressed", session=conversation.session_id, error=repr(cause))
             if prompt is None:
