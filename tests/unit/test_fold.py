@@ -36,6 +36,13 @@ def test_a_call_without_a_result_has_one_all_the_same() -> None:
     assert brief([CALL]) == [("assistant", None), ("tool", "?")]
 
 
+def test_calls_of_the_same_id_have_each_their_own_result() -> None:
+    events: list[Event] = [CALL, RESULT, Text("And now? "), CALL, ToolResult("c1", "grey"), Text("Hm. "), CALL]
+    assert [content for role, content in brief(events) if role == "tool"] == ["blue", "grey", "?"]
+    # One that is told again while it runs is the same.
+    assert [content for role, content in brief([CALL, CALL, RESULT]) if role == "tool"] == ["blue", "blue"]
+
+
 def test_a_result_that_nobody_asked_for_is_left_out() -> None:
     assert brief([Text("So."), RESULT]) == [("assistant", "So.")]
 

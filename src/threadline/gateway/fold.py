@@ -57,13 +57,13 @@ def fold(events: Iterable[Event], *, unfinished: str) -> Folded:
         # So it is with most turns.
         said = _steps(seen)[0].message()
         return Folded(messages=() if said is None else (said,), usage=None)
-    results = {event.call_id: event for event in seen if isinstance(event, ToolResult)}
+    results = iter(_results(seen))
     messages: list[Message] = []
     for step in _steps(seen):
         message = step.message()
         if message is not None:
             messages.append(message)
-        messages += [_result(call, results.get(call.call_id), unfinished) for call in step.calls]
+        messages += [_result(call, next(results), unfinished) for call in step.calls]
     _keep_plan(messages, seen)
     return Folded(messages=tuple(messages), usage=_usage(seen))
 
@@ -91,6 +91,23 @@ def _steps(events: Iterable[Event]) -> list[_Step]:
                 has_results = False
             _add(steps[-1], event)
     return steps
+
+
+def _results(events: Iterable[Event]) -> list[ToolResult | None]:
+    """What each call gave back, in the order of the calls. An id may come again: then it stands for another call."""
+    found: list[ToolResult | None] = []
+    meant: dict[str, list[int]] = {}
+    for event in events:
+        if isinstance(event, ToolCall):
+            places = meant.setdefault(event.call_id, [])
+            if places and found[places[-1]] is not None:
+                places.clear()
+            places.append(len(found))
+            found.append(None)
+        elif isinstance(event, ToolResult):
+            for place in meant.get(event.call_id, ()):
+                found[place] = event
+    return found
 
 
 def _add(step: _Step, event: Text | Thought | ToolCall | File) -> None:
