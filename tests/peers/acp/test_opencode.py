@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -55,7 +56,17 @@ def opencode(folder: Path, model: ModelServer) -> dict[str, str]:
     place.parent.mkdir(parents=True)
     place.write_text(json.dumps(config))
     own = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
-    return home(folder) | own | {"PATH": f"{INSTALLED / '.bin'}{os.pathsep}{os.environ['PATH']}"}
+    return home(folder) | own | {"PATH": f"{counted(folder)}{os.pathsep}{os.environ['PATH']}"}
+
+
+def counted(folder: Path) -> Path:
+    """Where an `opencode` is that notes each of its starts in `folder`/starts, and is then the real one."""
+    program = folder / "bin" / "opencode"
+    program.parent.mkdir()
+    real, starts = shlex.quote(str(INSTALLED / ".bin" / "opencode")), shlex.quote(str(folder / "starts"))
+    program.write_text(f'#!/bin/sh\necho started >>{starts}\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    return program.parent
 
 
 @asynccontextmanager
@@ -104,6 +115,8 @@ def test_a_turn_a_stop_and_the_same_session_after_the_gateway_was_killed(tmp_pat
                     await until(model.hung_up.is_set)
                     chat.say("still there?", user="ada")
                     await chat.wait_for(lambda: shown("You said: still there?"), PATIENCE)
+                    # It stopped because it was told to: one that does not listen is ended, and the next turn starts another.
+                    assert (tmp_path / "starts").read_text().split() == ["started"]
                     gateway.kill()
                 async with serving(tmp_path, environment):
                     chat.say("and now?", user="ada")
