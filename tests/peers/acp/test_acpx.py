@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,6 +21,7 @@ from tests.peers.acp.world import PATIENCE, command, home
 pytestmark = pytest.mark.peers
 
 PROGRAM = ["node", str(INSTALLED / "acpx" / "dist" / "cli.js")]
+TAP = [sys.executable, str(Path(__file__).with_name("tap.py"))]
 # How long its own process holds an agent that nobody uses, in seconds. At the end of a test each session is closed.
 TTL = "60"
 
@@ -30,12 +32,15 @@ class Acpx:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.gate = folder / "gate"
+        # Where to write down what its agents are told and answer; nowhere unless a test says so.
+        self.record: Path | None = None
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Runs it with these words."""
-        agent = ["--agent", shlex.join(command(self.folder)), "--format", "json", "--ttl", TTL]
+        tap = [] if self.record is None else [*TAP, str(self.record)]
+        agent = shlex.join([*tap, *command(self.folder)])
         return subprocess.Popen(
-            [*PROGRAM, *agent, *words],
+            [*PROGRAM, "--agent", agent, "--format", "json", "--ttl", TTL, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -98,6 +103,21 @@ def methods(wire: list[dict[str, Any]]) -> list[str]:
     return [one["method"] for one in wire if "method" in one]
 
 
+def answers(record: Path, method: str) -> list[Any]:
+    """What the agents answered to requests of this sort: the result, or the error. The whole record is as described."""
+    told = [line.partition(" ") for line in record.read_text().splitlines()]
+    validate_wire([(direction, line) for direction, _, line in told], exact=True)  # type: ignore[misc]
+    asked, found = set(), []
+    for one in (json.loads(line) for _, _, line in told):
+        if one.get("method") == method:
+            asked.add(one["id"])
+        elif "method" not in one and one["id"] in asked:
+            # The next agent's numbers begin anew.
+            asked.remove(one["id"])
+            found.append(one.get("result", one.get("error")))
+    return found
+
+
 def wait_for(path: Path) -> None:
     until = time.monotonic() + PATIENCE
     while not path.exists():
@@ -129,8 +149,7 @@ def test_a_named_session_goes_on_after_its_agent_was_killed(acpx: Acpx) -> None:
     assert (said(asked), "session/request_permission" in methods(asked)) == ("The window is open.", False)
     [listed] = acpx.run("sessions", "list")
     assert [(one["sessionId"], one["cwd"]) for one in listed["sessions"]] == [(session, str(acpx.folder))]
-    [closed] = acpx.run("sessions", "close", "work")
-    assert closed["action"] == "session_closed"
+    acpx.run("sessions", "close", "work")
 
 
 def test_a_running_prompt_is_cancelled_and_the_session_goes_on(acpx: Acpx) -> None:
@@ -143,3 +162,13 @@ def test_a_running_prompt_is_cancelled_and_the_session_goes_on(acpx: Acpx) -> No
     wire = acpx.talk("prompt", "-s", "work", "say on we go")
     assert (said(wire), stop_reason(wire)) == ("on we go", "end_turn")
     acpx.run("sessions", "close", "work")
+
+
+def test_closing_a_session_closes_it_in_the_agent(acpx: Acpx) -> None:
+    acpx.record = acpx.folder / "wire"
+    acpx.run("sessions", "new", "--name", "work")
+    acpx.talk("prompt", "-s", "work", "say basil")
+    [closed] = acpx.run("sessions", "close", "work")
+    assert closed["action"] == "session_closed"
+    # It says so whatever it was answered.
+    assert answers(acpx.record, "session/close") == [{}]
