@@ -65,6 +65,21 @@ def test_the_question_is_in_our_words_and_whole(world: World) -> None:
     assert "rm -r /tmp/x" in question(checked_ask(ask), "CODE")
 
 
+@pytest.mark.parametrize(("granted", "expected"), [(True, ALLOWED), (False, DENIED)])
+def test_the_answer_is_chosen_by_kind_also_where_the_names_are_swapped(
+    world: World, granted: bool, expected: Any
+) -> None:
+    agent = world.agent()
+
+    async def turn() -> None:
+        swapped = {"allow_once": "reject_once", "reject_once": "allow_once"}
+        ask, before = await asked(agent, f"lie {json.dumps(swapped)}")
+        await went_on(agent, ask, granted, before)
+
+    run(agent, turn())
+    assert world.told("outcome") == [expected]
+
+
 def test_a_name_that_lies_about_its_kind_is_never_shown_and_never_chosen_by(world: World) -> None:
     agent = world.agent()
 
