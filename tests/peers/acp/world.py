@@ -150,11 +150,16 @@ class Editor:
         self.wait_for(lambda one: one["is"] == "ended")
 
     def close(self) -> None:
-        """Hangs up; by then the agent has ended by itself, and all that was on the wire was as described."""
+        """Hangs up; by then the agent has ended well by itself, and all that was on the wire was as described.
+
+        After `kill_agent` there is only `abandon`.
+        """
         assert self._process.stdin is not None
         self._process.stdin.close()
         assert self._process.wait(PATIENCE) == 0, self._told()
         self._reader.join(PATIENCE)
+        endings = [(one["code"], one["signal"]) for one in self.events if one["is"] == "ended"]
+        assert endings == [(0, None)], self._told()
         faults = [one for one in self.events if one["is"] == "fault"]
         assert faults == [], faults
         directions = {"sent": "to_agent", "heard": "to_client"}
