@@ -75,24 +75,41 @@ def validator(edition: Edition, name: str, *, exact: bool) -> jsonschema_rs.Vali
     return jsonschema_rs.Draft202012Validator(whole)
 
 
+class Said(NamedTuple):
+    """The part of a line that a method describes, or the error that it brings. `asked` tells who was asked."""
+
+    direction: Direction
+    method: str
+    asked: Direction
+    part: Part | Literal["error"]
+    value: Any
+
+
+def said(lines: Iterable[tuple[Direction, bytes | str]]) -> Iterator[Said]:
+    """What stands in recorded traffic, answers with the method that they answer."""
+    asked: dict[tuple[Direction, object], str] = {}
+    for direction, line in lines:
+        one = msgspec.json.decode(line)
+        if "method" in one:
+            if "id" in one:
+                asked[direction, one["id"]] = one["method"]
+            yield Said(direction, one["method"], direction, "params", one.get("params", {}))
+            continue
+        method = asked.pop((_BACK[direction], one["id"]), "(nobody asked)")
+        part: Literal["result", "error"] = "result" if "result" in one else "error"
+        yield Said(direction, method, _BACK[direction], part, one[part])
+
+
 def validate_wire(lines: Iterable[tuple[Direction, bytes | str]], *, exact: bool = False) -> None:
     """Raises AssertionError with all that is wrong with recorded traffic. `exact` is for lines of our own making: they hold
     nothing that is not described. Methods that nobody described are passed over, unless `exact`."""
     problems: list[str] = []
-    asked: dict[tuple[Direction, object], str] = {}
-    for direction, line in lines:
-        said = msgspec.json.decode(line)
-        if "method" in said:
-            if "id" in said:
-                asked[direction, said["id"]] = said["method"]
-            found = _wrong_with(said["method"], direction, "params", said.get("params", {}), exact=exact)
-        elif "result" in said:
-            method = asked.pop((_BACK[direction], said["id"]), "(nobody asked)")
-            found = _wrong_with(method, _BACK[direction], "result", said["result"], exact=exact)
+    for one in said(lines):
+        if one.part == "error":
+            found = _problems(validator("schema", "Error", exact=exact), one.value)
         else:
-            asked.pop((_BACK[direction], said["id"]), None)
-            found = _problems(validator("schema", "Error", exact=exact), said["error"])
-        problems += [f"{direction} {said.get('method', '')} {one}" for one in found]
+            found = _wrong_with(one.method, one.asked, one.part, one.value, exact=exact)
+        problems += [f"{one.direction} {one.method} {problem}" for problem in found]
     assert problems == [], "\n".join(problems)
 
 

@@ -9,7 +9,9 @@ import pytest
 from tests.acp.test_golden import files, talk
 from tests.acp.wire import Direction
 from tests.peers.acp.schema import described, update_names, validate_wire
+from tests.peers.acp.shown import places, shown
 
+from threadline.rpc import acp
 from threadline.rpc.acp import METHODS, KnownUpdate
 
 pytestmark = pytest.mark.peers
@@ -35,6 +37,10 @@ PASSED_OVER_UPDATES = {
     "session_message": "talk between sessions; only sent to clients that say that they know of it",
     "session_message_chunk": "the same",
     "subagent_update": "the same",
+}
+# What a settled message can hold, and why no line of ours shows it.
+NOT_SHOWN = {
+    "ErrorCode = -32700": "said of a line that can't be read, and so in answer to no request that a file could show",
 }
 # Gone from the protocol, but in use.
 LEGACY = "session-set_model"
@@ -75,6 +81,54 @@ def test_every_settled_update_is_known_and_the_others_are_passed_over_for_a_reas
     ours = {str(one.__struct_config__.tag) for one in get_args(KnownUpdate)}
     assert ours == update_names("schema")
     assert update_names("schema.unstable") - ours == PASSED_OVER_UPDATES.keys()
+
+
+def test_every_property_and_every_value_of_a_settled_message_is_shown_or_left_out_for_a_reason() -> None:
+    lines = set().union(*(shown(talk(file)) for file in files()))
+    assert places() - lines == NOT_SHOWN.keys()
+    assert lines <= places()
+
+
+# Some of them are read as any text, since a peer may have its own: no line can show that one is missing here.
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("PermissionOptionKind", acp.PermissionKind),
+        ("PlanEntryPriority", acp.PlanPriority),
+        ("PlanEntryStatus", acp.PlanStatus),
+        ("SessionConfigOptionCategory", acp.ConfigCategory),
+        ("StopReason", acp.StopReason),
+        ("ToolCallStatus", acp.ToolStatus),
+        ("ToolKind", acp.ToolKind),
+    ],
+)
+def test_the_values_that_have_a_name_here_are_all_that_are_described(name: str, ours: object) -> None:
+    theirs = {place for place in places() if place.startswith(f"{name} = ")}
+    assert {f"{name} = {value}" for value in get_args(ours)} == theirs
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            '{"id":1,"method":"session/prompt","params":{"sessionId":"a","prompt":[{"type":"text","text":"b"}]}}',
+            {
+                "PromptRequest.sessionId",
+                "PromptRequest.prompt",
+                "ContentBlock.type",
+                "ContentBlock.type = text",
+                "TextContent.text",
+            },
+        ),
+        (
+            '{"id":1,"method":"session/set_config_option","params":{"sessionId":"a","configId":"b","value":"c"}}',
+            {f"SetSessionConfigOptionRequest.{name}" for name in ("sessionId", "configId", "value")},
+        ),
+        ('{"id":1,"method":"session/list","params":{"cwd":null,"_meta":{"a":1}}}', set()),
+    ],
+)
+def test_a_line_shows_what_has_a_value_in_it_and_nothing_else(line: str, expected: set[str]) -> None:
+    assert shown([("to_agent", line)]) == expected
 
 
 @pytest.mark.parametrize(
