@@ -135,7 +135,8 @@ async def probed(kind: str, settings: PlatformSettings, *, seconds: float = 20.0
 def with_agent(config: Config, wanted: str | None) -> Config:
     """The configuration with one agent for everything: a configured name, a kind, `acp:NAME`, or `package.module:callable`.
 
-    `acp:NAME` is the configured agent NAME of the kind acp, else the preset of that name.
+    `acp:NAME` is the configured agent NAME of the kind acp, else the preset of that name. A kind is the configured agent of that
+    kind, the default one first, else one with nothing configured.
 
     Bindings go: who names an agent on the command line wants to hear that one.
     """
@@ -145,11 +146,20 @@ def with_agent(config: Config, wanted: str | None) -> Config:
     name = wanted.removeprefix(_ACP_AGENT)
     if name != wanted and name in agents and agents[name].kind == "acp":
         chosen = name
+    elif wanted not in agents and (named := _of_kind(config, wanted)) is not None:
+        chosen = named
     elif wanted not in agents:
         chosen = MAIN_AGENT
         agents[MAIN_AGENT] = _agent_called(wanted)
     gateway = msgspec.structs.replace(config.gateway, default_agent=chosen)
     return msgspec.structs.replace(config, agents=agents, gateway=gateway, bindings=())
+
+
+def _of_kind(config: Config, kind: str) -> str | None:
+    """The name of the configured agent of that kind."""
+    default = config.gateway.default_agent
+    named = sorted(config.agents, key=lambda name: name != default)
+    return next((name for name in named if config.agents[name].kind == kind), None)
 
 
 def _agent_called(wanted: str) -> ConfiguredAgent:

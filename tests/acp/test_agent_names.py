@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from threadline.assembly import with_agent
@@ -35,6 +36,16 @@ def test_what_is_neither_is_told_with_what_there_is() -> None:
     for wanted in ("acp:nobody", "acp:main", "acp:"):
         with pytest.raises(InvalidRequest, match="claude, codex"):
             with_agent(CONFIG, wanted)
+
+
+def test_a_kind_is_the_agent_that_is_configured_so_the_default_one_first() -> None:
+    model = AgentSettings(kind="model", model="openai:gpt-5")
+    config = Config(agents={"main": AgentSettings(kind="echo"), "smart": model, "other": AgentSettings(kind="model")})
+    chosen = with_agent(config, "model")
+    assert (chosen.gateway.default_agent, chosen.agents["smart"]) == ("smart", model)
+    default = msgspec.structs.replace(config, gateway=msgspec.structs.replace(config.gateway, default_agent="other"))
+    assert with_agent(default, "model").gateway.default_agent == "other"
+    assert answering("model") == AgentSettings(kind="model")
 
 
 def test_other_names_mean_what_they_did() -> None:

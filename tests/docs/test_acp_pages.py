@@ -83,7 +83,7 @@ def test_every_agent_that_an_editor_can_be_told_to_name_can_be_made(
     settings = tmp_path / "config.toml"
     settings.write_text('[agents.main]\nkind = "model"\nmodel = "openai:gpt-5"\n')
     named = set(_AGENT.findall(EDITORS))
-    assert named == {"echo", "main", "acp:claude", "my_agents:answer"}
+    assert named == {"echo", "model", "main", "acp:claude", "my_agents:answer"}
     for name in named:
         config = with_agent(load_config(settings, {}), name)
         assert Agents(config).named(config.gateway.default_agent)
