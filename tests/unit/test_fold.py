@@ -9,7 +9,7 @@ from threadline.gateway.fold import fold, sent_files, shown_text
 from threadline.model.files import attachments_of
 from threadline.model.inbound import Attachment
 from threadline.model.usage import Usage
-from threadline.ports.agent import Event, File, Text, Thought, ToolCall, ToolResult, UsageOf
+from threadline.ports.agent import Event, File, Plan, PlanStep, Text, Thought, ToolCall, ToolResult, UsageOf
 
 CALL, RESULT = ToolCall("c1", "look", '{"at": "sky"}'), ToolResult("c1", "blue")
 
@@ -21,6 +21,13 @@ def brief(events: list[Event]) -> list[tuple[str, object]]:
 def test_words_are_joined_as_they_are_and_thoughts_kept_apart() -> None:
     folded = fold([Thought("h"), Text("It "), Thought("m"), Text("is.")], unfinished="?")
     assert folded.messages == ({"role": "assistant", "content": "It is.", "reasoning": "hm"},)
+
+
+def test_thoughts_and_a_plan_are_kept_where_nothing_was_said() -> None:
+    thought: list[Event] = [CALL, RESULT, Thought("hm")]
+    assert fold(thought, unfinished="?").messages[2:] == ({"role": "assistant", "content": None, "reasoning": "hm"},)
+    plan = {"role": "assistant", "content": None, "plan": ({"text": "look"},)}
+    assert fold([Plan((PlanStep("look"),))], unfinished="?").messages == (plan,)
 
 
 def test_a_call_and_its_result_stand_between_what_was_said_before_and_after() -> None:

@@ -37,7 +37,8 @@ class _Step:
 
     def message(self) -> Message | None:
         text, thought = self.text, "".join(self.thoughts)
-        if not (text or self.calls or self.files):
+        # Thoughts alone are kept too: somebody may have seen them before the turn broke off.
+        if not (text or thought or self.calls or self.files):
             return None
         message = with_files({"role": "assistant", "content": text or None}, self.files)
         if thought:
@@ -146,11 +147,14 @@ def _result(call: ToolCall, result: ToolResult | None, unfinished: str) -> Messa
 
 
 def _keep_plan(messages: list[Message], events: Iterable[Event]) -> None:
-    """The last plan of a turn stays with the last that the agent said."""
+    """The last plan of a turn stays with the last that the agent said, or by itself where it said nothing."""
     plans = [event for event in events if isinstance(event, Plan)]
+    if not plans:
+        return
+    if not messages:
+        messages.append({"role": "assistant", "content": None})
     said = [message for message in messages if message["role"] == "assistant"]
-    if plans and said:
-        said[-1]["plan"] = msgspec.to_builtins(plans[-1].steps)
+    said[-1]["plan"] = msgspec.to_builtins(plans[-1].steps)
 
 
 def _usage(events: Iterable[Event]) -> Usage | None:
