@@ -115,6 +115,6 @@ class Piped(Editor):
             self.log += chunk
 
 
-def child(location: str, point: str = "", nth: int = 1) -> list[str]:
-    """The command of an agent that dies when it passes that point for the n-th time."""
-    return [sys.executable, "-m", "tests.acp.acp_child", location, point, str(nth)]
+def child(location: str, point: str = "", nth: int = 1, replay: str = "until_tool") -> list[str]:
+    """The command of an agent that dies when it passes that point for the n-th time; `replay` is what it declares."""
+    return [sys.executable, "-m", "tests.acp.acp_child", location, point, str(nth), replay]
