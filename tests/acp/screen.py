@@ -35,6 +35,9 @@ class Turn:
                 assert update["toolCallId"] not in self.calls, f"told twice: {update}"
                 self.items.append(("call", update["toolCallId"]))
                 self.calls[update["toolCallId"]] = update
+            case "tool_call_update" if _ends_question(update) and update["toolCallId"] not in self.calls:
+                # It stood on a card of its own, which came with the question and is no part of what was said.
+                return
             case "tool_call_update":
                 call = self.calls[update["toolCallId"]]
                 self.calls[update["toolCallId"]] = {**call, **update, "sessionUpdate": "tool_call"}
@@ -67,6 +70,10 @@ class Turn:
             self.items[-1] = (voice, self.items[-1][1] + content["text"])
         else:
             self.items.append((voice, content["text"]))
+
+
+def _ends_question(update: Update) -> bool:
+    return update.keys() == {"sessionUpdate", "toolCallId", "status"} and update["status"] in _ENDED
 
 
 def turns_of(updates: Iterable[Update]) -> list[list[Update]]:

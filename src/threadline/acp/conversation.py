@@ -127,8 +127,6 @@ class Conversation:
         # The turn that last began in this process.
         self.began = ""
         self.lock = asyncio.Lock()
-        # Answers to buttons that were pressed for the person, which they need not read.
-        self.presses = 0
         self.live = LiveTurn()
         self._names: Names | None = None
         # Names that calls were given since the last replay of all that is over looked there.
@@ -148,6 +146,11 @@ class Conversation:
     def is_at_work(self) -> bool:
         """Whether somebody waits for an answer here, or for what comes before it, or what they cancelled is not over."""
         return self._is_muted or bool(self._awaited) or (self.prompt is not None and not self.prompt.is_over)
+
+    @property
+    def awaits_command(self) -> bool:
+        """Whether somebody waits for what a command answers."""
+        return self.prompt is not None and self.prompt.is_command
 
     @property
     def has_spoken(self) -> bool:

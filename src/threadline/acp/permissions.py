@@ -123,33 +123,28 @@ class Permissions:
             mentions_us=True,
             button=wanted.value,
         )
-        # Before it is said: the answer to it may be here first. It is counted once, however often it has to be said.
-        conversation.presses += 1
-        is_heard = False
-        try:
-            is_heard = await self._said(conversation, prompt, wanted, event)
-        finally:
-            if not is_heard:
-                conversation.presses = max(0, conversation.presses - 1)
+        await self._say(conversation, prompt, wanted, event)
 
-    async def _said(self, conversation: Conversation, prompt: Prompt | None, button: Button, event: Inbound) -> bool:
-        """Whether the press was heard; it is said again until then, or until nobody waits for what comes of it."""
+    async def _say(self, conversation: Conversation, prompt: Prompt | None, button: Button, event: Inbound) -> None:
+        """Returns when the press was heard, or when nobody waits any more for what comes of it; it is said again until then."""
         pause = _FIRST_PAUSE
         while True:
             try:
                 await self._shown(conversation, button)
-                return await self._desk.say(event) in ("accepted", "duplicate")
+                await self._desk.say(event)
             except UnknownSession:
                 # Deleted meanwhile, and the question with it.
-                return False
+                return
             except (StoreError, PlatformError) as cause:
                 log.warning("acp.not_pressed", session=conversation.session_id, error=repr(cause))
+            else:
+                return
             if prompt is None:
                 await asyncio.sleep(pause)
             else:
                 await prompt.rest(pause)
                 if prompt.is_over:
-                    return False
+                    return
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _shown(self, conversation: Conversation, button: Button) -> None:

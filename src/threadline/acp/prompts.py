@@ -213,6 +213,8 @@ class Prompts:
             if turn is not None and turn.state == "asking":
                 if is_here or is_late:
                     await self._desk.stop(conversation.source)
+                    # It is waited for from now on that it ends.
+                    began = loop.time()
             elif is_late and not is_here:
                 raise RpcError(INVALID_REQUEST, words.BUSY_ELSEWHERE)
             await asyncio.sleep(_STEP_SECONDS)

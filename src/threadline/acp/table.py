@@ -77,15 +77,16 @@ class Table:
         return None if conversation is None else conversation.workplace
 
     def arrived(self, to: Target, message: Outgoing, key: str) -> None:
-        """Tells what the gateway has to say besides turns: answers to commands, notices, questions."""
+        """Tells what the gateway has to say besides turns: notices, questions, and answers to commands to who waits for one.
+
+        Whoever pressed a button, in this process or in one that is gone, knows what they have pressed.
+        """
         conversation = self._open.get(to.chat_id)
         if conversation is None or not conversation.is_new(key):
             return
         if message.buttons:
             self._permissions.ask(conversation, message)
-        elif conversation.presses and key.startswith(_COMMAND):
-            conversation.presses -= 1
-        elif message.text:
+        elif message.text and (conversation.awaits_command or not key.startswith(_COMMAND)):
             # What the turn said before, or says next, must not run on in the same line.
             before = GAP if conversation.has_spoken else ""
             behind = GAP if conversation.prompt is not None and conversation.prompt.is_running else ""
