@@ -136,6 +136,12 @@ def test_what_is_replayed_behind_the_answer_is_not_said_twice(world: World) -> N
     assert text_of(events) == "and new"
 
 
+async def two_turns(agent: AcpAgent, memory: str) -> list[Event]:
+    first = await answered(agent, "one", history=SAID, remembered=memory)
+    history = [*SAID, *talk("one", "one")]
+    return [*first, *await answered(agent, "two", history=history, remembered=memory_in(first), turn_id="t2")]
+
+
 @pytest.mark.parametrize("what", ["model", "mode"])
 def test_what_is_chosen_holds_where_a_session_is_taken_up_without_a_word_of_what_there_is(
     world: World, what: str
@@ -145,12 +151,7 @@ def test_what_is_chosen_holds_where_a_session_is_taken_up_without_a_word_of_what
     memory = first_memory(world)
     agent = world.agent()
 
-    async def turns() -> list[Event]:
-        first = await answered(agent, "one", history=SAID, remembered=memory)
-        history = [*SAID, *talk("one", "one")]
-        return [*first, *await answered(agent, "two", history=history, remembered=memory_in(first), turn_id="t2")]
-
-    assert notices(run(agent, turns())) == []
+    assert notices(run(agent, two_turns(agent, memory))) == []
     assert [given[f"{what}Id"] for given in world.told(f"session/set_{what}")] == [world.settings[what]]
 
 
@@ -160,12 +161,7 @@ def test_a_model_that_can_not_be_given_to_it_any_more_is_told_once(world: World)
     memory = first_memory(world)
     agent = world.agent()
 
-    async def turns() -> list[Event]:
-        first = await answered(agent, "one", history=SAID, remembered=memory)
-        history = [*SAID, *talk("one", "one")]
-        return [*first, *await answered(agent, "two", history=history, remembered=memory_in(first), turn_id="t2")]
-
-    assert notices(run(agent, turns())) == [words.SAME_MODEL.format(model="large")]
+    assert notices(run(agent, two_turns(agent, memory))) == [words.SAME_MODEL.format(model="large")]
 
 
 def test_its_own_model_is_known_after_a_restart(world: World) -> None:
