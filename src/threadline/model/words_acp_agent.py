@@ -85,6 +85,7 @@ TOOLS: Final[dict[str, str]] = {
     "other": "a tool of the agent's own",
 }
 ASK_REASON: Final = "This is what the agent says that it is about to do."
+ASK_FOR_GOOD: Final = "It takes a yes for all calls of that sort from now on: it offers nothing less."
 ASK_CUT: Final = "Some of it is too long to be shown here: what is left out is marked."
 CUT: Final = "… ({count} characters more)"
 

@@ -43,7 +43,7 @@ ASK: Final = (
     "May I use {tool}?\n\n{call}\n\n{reason}`/approve {code}` allows {what}; `/deny {code}` does not. I wait for a day."
 )
 ASK_ONCE: Final = "exactly this, once"
-ASK_FOR_GOOD: Final = "this and all calls of that sort from now on: I can't be given less"
+ASK_FOR_GOOD: Final = "this and all calls of that sort"
 ASK_YES: Final = "Allow"
 ASK_NO: Final = "Don't allow"
 ASK_EXPIRED: Final = "(Nobody allowed it within a day, so I did not do it. /retry lets me try again.)"

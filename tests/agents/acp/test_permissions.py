@@ -93,6 +93,7 @@ def test_a_name_that_lies_about_its_kind_is_never_shown_and_never_chosen_by(worl
     assert "never" not in shown
     assert "Harmless" in shown
     assert not {"\x1b", "\u202e"} & set(shown)
+    assert words.ASK_FOR_GOOD in ask.reason
     assert words_gateway.ASK_FOR_GOOD in shown
     assert words_gateway.ASK_ONCE not in shown
     assert world.told("outcome") == [DENIED]
@@ -243,6 +244,21 @@ def test_what_is_not_all_says_so(call: dict[str, Any]) -> None:
     shown, is_cut = _asked_about(**call)
     assert shown
     assert is_cut
+
+
+@pytest.mark.parametrize(
+    ("call", "is_shown"),
+    [
+        ({"title": "Shell", "input": '{"command":"ls"}'}, False),
+        ({"title": _HIDDEN}, True),
+        ({"title": "Shell", "content": (_text("rm -rf ~"),)}, True),
+        ({"title": "Shell", "input": f'"{"x" * 30_000}"'}, True),
+    ],
+)
+def test_who_shows_calls_shows_all_of_the_one_that_is_asked_about(call: dict[str, Any], is_shown: bool) -> None:
+    ask = question_of("acp-1", Call("c", **call), _ONCE)
+    assert ask.call is not None
+    assert (ask.call.arguments == ask.arguments) is is_shown
 
 
 def test_an_answer_to_another_question_is_none(world: World) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -79,7 +79,7 @@ def question_of(ask_id: str, call: Call, options: Sequence[acp.PermissionOption]
         ask_id=ask_id,
         tool=words.TOOLS[call.kind],
         arguments=arguments,
-        reason=f"{words.ASK_REASON} {words.ASK_CUT}" if is_cut or is_less else words.ASK_REASON,
+        reason=" ".join(_reasons(is_for_good=is_for_good(options), is_cut=is_cut or is_less)),
         least=TOOLS[use_of(call.kind, options)],
         call=_told(call, arguments),
         diffs=diffs,
@@ -87,10 +87,23 @@ def question_of(ask_id: str, call: Call, options: Sequence[acp.PermissionOption]
     )
 
 
+def _reasons(*, is_for_good: bool, is_cut: bool) -> Iterator[str]:
+    yield words.ASK_REASON
+    if is_for_good:
+        yield words.ASK_FOR_GOOD
+    if is_cut:
+        yield words.ASK_CUT
+
+
 def _told(call: Call, arguments: str) -> ToolCall:
-    """The call as it was told; one whose input is too long for that with as much of it as people are shown."""
+    """The call as it was told; where that is not all that the agent says of it, with what people are shown."""
     told = call.event()
-    return told if len(call.input) <= INPUT_CHARS else msgspec.structs.replace(told, arguments=arguments)
+    is_all = len(call.input) <= INPUT_CHARS and told.title == call.title.strip() and not _texts(call)
+    return told if is_all else msgspec.structs.replace(told, arguments=arguments)
+
+
+def _texts(call: Call) -> list[str]:
+    return [said for one in call.content if isinstance(one, acp.ContentPart) and (said := text_of(one.content))]
 
 
 def _arguments(call: Call) -> tuple[str, bool]:
@@ -119,7 +132,7 @@ def _known(call: Call) -> dict[str, object]:
     told: dict[str, object] = {
         "title": call.title.strip(),
         "input": given,
-        "text": [said for one in call.content if isinstance(one, acp.ContentPart) and (said := text_of(one.content))],
+        "text": _texts(call),
         "files": [one.path for one in call.locations],
         "changes": [
             {"path": one.path, "old": one.old_text, "new": one.new_text}
