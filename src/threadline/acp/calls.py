@@ -45,7 +45,8 @@ class Calls:
         self._names: dict[str, str] = {}
         # Those that have given nothing back, by the ids of their agent.
         self.open: dict[str, str] = {}
-        self.given: set[str] = set()
+        # The names that it gave, in their order.
+        self.given: list[str] = []
 
     def start(self, call_id: str, names: Names) -> str:
         """The name of a call that begins; of one that runs, and is told again, the same."""
@@ -76,7 +77,7 @@ class Calls:
 
     def _give(self, call_id: str, names: Names) -> str:
         name = self._names[call_id] = names.give(call_id)
-        self.given.add(name)
+        self.given.append(name)
         return name
 
 

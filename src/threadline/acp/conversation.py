@@ -312,8 +312,10 @@ class Conversation:
     def _named(self, event: Event, turn_id: str, names: Names | None = None) -> Event:
         if not isinstance(event, (ToolCall, ToolResult, AskPermission)):
             return event
+        given = self.live.calls.given
+        before = len(given)
         named = self.live.calls.named(event, names or self.names_for(turn_id), turn_id)
-        self._given |= self.live.calls.given
+        self._given.update(given[before:])
         return named
 
     def _take(self, event: Event, turn_id: str) -> None:

@@ -88,7 +88,7 @@ class Openings:
         conversation = await self._open(params)
         async with conversation.lock:
             seen = await self._replayer.replay(conversation)
-        _call(conversation, seen)
+        _call_by_first_words(conversation, seen)
         self._soon(conversation, is_named=True)
         return LoadSessionResponse(modes=mode_state(conversation.mode), config_options=conversation.options)
 
@@ -229,7 +229,7 @@ class Openings:
 
     async def _name(self, conversation: Conversation) -> None:
         if not conversation.is_titled:
-            _call(conversation, await self._desk.look(conversation.source))
+            _call_by_first_words(conversation, await self._desk.look(conversation.source))
 
     async def _choose_mode(self, conversation: Conversation, mode: str) -> None:
         if mode not in words.MODES:
@@ -268,7 +268,7 @@ class Openings:
         asyncio.get_running_loop().call_soon(tell)
 
 
-def _call(conversation: Conversation, seen: Seen | None) -> None:
+def _call_by_first_words(conversation: Conversation, seen: Seen | None) -> None:
     """A session that nobody gave a name is called by its first words, as in a list."""
     if not conversation.is_titled:
         conversation.title = (seen.words or None) if seen is not None else None

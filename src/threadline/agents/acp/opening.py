@@ -213,9 +213,11 @@ class _Opening:
         if not is_last or (isinstance(cause, RpcError) and cause.code in _GONE):
             return True
         failed = self._process.failed
-        has_failed = name in failed
-        (failed.discard if has_failed else failed.add)(name)
-        return has_failed
+        if name in failed:
+            failed.remove(name)
+            return True
+        failed.add(name)
+        return False
 
     async def _new(self) -> AgentSession:
         async def asked(servers: Servers) -> acp.NewSessionResponse:
