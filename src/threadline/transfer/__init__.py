@@ -1,0 +1,1 @@
+"""Readers of the formats that other programs keep their conversations in."""
