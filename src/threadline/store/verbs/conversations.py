@@ -79,7 +79,7 @@ class ConversationVerbs(VerbsBase):
 
     def session_key(self, source: SessionSource, *, agent: str | None = None) -> str:
         """The readable name of the conversation that `source` belongs to, by this store's scope settings."""
-        return build_session_key(source, self._settings.scope, agent or self._settings.agent)
+        return build_session_key(source, scope=self._settings.scope, agent=agent or self._settings.agent)
 
     def get_session(self, session_id: str) -> Plan[SessionEntry]:
         """The session of that id, or `UnknownSession`."""
