@@ -175,7 +175,7 @@ def api_page() -> Iterator[str]:
     yield from ("```python", *inspect.cleandoc(threadline.__doc__ or "").splitlines()[2:], "```", "")
     yield from (
         "In signatures `Message` is a JSON object (`dict[str, Any]`), `Who` is a `SessionSource`, a person's name such as",
-        "`telegram:7`, or `None`, `IsBusy` is a function from a session id to `bool`, and `Progress` one of (done, total).",
+        "`telegram:7`, or `None`, `IsBusy` is a function from a session key to `bool`, and `Progress` one of (done, total).",
         "",
     )
     for name, value in others.items():

@@ -90,8 +90,8 @@ class ConversationVerbs(VerbsBase):
         now = self._settings.clock.now()
         return (yield from write(sessions.reset, key, new_id=new_session_id(now), at=to_instant(now)))
 
-    def switch_session(self, key: str, session_id: str) -> Plan[SessionEntry]:
-        """The conversation goes on with an earlier session, which counts as active now.
+    def switch_session(self, key: str, session_id: str) -> Plan[SessionEntry | None]:
+        """The conversation goes on with an earlier session, which counts as active now. `None`: unknown key.
 
         Raises `UnknownSession`, or `NotYours` for a session that is not this conversation's to see; then nothing changed.
         A session that another conversation holds is forked.
