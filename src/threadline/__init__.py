@@ -8,6 +8,7 @@ with SessionStore.open("sqlite:///var/lib/me/threadline.db") as store:
     store.load_transcript(entry.session_id, limit=50)
 """
 
+from threadline.acp.sessions import AsyncSessionManager, SessionManager
 from threadline.config.redaction import build_session_context_prompt
 from threadline.errors import (
     AlreadyServed,
@@ -52,6 +53,8 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncSessionStore",
     "SessionStore",
+    "AsyncSessionManager",
+    "SessionManager",
     "SessionSource",
     "SessionAddress",
     "SessionScope",

@@ -107,9 +107,7 @@ def test_each_combination_of_ids_and_settings_has_the_key_of_the_rules(
         else:
             tail = [chat, sender if in_groups else None]
         key = ":".join(["agent:main:telegram", chat_type, *filter(None, tail)])
-        where = source(
-            chat_type=chat_type, chat_id=chat, thread_id=thread, user_id=user_id, user_id_alt=alternative
-        )
+        where = source(chat_type=chat_type, chat_id=chat, thread_id=thread, user_id=user_id, user_id_alt=alternative)
         assert build_session_key(where, in_groups, in_threads) == key
 
 

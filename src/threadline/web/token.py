@@ -116,7 +116,7 @@ def _read(path: Path, note: Note | None) -> str:
 
 
 def _put(path: Path, token: str, place: Callable[[Path], object]) -> None:
-    """Puts the token in place, whole and for its user alone. Where somebody was first, and `place` does not replace, theirs stays."""
+    """Puts the token in place. Where somebody was first, and `place` does not replace, theirs stays."""
     try:
         put_private_file(path, token, place)
     except OSError as cause:
