@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadline.errors import InvalidSource
+from threadline.errors import InvalidRequest, InvalidSource
 from threadline.model.source import CHAT_TYPES, SessionSource, is_platform_slug
+from threadline.store.rows import source_of as stored_source
 
 
 @pytest.mark.parametrize(
@@ -144,6 +145,15 @@ def test_a_dict_without_a_platform_or_with_a_name_that_is_no_text_is_refused() -
         SessionSource.from_dict({"chat_id": "42"})
     with pytest.raises(InvalidSource, match="chat_name must be text"):
         SessionSource.from_dict({"platform": "telegram", "chat_name": 42})
+
+
+def test_what_is_refused_is_also_a_value_error() -> None:
+    with pytest.raises(ValueError, match="no platform"):
+        SessionSource(platform="Telegram")
+    assert issubclass(InvalidRequest, ValueError)
+    # A stored source that can't be right is still told as what it is.
+    with pytest.raises(InvalidSource, match="chat type"):
+        stored_source('{"platform":"telegram","chat_type":"forum"}')
 
 
 def test_the_list_of_platforms_is_open() -> None:
