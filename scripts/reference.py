@@ -16,6 +16,7 @@ from typer.main import get_command
 
 import threadline
 from threadline import errors
+from threadline.acp.sessions import EditorSession
 from threadline.cli.program import app
 from threadline.config.reference import config_reference
 from threadline.config.settings import SETTINGS
@@ -33,6 +34,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 NOTICE = "<!-- Written by `make docs` from the code: change it there. -->"
 RETURNED = (
     Page,
+    EditorSession,
     SearchPage,
     Hit,
     ResetNotice,
@@ -175,15 +177,17 @@ def api_page() -> Iterator[str]:
     yield from ("```python", *inspect.cleandoc(threadline.__doc__ or "").splitlines()[2:], "```", "")
     yield from (
         "In signatures `Message` is a JSON object (`dict[str, Any]`), `Who` is a `SessionSource`, a person's name such as",
-        "`telegram:7`, or `None`, `IsBusy` is a function from a session id to `bool`, and `Progress` one of (done, total).",
+        "`telegram:7`, or `None`, `IsBusy` is a function from a session key to `bool`, and `Progress` one of (done, total).",
         "",
     )
     for name, value in others.items():
-        if name == "AsyncSessionStore":
+        if name in ("AsyncSessionStore", "AsyncSessionManager"):
             continue
         yield from _class(value) if inspect.isclass(value) else _function("##", name, value)
         if name == "SessionStore":
             yield from _async_store()
+        if name == "SessionManager":
+            yield from _async_manager()
     yield from ("## Values that verbs return", "")
     for kind in RETURNED:
         yield from _class(kind, "###")
@@ -194,6 +198,10 @@ def _async_store() -> Iterator[str]:
     store = threadline.AsyncSessionStore
     yield from ("## `AsyncSessionStore`", "", _doc(store), "")
     yield from ("`await AsyncSessionStore.open(…)`, then every verb of `SessionStore`, awaited.", "")
+
+
+def _async_manager() -> Iterator[str]:
+    yield from ("## `AsyncSessionManager`", "", _doc(threadline.AsyncSessionManager), "")
 
 
 def _class(kind: type, mark: str = "##") -> Iterator[str]:

@@ -8,6 +8,8 @@ with SessionStore.open("sqlite:///var/lib/me/threadline.db") as store:
     store.load_transcript(entry.session_id, limit=50)
 """
 
+from threadline.acp.sessions import AsyncSessionManager, SessionManager
+from threadline.config.redaction import build_session_context_prompt
 from threadline.errors import (
     AlreadyServed,
     ConfigError,
@@ -40,7 +42,6 @@ from threadline.errors import (
 from threadline.model.address import SessionAddress, SessionScope, address_of, build_session_key
 from threadline.model.context import HomeChannel, SessionContext, build_session_context
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
-from threadline.model.prompt import build_session_context_prompt
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
@@ -52,6 +53,8 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncSessionStore",
     "SessionStore",
+    "AsyncSessionManager",
+    "SessionManager",
     "SessionSource",
     "SessionAddress",
     "SessionScope",

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pwd
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from threadline import __version__
 from threadline.acp.desk import Desk
 from threadline.acp.server import AcpServer
-from threadline.acp.sessions import SessionManager
+from threadline.acp.sessions import AsyncSessionManager
 from threadline.assembly import Agents, access_rules, close_agents, gateway_settings
+from threadline.config.machine import login_name
 from threadline.config.policies import agent_for
 from threadline.config.settings import Config
 from threadline.gateway.gateway import Gateway
@@ -30,7 +29,6 @@ log = get_logger(__name__)
 
 # An editor is closed at any moment: what its process leaves behind is taken up by the next one soon.
 LEASE_SECONDS = 3.0
-_UNKNOWN_USER = "local"
 _AT_ONCE = 32
 # These have no use for the MCP servers that an editor names; a function is given them.
 _WITHOUT_SERVERS = frozenset({"echo", "model"})
@@ -110,7 +108,7 @@ async def editing(
     supervisor, agents, user = Supervisor(), agents or EditorAgents(config), login_name()
     await store.hurry()
     desk = Desk(store, prepared=agents.prepared)
-    sessions = SessionManager(store, user=user, agent_for=agents.name_at)
+    sessions = AsyncSessionManager(store, user=user, agent_for=agents.name_at)
     server = AcpServer(
         desk,
         sessions,
@@ -149,14 +147,5 @@ async def editing(
             await gateway.stop()
     finally:
         await supervisor.stop()
-        sessions.cleanup()
+        await sessions.cleanup()
         await close_agents(agent for _, agent in agents.made.values())
-
-
-def login_name() -> str:
-    """Who this process runs as."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        # Containers run under numbers that have no name.
-        return _UNKNOWN_USER

@@ -1,7 +1,7 @@
 """Everything Threadline raises on purpose.
 
     ThreadlineError
-    ├── InvalidRequest            the call itself is wrong: fix the arguments
+    ├── InvalidRequest            the call itself is wrong: fix the arguments; also a ValueError
     │   ├── InvalidMessage        a message that can't be kept as it is
     │   ├── InvalidSource         a source that can't be right (no such chat type, a platform that is no slug)
     │   └── InvalidCursor         a cursor that this listing did not hand out
@@ -41,7 +41,7 @@ class ThreadlineError(Exception):
         super().__init__(message or (type(self).__doc__ or "").strip())
 
 
-class InvalidRequest(ThreadlineError):
+class InvalidRequest(ThreadlineError, ValueError):
     """The call can't be carried out as it was made. Nothing was changed."""
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.contract.conftest import open_gateway, run, runner
 from tests.contract.gateways import OpenGateway
 
-from threadline.acp.sessions import EditorSession, SessionManager, source_of
+from threadline.acp.sessions import AsyncSessionManager, EditorSession, source_of
 from threadline.store.gateway import GatewayStore
 from threadline.testing import user
 
 __all__ = [
     "gateway",
+    "known",
     "listed",
     "managed",
     "manager",
@@ -33,34 +34,41 @@ def gateway(open_gateway: OpenGateway) -> GatewayStore:
     return open_gateway()
 
 
-def managed(store: GatewayStore, agent: str = "main", person: str = "ada") -> SessionManager:
+def managed(store: GatewayStore, agent: str = "main", person: str = "ada") -> AsyncSessionManager:
     """The sessions of a process that answers with this agent."""
-    return SessionManager(store, user=person, agent_for=lambda _source: agent)
+    return AsyncSessionManager(store, user=person, agent_for=lambda _source: agent)
 
 
 @pytest.fixture
-def manager(gateway: GatewayStore) -> SessionManager:
+def manager(gateway: GatewayStore) -> AsyncSessionManager:
     return managed(gateway)
 
 
+def known(session: EditorSession | None) -> EditorSession:
+    """The session of an id that is known."""
+    assert session is not None
+    return session
+
+
 async def replay_pages(
-    manager: SessionManager, session_id: str, page: int = 500
+    manager: AsyncSessionManager, session_id: str, page: int = 500
 ) -> AsyncIterator[list[dict[str, Any]]]:
     """The messages of a replay, page by page."""
-    store, source = manager._store, source_of(session_id, "ada")
-    spans, after = (await store.replay_of(source, agent=manager._agent_for(source))).spans, 0
+    plans = manager._plans
+    store, source = cast("GatewayStore", plans._store), source_of(session_id, "ada")
+    spans, after = (await store.replay_of(source, agent=plans._agent(source))).spans, 0
     while (found := await store.replay_page(spans, after=after, limit=page)) is not None:
         lines = [json.loads(line) for line in found.text.split(b"\n")]
         yield [json.loads(await store.replay_body(line) or "") if isinstance(line, int) else line for line in lines]
         after = found.last
 
 
-async def replayed(manager: SessionManager, session_id: str, page: int = 500) -> list[str]:
+async def replayed(manager: AsyncSessionManager, session_id: str, page: int = 500) -> list[str]:
     """What each message of a replay says."""
     return [message["content"] async for messages in replay_pages(manager, session_id, page) for message in messages]
 
 
-async def listed(manager: SessionManager, cwd: str | None = None, limit: int = 50) -> list[EditorSession]:
+async def listed(manager: AsyncSessionManager, cwd: str | None = None, limit: int = 50) -> list[EditorSession]:
     """All pages of a list."""
     found, cursor = [], None
     while True:

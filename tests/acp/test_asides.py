@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.acp.editing import gateway, manager, open_gateway, replayed, run, runner, say
+from tests.acp.editing import gateway, known, manager, open_gateway, replayed, run, runner, say
 from tests.contract.gateways import Run
 
-from threadline.acp.sessions import SessionManager, source_of
+from threadline.acp.sessions import AsyncSessionManager, source_of
 from threadline.model.delivery import Button, target_of
 from threadline.model.view import Span, message_number, upto
 from threadline.store.editors import Aside
@@ -44,7 +44,7 @@ async def asides(store: GatewayStore, session_id: str) -> tuple[Aside, ...]:
     return (await store.replay_of(source_of(session_id, "ada"), agent="main")).asides
 
 
-async def order(store: GatewayStore, manager: SessionManager, session_id: str) -> list[str]:
+async def order(store: GatewayStore, manager: AsyncSessionManager, session_id: str) -> list[str]:
     """All that a replay tells, in its order."""
     whole = await store.replay_of(source_of(session_id, "ada"), agent="main")
     told = await replayed(manager, session_id)
@@ -58,7 +58,7 @@ async def order(store: GatewayStore, manager: SessionManager, session_id: str) -
 
 
 def test_each_stands_where_it_was_told(
-    manager: SessionManager, gateway: GatewayStore, clock: FakeClock, run: Run
+    manager: AsyncSessionManager, gateway: GatewayStore, clock: FakeClock, run: Run
 ) -> None:
     made = run(manager.create_session("/work"))
     expected: list[str] = []
@@ -73,13 +73,13 @@ def test_each_stands_where_it_was_told(
     assert run(order(gateway, manager, made.session_id)) == expected
 
 
-def test_a_fork_has_its_own(manager: SessionManager, gateway: GatewayStore, clock: FakeClock, run: Run) -> None:
+def test_a_fork_has_its_own(manager: AsyncSessionManager, gateway: GatewayStore, clock: FakeClock, run: Run) -> None:
     made = run(manager.create_session("/work"))
     run(say(gateway, made, "one"))
     clock.advance(timedelta(seconds=1))
     run(tell(gateway, made.session_id, "command.1.0", "in the parent", asked="/status"))
     clock.advance(timedelta(seconds=1))
-    fork = run(manager.fork_session(made.session_id))
+    fork = known(run(manager.fork_session(made.session_id)))
     clock.advance(timedelta(seconds=1))
     run(tell(gateway, fork.session_id, "command.2.0", "in the fork", asked="/status"))
     clock.advance(timedelta(seconds=1))
@@ -88,7 +88,9 @@ def test_a_fork_has_its_own(manager: SessionManager, gateway: GatewayStore, cloc
     assert run(order(gateway, manager, made.session_id)) == ["one", "in the parent"]
 
 
-def test_what_was_not_told_as_such_is_not_told_again(manager: SessionManager, gateway: GatewayStore, run: Run) -> None:
+def test_what_was_not_told_as_such_is_not_told_again(
+    manager: AsyncSessionManager, gateway: GatewayStore, run: Run
+) -> None:
     made = run(manager.create_session("/work"))
     target = target_of(source_of(made.session_id, "ada"))
     run(tell(gateway, made.session_id, "ask", "May I?", buttons=(Button("Allow", "/approve 1"),)))
@@ -112,7 +114,7 @@ def test_what_was_not_told_as_such_is_not_told_again(manager: SessionManager, ga
 
 @pytest.mark.parametrize("forgotten", ["a message", "somebody else", "herself"])
 def test_a_command_is_forgotten_with_its_answer(
-    manager: SessionManager, gateway: GatewayStore, run: Run, forgotten: str
+    manager: AsyncSessionManager, gateway: GatewayStore, run: Run, forgotten: str
 ) -> None:
     made = run(manager.create_session("/work"))
     run(say(gateway, made, "one"))

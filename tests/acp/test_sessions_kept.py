@@ -6,13 +6,13 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from tests.acp.editing import gateway, listed, manager, open_gateway, run, runner, say
+from tests.acp.editing import gateway, known, listed, managed, manager, open_gateway, run, runner, say
 from tests.contract.gateways import Run
 
-from threadline.acp.sessions import SessionManager
+from threadline.acp.sessions import AsyncSessionManager
 from threadline.errors import InvalidCursor, InvalidRequest, UnknownSession
 from threadline.store.gateway import GatewayStore
-from threadline.testing import FakeClock
+from threadline.testing import FakeClock, dm
 from threadline.testing.contracts.storage.fixtures import RawExecute
 
 __all__ = ["gateway", "manager", "open_gateway", "run", "runner"]
@@ -22,7 +22,7 @@ __all__ = ["gateway", "manager", "open_gateway", "run", "runner"]
 
 
 def test_a_list_tells_of_each_session(
-    manager: SessionManager, gateway: GatewayStore, clock: FakeClock, run: Run
+    manager: AsyncSessionManager, gateway: GatewayStore, clock: FakeClock, run: Run
 ) -> None:
     first = run(manager.create_session("/a"))
     clock.advance(timedelta(minutes=1))
@@ -39,7 +39,7 @@ def test_a_list_tells_of_each_session(
     assert rows[0].updated_at == now
 
 
-def test_a_list_of_one_folder_has_that_very_folder(manager: SessionManager, run: Run) -> None:
+def test_a_list_of_one_folder_has_that_very_folder(manager: AsyncSessionManager, run: Run) -> None:
     long = "/" + "x" * 300
     for cwd in ("/a", "/a/", "/A", "/a/b", "/ä", long, long + "y"):
         run(manager.create_session(cwd))
@@ -53,7 +53,7 @@ def test_a_list_of_one_folder_has_that_very_folder(manager: SessionManager, run:
     assert [session.session_id for session in run(listed(manager, "/new"))] == [moved.session_id]
 
 
-def test_a_cursor_that_is_none_says_so(manager: SessionManager, run: Run) -> None:
+def test_a_cursor_that_is_none_says_so(manager: AsyncSessionManager, run: Run) -> None:
     for cursor in ("x", "c." * 900, "dC4xLjI", "cy4x", "é"):
         with pytest.raises(InvalidCursor):
             run(manager.list_sessions(cursor=cursor))
@@ -92,7 +92,7 @@ def crowd(execute: RawExecute, location: str, count: int) -> None:
 
 
 def test_ten_thousand_sessions_are_paged_without_gaps_or_repeats(
-    manager: SessionManager, run: Run, raw_execute: RawExecute, location: str
+    manager: AsyncSessionManager, run: Run, raw_execute: RawExecute, location: str
 ) -> None:
     made = run(manager.create_session("/most"))
     crowd(raw_execute, location, 9_999)
@@ -108,21 +108,21 @@ def test_ten_thousand_sessions_are_paged_without_gaps_or_repeats(
 # Changing and removing
 
 
-def test_what_is_saved_leaves_the_rest_as_it_is(manager: SessionManager, gateway: GatewayStore, run: Run) -> None:
+def test_what_is_saved_leaves_the_rest_as_it_is(manager: AsyncSessionManager, gateway: GatewayStore, run: Run) -> None:
     made = run(manager.create_session("/work"))
     run(manager.save_session(made.session_id, title="Mine", model="m-1", mode="allow", options={"a": "1", "b": "2"}))
     run(manager.save_session(made.session_id, options={"b": None, "c": True}))
-    found = run(manager.get_session(made.session_id))
+    found = known(run(manager.get_session(made.session_id)))
     assert (found.title, found.model, found.mode, found.options) == ("Mine", "m-1", "allow", {"a": "1", "c": True})
     run(manager.save_session(made.session_id, title=None, mode=None, model=None))
     run(manager.update_cwd(made.session_id, "/other"))
-    found = run(manager.get_session(made.session_id))
+    found = known(run(manager.get_session(made.session_id)))
     assert (found.title, found.model, found.mode, found.options) == (None, None, None, {"a": "1", "c": True})
     assert found.cwd == "/other"
     assert run(gateway.find_by_title("Mine")) is None
 
 
-def test_two_who_save_at_once_both_hold(manager: SessionManager, run: Run) -> None:
+def test_two_who_save_at_once_both_hold(manager: AsyncSessionManager, run: Run) -> None:
     made = run(manager.create_session("/work"))
 
     async def both() -> None:
@@ -131,18 +131,18 @@ def test_two_who_save_at_once_both_hold(manager: SessionManager, run: Run) -> No
         )
 
     run(both())
-    assert run(manager.get_session(made.session_id)).options == {f"o{number}": number for number in range(20)}
+    assert known(run(manager.get_session(made.session_id))).options == {f"o{number}": number for number in range(20)}
 
 
-def test_what_looks_like_a_secret_is_not_kept(manager: SessionManager, run: Run) -> None:
+def test_what_looks_like_a_secret_is_not_kept(manager: AsyncSessionManager, run: Run) -> None:
     made = run(manager.create_session("/work"))
     with pytest.raises(InvalidRequest, match="secret"):
         run(manager.save_session(made.session_id, title="half", options={"api_key_secret": "x"}))
-    assert run(manager.get_session(made.session_id)).title is None
+    assert known(run(manager.get_session(made.session_id))).title is None
 
 
 def test_a_removed_session_is_gone_with_all_that_was_held_in_it(
-    manager: SessionManager, gateway: GatewayStore, run: Run
+    manager: AsyncSessionManager, gateway: GatewayStore, run: Run
 ) -> None:
     made, other = run(manager.create_session("/work")), run(manager.create_session("/work"))
     run(say(gateway, made, "first words"))
@@ -153,31 +153,46 @@ def test_a_removed_session_is_gone_with_all_that_was_held_in_it(
     for session_id in (made.session_id, fresh.session_id):
         with pytest.raises(UnknownSession):
             run(gateway.get_session(session_id))
-    with pytest.raises(UnknownSession):
-        run(manager.get_session(made.session_id))
+    assert run(manager.get_session(made.session_id)) is None
     assert run(gateway.search("words")).items == []
     assert [session.session_id for session in run(listed(manager))] == [other.session_id]
     assert run(gateway.check()).ok
 
 
-def test_cleaning_up_deletes_nothing(manager: SessionManager, run: Run) -> None:
+def test_cleaning_up_deletes_nothing(manager: AsyncSessionManager, run: Run) -> None:
     made, other = run(manager.create_session("/work")), run(manager.create_session("/work"))
-    fork = run(manager.fork_session(made.session_id))
+    fork = known(run(manager.fork_session(made.session_id)))
     ids = [made.session_id, other.session_id, fork.session_id]
     assert [source.chat_id for source in manager.bound] == ids
     manager.close_session(other.session_id)
     assert [source.chat_id for source in manager.bound] == [made.session_id, fork.session_id]
-    manager.cleanup()
+    run(manager.cleanup())
     assert manager.bound == ()
     assert {session.session_id for session in run(listed(manager))} == set(ids)
-    assert run(manager.get_session(made.session_id)).cwd == "/work"
+    assert known(run(manager.get_session(made.session_id))).cwd == "/work"
+
+
+def test_cleaning_up_deletes_the_sessions_of_editors_alone_where_it_is_asked_to(
+    manager: AsyncSessionManager, gateway: GatewayStore, run: Run
+) -> None:
+    chat = run(gateway.get_or_create_session(dm()))
+    for number in range(60):
+        run(manager.create_session(f"/{number}"))
+    other = run(managed(gateway, "another", person="ben").create_session("/of-another"))
+    run(say(gateway, run(manager.create_session("/said")), "the walrus was here"))
+    run(gateway.start_afresh(other.session_id))
+    run(manager.cleanup(delete=True))
+    assert (run(listed(manager)), manager.bound) == ([], ())
+    assert [entry.session_id for entry in run(gateway.list_sessions(include_ended=True))] == [chat.session_id]
+    assert run(gateway.search("walrus")).items == []
+    assert run(gateway.check()).ok
 
 
 # In the same store as everything
 
 
 def test_it_is_found_by_search_and_known_to_its_person(
-    manager: SessionManager, gateway: GatewayStore, run: Run
+    manager: AsyncSessionManager, gateway: GatewayStore, run: Run
 ) -> None:
     made = run(manager.create_session("/work"))
     run(say(gateway, made, "the walrus was here"))

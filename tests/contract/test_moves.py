@@ -112,6 +112,7 @@ async def test_where_the_new_id_has_a_conversation_already_the_old_one_can_be_re
         seen = [e.session_id for e in await store.list_sessions(person=group("7", "-100"), include_ended=True)]
         assert sorted(seen) == sorted([old.session_id, new.session_id])
         resumed = await store.switch_session(current.session_key, old.session_id)
+        assert resumed is not None
         told = [message["content"] for message in await store.load_transcript(resumed.session_id)]
         assert told == ["then", "I see."]
 

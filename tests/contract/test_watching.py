@@ -339,6 +339,7 @@ def test_the_end_can_be_taken_back_before_the_next_message(store: GatewayStore, 
     assert run(store.session_before(old.session_id)) == old.session_id
     now = clock.now()
     resumed = run(store.switch_session(old.session_key, old.session_id))
+    assert resumed is not None
     assert (resumed.session_id, resumed.ended_at, resumed.active_at) == (old.session_id, None, now)
     assert run(store.get_or_create_session(dm())).session_id == old.session_id
     assert run(watched(store)) == []
@@ -364,6 +365,7 @@ def test_another_place_copies_it_and_the_promise_stays(store: GatewayStore, cloc
     run(watched(store, "group"))
     mine = run(store.get_or_create_session(dm()))
     copy = run(store.switch_session(mine.session_key, held.session_id))
+    assert copy is not None
     assert (copy.parent_session_id, copy.session_key) == (held.session_id, mine.session_key)
     assert run(store.get_or_create_session(group())).auto_reset_reason == "idle"
     assert run(sound(store))

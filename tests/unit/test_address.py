@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import unicodedata
+from itertools import product
 from typing import Any
 
 import pytest
@@ -76,7 +77,38 @@ def source(**fields: Any) -> SessionSource:
 def test_a_message_goes_to_the_conversation_that_the_table_says(
     fields: dict[str, Any], scope: SessionScope | None, key: str
 ) -> None:
-    assert build_session_key(source(**fields), scope) == key
+    assert build_session_key(source(**fields), scope=scope) == key
+
+
+def test_the_two_settings_can_be_given_by_place_and_a_scope_stands_for_both() -> None:
+    member = source(chat_type="group", chat_id="42", user_id="7")
+    thread = source(chat_type="group", chat_id="42", thread_id="t", user_id="7")
+
+    assert build_session_key(member, False) == "agent:main:telegram:group:42"
+    assert build_session_key(thread, True, True) == "agent:main:telegram:group:42:t:7"
+    assert build_session_key(thread, True, True, scope=SessionScope()) == "agent:main:telegram:group:42:t"
+
+
+ONE_OR_NONE: list[tuple[str | None, ...]] = [(None, "c"), (None, "t"), (None, "u"), (None, "a")]
+
+
+@pytest.mark.parametrize("chat_type", sorted(CHAT_TYPES))
+@pytest.mark.parametrize("per_user", [(True, True), (True, False), (False, True), (False, False)])
+def test_each_combination_of_ids_and_settings_has_the_key_of_the_rules(
+    chat_type: str, per_user: tuple[bool, bool]
+) -> None:
+    in_groups, in_threads = per_user
+    for chat, thread, user_id, alternative in product(*ONE_OR_NONE):
+        sender = alternative or user_id
+        if chat_type == "dm":
+            tail = [chat or sender, thread]
+        elif thread:
+            tail = [chat, thread, sender if in_groups and in_threads else None]
+        else:
+            tail = [chat, sender if in_groups else None]
+        key = ":".join(["agent:main:telegram", chat_type, *filter(None, tail)])
+        where = source(chat_type=chat_type, chat_id=chat, thread_id=thread, user_id=user_id, user_id_alt=alternative)
+        assert build_session_key(where, in_groups, in_threads) == key
 
 
 def test_another_agent_has_its_own_conversations() -> None:

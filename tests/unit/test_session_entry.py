@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -122,11 +124,13 @@ def test_unknown_fields_platforms_and_cost_states_pass() -> None:
     [
         {"session_id": None},
         {"session_id": 7},
+        {"session_key": None},
+        {"created_at": None},
+        {"updated_at": None},
         {"created_at": "yesterday"},
-        {"active_at": None},
-        {"origin": None},
+        {"active_at": "yesterday"},
+        {"ended_at": 20260601},
         {"origin": "telegram"},
-        {"origin": {"platform": "No Slug"}},
         {"origin": {"platform": "telegram", "chat_type": []}},
         {"auto_reset_reason": "boredom"},
         {"runtime": "fast"},
@@ -135,6 +139,95 @@ def test_unknown_fields_platforms_and_cost_states_pass() -> None:
 def test_what_can_not_be_a_session_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         SessionEntry.from_dict(entry().to_dict() | wrong)
+
+
+# --- Entries of older versions --------------------------------------------------------------------
+
+OLDEST = {
+    "session_key": "agent:main:telegram:dm:42",
+    "session_id": "20260601_120000_0123456789ab",
+    "created_at": "2026-06-01T12:00:00",
+    "updated_at": "2026-12-01T12:00:00.000001",
+}
+
+
+@pytest.fixture
+def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_berlin")
+def test_four_fields_are_enough_and_times_without_a_zone_are_local() -> None:
+    session = SessionEntry.from_dict(OLDEST)
+
+    assert session.created_at == datetime(2026, 6, 1, 10, tzinfo=UTC)
+    assert session.updated_at == session.active_at == datetime(2026, 12, 1, 11, 0, 0, 1, tzinfo=UTC)
+    assert {moment.tzinfo for moment in (session.created_at, session.updated_at, session.active_at)} == {UTC}
+    assert session.origin == SessionSource(platform="telegram")
+    assert (session.platform, session.chat_type, session.total_tokens) == ("telegram", "dm", 0)
+    assert SessionEntry.from_dict(session.to_dict()) == session
+
+
+@pytest.mark.usefixtures("in_berlin")
+def test_a_time_with_a_zone_is_taken_at_its_word() -> None:
+    session = SessionEntry.from_dict(OLDEST | {"updated_at": "2026-12-01T12:00:00-05:00", "ended_at": NOON})
+
+    assert (session.updated_at, session.ended_at) == (datetime(2026, 12, 1, 17, tzinfo=UTC), NOON)
+    assert session.updated_at.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("fields", "origin", "platform", "chat_type"),
+    [
+        (
+            {"platform": "discord", "chat_type": "group"},
+            {"platform": "discord", "chat_type": "group"},
+            "discord",
+            "group",
+        ),
+        (
+            {"session_key": "agent:main:signal@a%3Ab:channel:9"},
+            {"platform": "signal", "account": "a:b", "chat_type": "channel"},
+            "signal",
+            "channel",
+        ),
+        ({"session_key": "agent:main:telegram:dm"}, {"platform": "telegram"}, "telegram", "dm"),
+        ({"session_key": "mine"}, {"platform": "unknown"}, "unknown", "dm"),
+        ({"session_key": "mine", "platform": None}, {"platform": "unknown"}, "unknown", "dm"),
+        ({"chat_type": []}, {"platform": "telegram"}, "telegram", "dm"),
+        ({"platform": "No Slug"}, {"platform": "unknown"}, "unknown", "dm"),
+        ({"platform": 7, "chat_type": "forum"}, {"platform": "unknown"}, "unknown", "forum"),
+        (
+            {"platform": "No Slug", "origin": {"platform": "No Slug", "chat_id": 42}},
+            {"platform": "unknown", "chat_id": "42"},
+            "unknown",
+            "dm",
+        ),
+        (
+            {"origin": {"platform": "slack", "chat_type": "channel"}},
+            {"platform": "slack", "chat_type": "channel"},
+            "slack",
+            "channel",
+        ),
+    ],
+)
+def test_what_an_entry_leaves_open_about_its_place_is_told_by_the_rest(
+    fields: dict[str, Any], origin: dict[str, Any], platform: str, chat_type: str
+) -> None:
+    session = SessionEntry.from_dict(OLDEST | fields)
+
+    assert session.origin == SessionSource(**origin)
+    assert (session.platform, session.chat_type) == (platform, chat_type)
+
+
+@pytest.mark.parametrize("name", OLDEST)
+def test_an_entry_without_one_of_the_four_says_which(name: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"{name} is missing"):
+        SessionEntry.from_dict(OLDEST | {name: None})
 
 
 # --- What a runtime may hold ----------------------------------------------------------------------

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadline.errors import InvalidSource
+from threadline.errors import InvalidRequest, InvalidSource
 from threadline.model.source import CHAT_TYPES, SessionSource, is_platform_slug
+from threadline.store.rows import source_of as stored_source
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ from threadline.model.source import CHAT_TYPES, SessionSource, is_platform_slug
         ({"user_id": "7", "chat_id": "42"}, "DM with 7"),
         ({"user_id": "7", "user_id_alt": "acc"}, "DM with acc"),
         ({"chat_id": "42"}, "DM with 42"),
-        ({}, "DM with someone"),
+        ({}, "DM with user"),
         ({"chat_type": "group", "chat_name": "Engines", "chat_id": "42"}, "group: Engines"),
         ({"chat_type": "group", "chat_id": "42"}, "group: 42"),
         ({"chat_type": "channel", "chat_name": "news"}, "channel: news"),
@@ -62,17 +63,26 @@ def test_the_sender_is_the_id_that_is_never_reassigned_where_there_is_one() -> N
     assert SessionSource(platform="signal", user_id="").sender is None
 
 
-def test_absent_fields_are_left_out_of_the_dict() -> None:
+def test_the_dict_always_has_the_base_fields_and_other_ids_only_where_they_are_known() -> None:
     source = SessionSource(platform="telegram", chat_id="42")
-
-    assert source.to_dict() == {
+    base = {
         "platform": "telegram",
         "account": "main",
-        "chat_type": "dm",
         "chat_id": "42",
+        "chat_name": None,
+        "chat_type": "dm",
+        "user_id": None,
+        "user_name": None,
+        "thread_id": None,
+        "chat_topic": None,
     }
+    others: dict[str, Any] = {"user_id_alt": "acc", "chat_id_alt": "g", "user_handle": "@ada"}
+
+    assert list(source.to_dict().items()) == list(base.items())
+    assert SessionSource(platform="telegram", chat_id="42", **others).to_dict() == base | others
 
 
+BASE_FIELDS = set(SessionSource.__struct_fields__) - {"user_id_alt", "chat_id_alt", "user_handle"}
 texts = st.none() | st.text(alphabet=st.characters(codec=None, exclude_categories=()), max_size=10)
 sources = st.builds(
     SessionSource,
@@ -88,7 +98,7 @@ sources = st.builds(
 def test_a_source_comes_back_from_its_dict_also_through_json(source: SessionSource) -> None:
     plain = source.to_dict()
 
-    assert None not in plain.values()
+    assert {name for name, value in plain.items() if value is None} <= BASE_FIELDS
     assert SessionSource.from_dict(plain) == source
     through_json = SessionSource.from_dict(json.loads(json.dumps(plain)))
     assert json.dumps(through_json.to_dict()) == json.dumps(plain)
@@ -135,6 +145,15 @@ def test_a_dict_without_a_platform_or_with_a_name_that_is_no_text_is_refused() -
         SessionSource.from_dict({"chat_id": "42"})
     with pytest.raises(InvalidSource, match="chat_name must be text"):
         SessionSource.from_dict({"platform": "telegram", "chat_name": 42})
+
+
+def test_what_is_refused_is_also_a_value_error() -> None:
+    with pytest.raises(ValueError, match="no platform"):
+        SessionSource(platform="Telegram")
+    assert issubclass(InvalidRequest, ValueError)
+    # A stored source that can't be right is still told as what it is.
+    with pytest.raises(InvalidSource, match="chat type"):
+        stored_source('{"platform":"telegram","chat_type":"forum"}')
 
 
 def test_the_list_of_platforms_is_open() -> None:

@@ -17,11 +17,11 @@ from threadline.acp.options import (
     mode_state,
 )
 from threadline.acp.replaying import Replayer
-from threadline.acp.sessions import EditorSession, SessionManager, source_of
+from threadline.acp.sessions import AsyncSessionManager, EditorSession, source_of
 from threadline.acp.table import Table
 from threadline.acp.translate import iso
 from threadline.acp.workplaces import check_path, workplace_of
-from threadline.errors import InvalidRequest
+from threadline.errors import InvalidRequest, UnknownSession
 from threadline.model import words_acp as words
 from threadline.model.inert import inert_line
 from threadline.ports.agent import ChoosesModel, Workplace
@@ -59,7 +59,7 @@ class Openings:
     """The life of sessions before an editor. Unknown ids are `UnknownSession`, what can't be chosen is `InvalidRequest`."""
 
     def __init__(
-        self, desk: Desk, sessions: SessionManager, table: Table, connection: Connection, start: Start, user: str
+        self, desk: Desk, sessions: AsyncSessionManager, table: Table, connection: Connection, start: Start, user: str
     ) -> None:
         self._desk = desk
         self._sessions = sessions
@@ -103,7 +103,7 @@ class Openings:
         """A new session with all that was said in another; nothing of it is told."""
         place = workplace_of(params.cwd, params.additional_directories, params.mcp_servers)
         await self._desk.prepared()
-        session = await self._sessions.fork_session(params.session_id, params.cwd)
+        session = _known(await self._sessions.fork_session(params.session_id, params.cwd))
         conversation = await self._lay(session, place)
         await self._name(conversation)
         self._soon(conversation, is_named=True)
@@ -124,7 +124,7 @@ class Openings:
         """What runs in it is cancelled; it stays as it is, and is not open any more."""
         conversation = self._table.find(params.session_id)
         if conversation is None:
-            await self._sessions.get_session(params.session_id)
+            _known(await self._sessions.get_session(params.session_id))
             self._sessions.close_session(params.session_id)
             return Nothing()
         conversation.is_closing = True
@@ -173,7 +173,7 @@ class Openings:
         if conversation is not None and not conversation.is_closing:
             return conversation
         await self._desk.prepared()
-        session = await self._sessions.get_session(session_id)
+        session = _known(await self._sessions.get_session(session_id))
         conversation = await self._lay(session, Workplace(cwd=session.cwd))
         await self._name(conversation)
         return conversation
@@ -182,7 +182,7 @@ class Openings:
         """Tells the editor what a command, or the agent, has changed about a session. `UnknownSession`: it is gone."""
         if self._table.find(conversation.session_id) is not conversation or conversation.is_closing:
             return
-        session = await self._sessions.get_session(conversation.session_id)
+        session = _known(await self._sessions.get_session(conversation.session_id))
         title, options, mode = conversation.title, conversation.options, conversation.mode
         await self._know(conversation, session)
         # It may have other first words: something was undone, or another conversation goes on here.
@@ -202,9 +202,9 @@ class Openings:
     async def _open(self, params: LoadSessionRequest | ResumeSessionRequest) -> Conversation:
         place = workplace_of(params.cwd, params.additional_directories, params.mcp_servers)
         await self._desk.prepared()
-        session = await self._sessions.get_session(params.session_id)
+        session = _known(await self._sessions.get_session(params.session_id))
         if session.cwd != params.cwd:
-            session = await self._sessions.update_cwd(params.session_id, params.cwd)
+            session = _known(await self._sessions.update_cwd(params.session_id, params.cwd))
         return await self._lay(session, place)
 
     async def _lay(self, session: EditorSession, place: Workplace) -> Conversation:
@@ -235,14 +235,16 @@ class Openings:
         if mode not in words.MODES:
             shown = inert_line(mode, _NAME_CHARS)
             raise InvalidRequest(words.NO_MODE.format(mode=shown, modes=", ".join(words.MODES)))
-        await self._follow(conversation, await self._sessions.save_session(conversation.session_id, mode=mode))
+        session = await self._sessions.save_session(conversation.session_id, mode=mode)
+        await self._follow(conversation, _known(session))
 
     async def _choose_model(self, conversation: Conversation, wanted: str) -> None:
         _, agent = await self._desk.agent_at(conversation.source)
         name = None
         if wanted != OWN_MODEL and isinstance(agent, ChoosesModel):
             name = await agent.check_model(wanted)
-        await self._follow(conversation, await self._sessions.save_session(conversation.session_id, model=name))
+        session = await self._sessions.save_session(conversation.session_id, model=name)
+        await self._follow(conversation, _known(session))
 
     async def _follow(self, conversation: Conversation, session: EditorSession) -> None:
         await self._know(conversation, session)
@@ -266,6 +268,13 @@ class Openings:
             conversation.tell(commands())
 
         asyncio.get_running_loop().call_soon(tell)
+
+
+def _known(session: EditorSession | None) -> EditorSession:
+    """The session that was found; `UnknownSession` where there is none."""
+    if session is None:
+        raise UnknownSession("no session of an editor has this id")
+    return session
 
 
 def _call_by_first_words(conversation: Conversation, seen: Seen | None) -> None:

@@ -16,7 +16,7 @@ from threadline.acp.opening import Openings
 from threadline.acp.permissions import Permissions
 from threadline.acp.platform import AcpPlatform
 from threadline.acp.prompts import Prompts
-from threadline.acp.sessions import SessionManager
+from threadline.acp.sessions import AsyncSessionManager
 from threadline.acp.table import Table
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.gateway.supervisor import Supervisor
@@ -86,7 +86,7 @@ class AcpServer:
     def __init__(
         self,
         desk: Desk,
-        sessions: SessionManager,
+        sessions: AsyncSessionManager,
         lines: Lines,
         sink: Sink,
         supervisor: Supervisor,

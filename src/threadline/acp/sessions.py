@@ -1,17 +1,18 @@
-"""The sessions of editors: `SessionManager` over the one store, so that they are found by search and survive a restart."""
+"""The sessions of editors: two managers over the one store, so that sessions are found by search and survive a restart."""
 
 from __future__ import annotations
 
+import functools
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import datetime
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from threadline.config.machine import login_name
 from threadline.errors import InvalidRequest, UnknownSession
-from threadline.ids import new_session_id
 from threadline.model.editors import (
     API_MODE,
     BASE_URL,
@@ -23,9 +24,14 @@ from threadline.model.editors import (
 )
 from threadline.model.session import CHOSEN_MODEL, SessionEntry
 from threadline.model.source import SessionSource
+from threadline.store.database import Plan, drive, drive_async
 from threadline.store.editors import Changes, Held
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import AsyncSessionStore, SessionStore
 from threadline.store.listing import Page
+from threadline.store.verbs import Verbs
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class EditorSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,58 +63,63 @@ def source_of(session_id: str, user: str) -> SessionSource:
     return editor_source(session_id, user)
 
 
-class SessionManager:
-    """Makes, finds, copies, lists, changes and removes sessions of editors.
+class _EditorSessions:
+    """What both managers do, as plans. Nothing is kept here but which sessions are open in this process."""
 
-    Nothing is kept here but which sessions are open in this process. An id that is not one of an editor's, be it a chat's or no id
-    at all, is `UnknownSession` everywhere.
-    """
-
-    def __init__(self, store: GatewayStore, *, user: str, agent_for: Callable[[SessionSource], str]) -> None:
-        """`user` is who writes in the editor; `agent_for` names the agent that answers a source."""
+    def __init__(
+        self,
+        store: SessionStore | AsyncSessionStore,
+        user: str | None,
+        agent_for: Callable[[SessionSource], str] | None,
+    ) -> None:
         self._store = store
-        self._user = user
+        self._user = user or login_name()
         self._agent_for = agent_for
-        self._bound: dict[str, SessionSource] = {}
+        self.bound: dict[str, SessionSource] = {}
 
-    @property
-    def bound(self) -> tuple[SessionSource, ...]:
-        """The sessions that are open in this process."""
-        return tuple(self._bound.values())
-
-    async def create_session(self, cwd: str) -> EditorSession:
-        """A new session that works in that folder, open here. It is stored before this returns."""
-        source = self._new_source()
-        held = await self._store.create_editor_session(source, _checked(cwd), agent=self._agent_for(source))
+    def create_session(self, cwd: str) -> Plan[EditorSession]:
+        """Create a session that works in that folder, open here. It is stored before this returns."""
+        source = self._verbs.new_editor_source(self._user)
+        held = yield from self._verbs.create_editor_session(source, _checked(cwd), agent=self._agent(source))
         return self._open(source, held)
 
-    async def get_session(self, session_id: str) -> EditorSession:
-        """The session of that id, open here from now on, whatever process made it; `UnknownSession` where there is none."""
-        source = source_of(session_id, self._user)
-        return self._open(source, await self._store.find_editor_session(source, agent=self._agent_for(source)))
+    def get_session(self, session_id: str) -> Plan[EditorSession | None]:
+        """The session of that id, open here from now on, whatever process made it; `None` where there is none."""
+        try:
+            source = source_of(session_id, self._user)
+            held = yield from self._verbs.find_editor_session(source, agent=self._agent(source))
+        except UnknownSession:
+            return None
+        return self._open(source, held)
 
-    async def fork_session(self, session_id: str, cwd: str | None = None) -> EditorSession:
-        """A new session with the history, model, mode and options of another, open here; both go on apart. No message is copied."""
-        source, into = source_of(session_id, self._user), self._new_source()
+    def fork_session(self, session_id: str, cwd: str | None = None) -> Plan[EditorSession | None]:
+        """A new session with the history, model, mode and options of another, open here; both go on apart. `None`: unknown id.
+
+        No message is copied. Without `cwd`, it works in the folder of the other.
+        """
         path = None if cwd is None else _checked(cwd)
-        held = await self._store.fork_editor_session(source, into, cwd=path, agent=self._agent_for(source))
+        try:
+            source, into = source_of(session_id, self._user), self._verbs.new_editor_source(self._user)
+            held = yield from self._verbs.fork_editor_session(source, into, cwd=path, agent=self._agent(source))
+        except UnknownSession:
+            return None
         return self._open(into, held)
 
-    async def list_sessions(
+    def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, limit: int = 50
-    ) -> Page[EditorSession]:
+    ) -> Plan[Page[EditorSession]]:
         """A page of all sessions of editors, the most recently updated first; with `cwd`, of those in that very folder.
 
         `page.cursor` asks for what follows. A cursor that is none is `InvalidCursor`.
         """
-        page = await self._store.list_editor_sessions(cwd=cwd, cursor=cursor, limit=limit)
+        page = yield from self._verbs.list_editor_sessions(cwd=cwd, cursor=cursor, limit=limit)
         return Page([_session(str(held.entry.origin.chat_id), held) for held in page], page.cursor)
 
-    async def update_cwd(self, session_id: str, cwd: str) -> EditorSession:
-        """The session works in that folder from now on."""
-        return await self._save(session_id, Changes(cwd=_checked(cwd)))
+    def update_cwd(self, session_id: str, cwd: str) -> Plan[EditorSession | None]:
+        """The session works in that folder from now on; `None` where there is none."""
+        return (yield from self._save(session_id, Changes(cwd=_checked(cwd))))
 
-    async def save_session(
+    def save_session(
         self,
         session_id: str,
         *,
@@ -119,10 +130,11 @@ class SessionManager:
         api_mode: str | UnsetType | None = UNSET,
         mode: str | UnsetType | None = UNSET,
         options: dict[str, Any] | UnsetType | None = UNSET,
-    ) -> EditorSession:
-        """Keeps what is given, all or nothing, and returns when it is durable. `None` takes something away.
+    ) -> Plan[EditorSession | None]:
+        """Keeps what is given, all or nothing, and returns when it is durable; `None` where there is no such session.
 
-        `options` are merged by their names, so that two that are set at once both hold. What looks like a secret is refused.
+        An argument that is `None` takes something away. `options` are merged by their names, so that two that are set at once
+        both hold. What looks like a secret is refused.
         """
         named = {
             CHOSEN_MODEL: model,
@@ -133,36 +145,136 @@ class SessionManager:
             OPTIONS: options,
         }
         given = {name: value for name, value in named.items() if value is not UNSET}
-        return await self._save(session_id, Changes(title=title, runtime=given))
+        return (yield from self._save(session_id, Changes(title=title, runtime=given)))
 
-    async def remove_session(self, session_id: str) -> bool:
+    def remove_session(self, session_id: str) -> Plan[bool]:
         """Deletes the session and all that was ever held in it; False where there is none."""
         if not is_editor_session(session_id):
             return False
         source = source_of(session_id, self._user)
-        self._bound.pop(session_id, None)
-        return await self._store.remove_editor_session(source, agent=self._agent_for(source))
+        self.bound.pop(session_id, None)
+        return (yield from self._verbs.remove_editor_session(source, agent=self._agent(source)))
 
-    def close_session(self, session_id: str) -> None:
-        """The session is not open here any more. It stays as it is."""
-        self._bound.pop(session_id, None)
+    def cleanup(self, delete: bool = False) -> Plan[None]:
+        """No session is open here any more. With `delete`, all sessions of editors in the store are deleted too."""
+        self.bound.clear()
+        cursor = None
+        while delete:
+            page = yield from self._verbs.list_editor_sessions(cursor=cursor)
+            for held in page:
+                yield from self.remove_session(str(held.entry.origin.chat_id))
+            if (cursor := page.cursor) is None:
+                return
 
-    def cleanup(self) -> None:
-        """No session is open here any more. Nothing is deleted."""
-        self._bound.clear()
+    @property
+    def _verbs(self) -> Verbs:
+        # Asked each time: a gateway's store may decide by other settings than before.
+        return self._store._verbs  # noqa: SLF001 - another client of the same store
 
-    async def _save(self, session_id: str, changes: Changes) -> EditorSession:
-        source = source_of(session_id, self._user)
-        held = await self._store.save_editor_session(source, changes, agent=self._agent_for(source))
+    def _agent(self, source: SessionSource) -> str | None:
+        return None if self._agent_for is None else self._agent_for(source)
+
+    def _save(self, session_id: str, changes: Changes) -> Plan[EditorSession | None]:
+        try:
+            source = source_of(session_id, self._user)
+            held = yield from self._verbs.save_editor_session(source, changes, agent=self._agent(source))
+        except UnknownSession:
+            return None
         return _session(session_id, held)
-
-    def _new_source(self) -> SessionSource:
-        return editor_source(new_session_id(self._store.clock.now()), self._user)
 
     def _open(self, source: SessionSource, held: Held) -> EditorSession:
         session = _session(str(source.chat_id), held)
-        self._bound[session.session_id] = source
+        self.bound[session.session_id] = source
         return session
+
+
+class _EditorClient:
+    """What both managers share: the plans, and the database that carries them out."""
+
+    def __init__(
+        self,
+        store: SessionStore | AsyncSessionStore,
+        user: str | None,
+        agent_for: Callable[[SessionSource], str] | None,
+    ) -> None:
+        self._database = store._database  # noqa: SLF001 - another client of the same store
+        self._plans = _EditorSessions(store, user, agent_for)
+
+    @property
+    def bound(self) -> tuple[SessionSource, ...]:
+        """The sessions that are open in this process."""
+        return tuple(self._plans.bound.values())
+
+    def close_session(self, session_id: str) -> None:
+        """The session is not open here any more. It stays as it is."""
+        self._plans.bound.pop(session_id, None)
+
+
+def _blocking(plan: Callable[Concatenate[_EditorSessions, P], Plan[T]]) -> Callable[Concatenate[_EditorClient, P], T]:
+    def carried_out(self: _EditorClient, /, *args: P.args, **options: P.kwargs) -> T:
+        return drive(self._database, plan(self._plans, *args, **options))
+
+    functools.update_wrapper(carried_out, plan)
+    return carried_out
+
+
+def _awaited(
+    plan: Callable[Concatenate[_EditorSessions, P], Plan[T]],
+) -> Callable[Concatenate[_EditorClient, P], Coroutine[Any, Any, T]]:
+    def carried_out(self: _EditorClient, /, *args: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
+        return drive_async(self._database, plan(self._plans, *args, **options))
+
+    functools.update_wrapper(carried_out, plan)
+    return carried_out
+
+
+class SessionManager(_EditorClient):
+    """Makes, finds, copies, lists, changes and removes sessions of editors. Blocking and thread-safe.
+
+    `SessionManager(store, *, user=None, agent_for=None)`: `user` is who writes in the editor, by default the user of this
+    process; `agent_for` names the agent that answers a source, by default the store's. An id that is not one of an editor's,
+    be it a chat's or no id at all, gives `None`.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        *,
+        user: str | None = None,
+        agent_for: Callable[[SessionSource], str] | None = None,
+    ) -> None:
+        super().__init__(store, user, agent_for)
+
+    create_session = _blocking(_EditorSessions.create_session)
+    get_session = _blocking(_EditorSessions.get_session)
+    fork_session = _blocking(_EditorSessions.fork_session)
+    list_sessions = _blocking(_EditorSessions.list_sessions)
+    update_cwd = _blocking(_EditorSessions.update_cwd)
+    save_session = _blocking(_EditorSessions.save_session)
+    remove_session = _blocking(_EditorSessions.remove_session)
+    cleanup = _blocking(_EditorSessions.cleanup)
+
+
+class AsyncSessionManager(_EditorClient):
+    """`SessionManager` on an `AsyncSessionStore`: the same methods, awaited. `bound` and `close_session` need no waiting."""
+
+    def __init__(
+        self,
+        store: AsyncSessionStore,
+        *,
+        user: str | None = None,
+        agent_for: Callable[[SessionSource], str] | None = None,
+    ) -> None:
+        super().__init__(store, user, agent_for)
+
+    create_session = _awaited(_EditorSessions.create_session)
+    get_session = _awaited(_EditorSessions.get_session)
+    fork_session = _awaited(_EditorSessions.fork_session)
+    list_sessions = _awaited(_EditorSessions.list_sessions)
+    update_cwd = _awaited(_EditorSessions.update_cwd)
+    save_session = _awaited(_EditorSessions.save_session)
+    remove_session = _awaited(_EditorSessions.remove_session)
+    cleanup = _awaited(_EditorSessions.cleanup)
 
 
 def _session(session_id: str, held: Held) -> EditorSession:

@@ -11,6 +11,7 @@ from threadline.errors import StoreReadOnly
 DATABASE_NAME = "threadline.db"
 CONFIG_NAME = "config.toml"
 WEB_TOKEN_NAME = "web-token"  # noqa: S105 - the name of the file, not what stands in it
+REDACTION_SECRET_NAME = "redaction-secret"  # noqa: S105 - the name of the file, not what stands in it
 
 
 def user_folder() -> Path:
@@ -41,6 +42,11 @@ def agents_folder() -> Path:
 def web_token_file() -> Path:
     """The file with the token of the web page; it may not exist yet."""
     return user_folder() / WEB_TOKEN_NAME
+
+
+def redaction_secret_file() -> Path:
+    """The file with the secret that keys the hashes of redacted ids for library callers; it may not exist yet."""
+    return user_folder() / REDACTION_SECRET_NAME
 
 
 def default_config() -> Path:

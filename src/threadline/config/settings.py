@@ -179,9 +179,9 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     group_sessions_per_user: Annotated[
         bool, _says("Whether each member of a group has a conversation of their own")
     ] = _SCOPE.group_sessions_per_user
-    thread_sessions_per_user: Annotated[bool, _says("Whether each member has one of their own in a thread, too")] = (
-        _SCOPE.thread_sessions_per_user
-    )
+    thread_sessions_per_user: Annotated[
+        bool, _says("Whether each member has one of their own in threads, if they have in groups")
+    ] = _SCOPE.thread_sessions_per_user
 
 
 class ResetRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

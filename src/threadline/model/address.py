@@ -20,7 +20,10 @@ _STRUCTURAL_IN_ACCOUNT = re.compile("[%:@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\u
 
 
 class SessionScope(msgspec.Struct, frozen=True):
-    """Who shares a conversation. By default each member of a group has their own, and a thread is shared."""
+    """Who shares a conversation. By default each member of a group has their own, and a thread is shared.
+
+    A thread can be each member's own only where the group around it is: it takes both settings.
+    """
 
     group_sessions_per_user: bool = True
     thread_sessions_per_user: bool = False
@@ -66,15 +69,22 @@ def address_of(source: SessionSource, scope: SessionScope | None = None, agent: 
     if source.chat_type == "dm":
         by_sender = chat is None
     else:
-        by_sender = scope.thread_sessions_per_user if thread else scope.group_sessions_per_user
+        by_sender = scope.group_sessions_per_user and (thread is None or scope.thread_sessions_per_user)
     return SessionAddress(
         agent, source.platform, source.account, source.chat_type, chat, thread, sender if by_sender else None
     )
 
 
-def build_session_key(source: SessionSource, scope: SessionScope | None = None, agent: str = "main") -> str:
-    """The readable name of the conversation that a message from `source` belongs to."""
-    return address_of(source, scope, agent).key
+def build_session_key(
+    source: SessionSource,
+    group_sessions_per_user: bool = True,
+    thread_sessions_per_user: bool = False,
+    *,
+    scope: SessionScope | None = None,
+    agent: str = "main",
+) -> str:
+    """The readable name of the conversation that a message from `source` belongs to. A `scope` stands for both settings."""
+    return address_of(source, scope or SessionScope(group_sessions_per_user, thread_sessions_per_user), agent).key
 
 
 def account_name(platform: str, account: str) -> str:

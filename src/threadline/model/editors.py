@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from threadline.ids import is_session_id
 from threadline.model.context import LOCAL
 from threadline.model.source import SessionSource
 
@@ -19,6 +19,7 @@ PROVIDER: Final = "provider"
 BASE_URL: Final = "base_url"
 API_MODE: Final = "api_mode"
 
+_SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # The editor shows these beside the conversation: what comes from elsewhere does not change them behind its back.
 _OF_THE_PLACE = (MODE, OPTIONS)
 
@@ -29,8 +30,8 @@ def editor_source(session_id: str, user: str) -> SessionSource:
 
 
 def is_editor_session(session_id: object) -> bool:
-    """Whether this can name a session of an editor: they are called like the sessions of the store that they began with."""
-    return isinstance(session_id, str) and is_session_id(session_id)
+    """Whether this can name a session of an editor: at most 64 letters, digits, `.`, `_` and `-`, a letter or digit first."""
+    return isinstance(session_id, str) and _SAFE_ID.fullmatch(session_id) is not None
 
 
 def runtime_at(here: Mapping[str, Any], coming: Mapping[str, Any]) -> dict[str, Any]:

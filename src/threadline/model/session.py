@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, Self, TypeAlias
+from urllib.parse import unquote
 
 import msgspec
 
 from threadline.errors import InvalidMessage, InvalidRequest
 from threadline.model.message import require_json
-from threadline.model.source import SessionSource
+from threadline.model.source import CHAT_TYPES, SessionSource, is_platform_slug
 from threadline.model.usage import COST_STATUSES, CostStatus, dollars_of
 
 ResetReason: TypeAlias = Literal["idle", "daily"]
@@ -103,16 +104,24 @@ class SessionEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Self:
-        """The entry that `to_dict` gave. Unknown keys and platforms pass; missing or broken numbers are 0."""
+        """The entry that `to_dict` gave, now or in an older version; what can't be one is `InvalidRequest`.
+
+        `session_key`, `session_id`, `created_at` and `updated_at` are required. Unknown keys pass, missing or broken numbers are 0,
+        naive times are local ones of this machine, a platform that is no slug is `unknown`, and a missing origin is the place
+        that platform, chat type and key tell of.
+        """
         known = {name: raw[name] for name in cls.__struct_fields__ if raw.get(name) is not None}
+        if missing := [name for name in _REQUIRED if name not in known]:
+            raise InvalidRequest(f"this is no session: {', '.join(missing)} is missing")
         for name in _NUMBERS & known.keys():
             if not isinstance(known[name], int) or isinstance(known[name], bool):
                 del known[name]
         status = known.get("cost_status")
         if not isinstance(status, str) or status not in COST_STATUSES:
             known.pop("cost_status", None)
-        origin = raw.get("origin")
-        known["origin"] = SessionSource.from_dict(origin) if isinstance(origin, dict) else None
+        known |= {name: _utc(known[name]) for name in _TIMES & known.keys()}
+        known.setdefault("active_at", known["updated_at"])
+        known |= _place_of(known)
         try:
             return msgspec.convert(known, cls)
         except msgspec.ValidationError as cause:
@@ -120,6 +129,44 @@ class SessionEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _NUMBERS = frozenset(name for name, kind in SessionEntry.__annotations__.items() if kind == "int")
+_TIMES = frozenset(name for name, kind in SessionEntry.__annotations__.items() if kind.startswith("datetime"))
+_REQUIRED = ("session_key", "session_id", "created_at", "updated_at")
+_UNKNOWN_PLATFORM = "unknown"
+
+
+def _utc(written: Any) -> datetime:
+    """The time in UTC; one without a zone is this machine's local time."""
+    try:
+        moment = written if isinstance(written, datetime) else datetime.fromisoformat(written)
+        return moment.astimezone(UTC)
+    except (TypeError, ValueError, OverflowError, OSError) as cause:
+        raise InvalidRequest(f"this is no session: {str(written)[:80]!r} is no time") from cause
+
+
+def _place_of(known: dict[str, Any]) -> dict[str, Any]:
+    """Origin, platform and chat type of an entry; each tells what another leaves open, and the key what all of them do."""
+    named, origin = known.get("platform"), known.get("origin")
+    chat_type = known.get("chat_type") if isinstance(known.get("chat_type"), str) else None
+    if origin is None:
+        _, _, account, in_key, *_ = [*str(known["session_key"]).split(":"), *[""] * 4]
+        told = chat_type if chat_type in CHAT_TYPES else in_key
+        origin = {
+            "platform": named or account.partition("@")[0],
+            "account": unquote(account.partition("@")[2]) or None,
+            "chat_type": told if told in CHAT_TYPES else None,
+        }
+    if not isinstance(origin, dict):
+        raise InvalidRequest(f"this is no session: its origin is {type(origin).__name__}, not an object")
+    source = SessionSource.from_dict(origin | {"platform": _platform(origin.get("platform") or named)})
+    return {
+        "origin": source,
+        "platform": source.platform if named is None else _platform(named),
+        "chat_type": chat_type or source.chat_type,
+    }
+
+
+def _platform(name: object) -> object:
+    return name if is_platform_slug(name) else _UNKNOWN_PLATFORM
 
 
 def checked_runtime(runtime: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,19 @@ MAIN_ACCOUNT = "main"
 
 _SLUG = re.compile(r"[a-z][a-z0-9_-]*")
 _ID_FIELDS = ("chat_id", "thread_id", "user_id", "user_id_alt", "chat_id_alt")
+_TEXT_FIELDS = ("chat_name", "chat_topic", "user_name", "user_handle")
+_BASE_FIELDS = (
+    "platform",
+    "account",
+    "chat_id",
+    "chat_name",
+    "chat_type",
+    "user_id",
+    "user_name",
+    "thread_id",
+    "chat_topic",
+)
+_EXTRA_FIELDS = ("user_id_alt", "chat_id_alt", "user_handle")
 
 
 class SessionSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,9 +83,9 @@ class SessionSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return f"{base}, thread: {self.thread_id}" if self.thread_id else base
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; `from_dict` gives an equal source. Absent fields are left out."""
-        return {"platform": self.platform, "account": self.account, "chat_type": self.chat_type} | {
-            name: value for name in _OPTIONAL if (value := getattr(self, name)) is not None
+        """Plain values; `from_dict` gives an equal source. A second id or a handle that is unknown is left out."""
+        return {name: getattr(self, name) for name in _BASE_FIELDS} | {
+            name: value for name in _EXTRA_FIELDS if (value := getattr(self, name)) is not None
         }
 
     @classmethod
@@ -81,13 +94,10 @@ class SessionSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         known = {name: raw[name] for name in cls.__struct_fields__ if raw.get(name) is not None}
         if "platform" not in known:
             raise InvalidSource("a source needs a platform")
-        for name in _OPTIONAL:
-            if name not in _ID_FIELDS and not isinstance(known.get(name, ""), str):
+        for name in _TEXT_FIELDS:
+            if not isinstance(known.get(name, ""), str):
                 raise InvalidSource(f"{name} must be text, not {type(known[name]).__name__}")
         return cls(**known)
-
-
-_OPTIONAL = tuple(name for name in SessionSource.__struct_fields__ if name not in ("platform", "account", "chat_type"))
 
 
 def is_platform_slug(text: object) -> bool:
@@ -106,6 +116,6 @@ def _describe(source: SessionSource) -> str:
         return "CLI terminal"
     if source.chat_type == "dm":
         who = source.user_name or source.sender or source.chat_name or source.chat_id
-        return f"DM with {who or 'someone'}"
+        return f"DM with {who or 'user'}"
     name = source.chat_name or source.chat_id or "unnamed"
     return f"{source.chat_type}: {name}" if source.chat_type in ("group", "channel") else name

@@ -86,8 +86,9 @@ class SessionStore(_Store):
     ) -> Self:
         """Opens `sqlite:///PATH`, a plain path, or `postgresql://…`; a new SQLite file is made, for its owner alone.
 
-        `is_busy` is an extra vote on whether a conversation may be reset. `timezone` is the installation's zone for daily
-        resets, by default this machine's. With `migrate=False` an older database is `SchemaTooOld` instead of upgraded.
+        `is_busy` is given the session key of a conversation that is due for a reset, and says whether to leave it as it is.
+        `timezone` is the installation's zone for daily resets, by default this machine's. With `migrate=False` an older
+        database is `SchemaTooOld` instead of upgraded.
         """
         settings = _settings(policies, scope, is_busy, clock, timezone, agent)
         return cls(open_database(location, migrate=migrate), settings)

@@ -193,6 +193,8 @@ def resume(
     """`/resume`: an earlier session goes on, with what waits in this one. `UnknownSession`, `NotYours`: nothing was changed."""
     session = sessions.get_session(tx, session_id)
     earlier = switching.switch(tx, session.entry.session_key, wanted, new_id=new_id, at=at, owners=owners)
+    if earlier is None:
+        raise sessions.unknown(session_id)
     return _take_along(tx, session.pk, earlier, at=at)
 
 

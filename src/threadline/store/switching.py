@@ -15,15 +15,17 @@ from threadline.store.rows import StoredSession, json_text, session_of
 from threadline.store.sessions import AddressRow, Beginning
 
 
-def switch(tx: Tx, key: str, session_id: str, *, new_id: str, at: Instant, owners: str | None = None) -> SessionEntry:
+def switch(
+    tx: Tx, key: str, session_id: str, *, new_id: str, at: Instant, owners: str | None = None
+) -> SessionEntry | None:
     """The address goes on with an earlier session, reopened; one that another address holds is forked instead.
 
     Its own session, where that has expired, goes on as if it had not. `owners`: an owner asks, and this person is one as well: a
-    session of theirs is forked, and nothing changes where it is held.
+    session of theirs is forked, and nothing changes where it is held. `None` for an unknown key.
     """
     address = sessions.find_address(tx, key)
     if address is None:
-        raise UnknownSession(f"no conversation is called {key!r}; nothing was changed")
+        return None
     wanted = sessions.get_session(tx, session_id, lock=True)
     if wanted.pk == address.session_pk:
         return wanted.entry if wanted.entry.ended_at is None else _reopen(tx, address, wanted, at=at)

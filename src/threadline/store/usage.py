@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from threadline.clock import Instant, from_instant
-from threadline.errors import UnknownSession
 from threadline.model.session import SessionEntry
 from threadline.model.usage import Usage, dollars_of
 from threadline.store import sessions
@@ -56,12 +55,10 @@ def record(tx: Tx, session_id: str, turn_id: str, usage: Usage, *, at: Instant) 
     return sessions.get_entry(tx, session_id)
 
 
-def current_session_id(tx: Tx, key: str) -> str:
-    """The id of a conversation's current session, or `UnknownSession`."""
+def find_current_session_id(tx: Tx, key: str) -> str | None:
+    """The id of a conversation's current session; `None` for an unknown key."""
     address = tx.find("find_address_session", key=key)
-    if address is None:
-        raise UnknownSession(f"no conversation is called {key[:200]!r}; nothing was changed")
-    return str(address[0])
+    return None if address is None else str(address[0])
 
 
 def report(tx: Tx, by: UsageGroup, *, since: Instant, until: Instant, person: str | None) -> list[UsageLine]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
+from threadline.config.private_file import put_private_file
 from threadline.errors import ConfigError
 
 Note: TypeAlias = Callable[[str], None]
@@ -115,23 +116,10 @@ def _read(path: Path, note: Note | None) -> str:
 
 
 def _put(path: Path, token: str, place: Callable[[Path], object]) -> None:
-    """Writes the token beside its file, whole and for its user alone, and then puts it in place in one step.
-
-    Where somebody was first, and `place` does not replace, theirs stays.
-    """
-    made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    """Puts the token in place. Where somebody was first, and `place` does not replace, theirs stays."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
-            file.write(f"{token}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        place(made)
-    except FileExistsError:
-        pass
+        put_private_file(path, token, place)
     except OSError as cause:
         raise TokenUnusable(
             f"{path} can't be written: {cause.strerror}; make its folder writable for this user"
         ) from cause
-    finally:
-        made.unlink(missing_ok=True)

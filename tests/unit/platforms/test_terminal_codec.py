@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.model.address import SessionScope, build_session_key
+from threadline.model.address import build_session_key
 from threadline.platforms.local.codec import finished, typed
 
 
@@ -25,7 +25,7 @@ def test_a_typed_line_comes_from_this_terminal_and_from_who_sits_there() -> None
     )
     assert (event.source.platform, event.source.user_id, event.source.user_name) == ("local", "ada", "ada")
     assert event.source.description == "CLI terminal"
-    assert build_session_key(event.source, SessionScope()) == "agent:main:local:dm:cli"
+    assert build_session_key(event.source) == "agent:main:local:dm:cli"
 
 
 @pytest.mark.parametrize(

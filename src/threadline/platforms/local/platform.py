@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-import pwd
 import sys
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -15,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from threadline.clock import Clock, SystemClock
+from threadline.config.machine import login_name
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.model.delivery import Target
 from threadline.model.source import MAIN_ACCOUNT
@@ -26,8 +25,6 @@ from threadline.ports.platform import Accept, Capabilities, NotDeclared, Outgoin
 
 # Returns when nothing waits for an answer: no turn is to run or running, no message is to be sent.
 Idle: TypeAlias = Callable[[], Awaitable[None]]
-
-_UNKNOWN_USER = "local"
 
 
 class TerminalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,7 +67,7 @@ class Terminal:
         `idle` tells when an answer is complete. Without it Ctrl-C is always `/stop`, and in a pipe answers are written at `close`.
         """
         self.account = account
-        self._user = user or _login_name()
+        self._user = user or login_name()
         self._idle = idle
         self._clock = clock or SystemClock()
         self._screen = screen or _screen(commands, history, whole_input=whole_input, waits=idle is not None)
@@ -156,11 +153,3 @@ def _screen(
 
     helped = commands if isinstance(commands, Mapping) else dict.fromkeys(commands, "")
     return Prompt(commands=helped, history=history)
-
-
-def _login_name() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        # Containers run under numbers that have no name.
-        return _UNKNOWN_USER

@@ -7,9 +7,9 @@ from threadline.store.verbs.base import IsBusy, StoreSettings
 from threadline.store.verbs.care import CareVerbs, StoreFacts
 from threadline.store.verbs.conversations import ConversationVerbs
 from threadline.store.verbs.disclosure import DisclosureVerbs
+from threadline.store.verbs.editors import EditorVerbs
 from threadline.store.verbs.files import FileVerbs
 from threadline.store.verbs.finding import SearchVerbs
-from threadline.store.verbs.removal import RemovalVerbs
 from threadline.store.verbs.transcripts import TranscriptVerbs
 
 __all__ = ["IsBusy", "StoreFacts", "StoreSettings", "Verbs"]
@@ -21,7 +21,7 @@ class Verbs(
     FileVerbs,
     UsageVerbs,
     SearchVerbs,
-    RemovalVerbs,
+    EditorVerbs,
     DisclosureVerbs,
     CareVerbs,
 ):

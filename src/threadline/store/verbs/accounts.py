@@ -57,10 +57,12 @@ class UsageVerbs(VerbsBase):
         self._grown()
         return entry
 
-    def update_session(self, /, key: str, *, turn_id: str | None = None, **spent: Any) -> Plan[SessionEntry]:
-        """Adds usage to the current session of a conversation; the arguments are those of `record_usage`."""
+    def update_session(self, /, key: str, *, turn_id: str | None = None, **spent: Any) -> Plan[SessionEntry | None]:
+        """Adds usage to the current session of a conversation; the arguments are those of `record_usage`. `None`: unknown key."""
         turn = turn_id or f"update:{new_session_id(self._settings.clock.now())}"
-        session_id: str = yield from read(usage.current_session_id, key)
+        session_id: str | None = yield from read(usage.find_current_session_id, key)
+        if session_id is None:
+            return None
         return (yield from self.record_usage(session_id, turn, **spent))
 
     def usage_report(

@@ -79,7 +79,7 @@ class ConversationVerbs(VerbsBase):
 
     def session_key(self, source: SessionSource, *, agent: str | None = None) -> str:
         """The readable name of the conversation that `source` belongs to, by this store's scope settings."""
-        return build_session_key(source, self._settings.scope, agent or self._settings.agent)
+        return build_session_key(source, scope=self._settings.scope, agent=agent or self._settings.agent)
 
     def get_session(self, session_id: str) -> Plan[SessionEntry]:
         """The session of that id, or `UnknownSession`."""
@@ -90,8 +90,8 @@ class ConversationVerbs(VerbsBase):
         now = self._settings.clock.now()
         return (yield from write(sessions.reset, key, new_id=new_session_id(now), at=to_instant(now)))
 
-    def switch_session(self, key: str, session_id: str) -> Plan[SessionEntry]:
-        """The conversation goes on with an earlier session, which counts as active now.
+    def switch_session(self, key: str, session_id: str) -> Plan[SessionEntry | None]:
+        """The conversation goes on with an earlier session, which counts as active now. `None`: unknown key.
 
         Raises `UnknownSession`, or `NotYours` for a session that is not this conversation's to see; then nothing changed.
         A session that another conversation holds is forked.

@@ -8,8 +8,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from threadline.errors import UnknownSession
+from threadline.ids import new_session_id
 from threadline.model.address import address_of
-from threadline.model.editors import ACP, is_editor_session
+from threadline.model.editors import ACP, editor_source, is_editor_session
 from threadline.model.session import checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import Span
@@ -23,6 +24,10 @@ from threadline.store.verbs.removal import RemovalVerbs
 
 class EditorVerbs(RemovalVerbs):
     """What an editor asks of the store. A session is named by where its person writes; nothing but an editor's is ever found."""
+
+    def new_editor_source(self, user: str) -> SessionSource:
+        """Where this person writes in a session of an editor that is yet to be created."""
+        return editor_source(new_session_id(self._settings.clock.now()), user)
 
     def create_editor_session(self, source: SessionSource, cwd: str, *, agent: str | None = None) -> Plan[Held]:
         """A session at a new place, called like its chat; asked again, the same one."""

@@ -16,7 +16,6 @@ from threadline.store.verbs import Verbs
 from threadline.store.verbs.alarms import AlarmVerbs
 from threadline.store.verbs.asks import AskVerbs
 from threadline.store.verbs.choices import ChoiceVerbs
-from threadline.store.verbs.editors import EditorVerbs
 from threadline.store.verbs.expiry import ExpiryVerbs
 from threadline.store.verbs.memories import MemoryVerbs
 from threadline.store.verbs.names import NameVerbs
@@ -38,7 +37,6 @@ class GatewayVerbs(
     AlarmVerbs,
     ExpiryVerbs,
     MemoryVerbs,
-    EditorVerbs,
     OwnerVerbs,
     WebPeopleVerbs,
     WatchingVerbs,

@@ -11,6 +11,7 @@ from threadline.errors import InvalidCursor, InvalidRequest, NotYours, UnknownSe
 from threadline.store.facade import SessionStore
 from threadline.testing.builders import assistant, dm, exchange, group, system, thread, tool_use, user
 from threadline.testing.clock import FakeClock
+from threadline.testing.contracts.storage.fixtures import switched
 
 MINUTE = timedelta(minutes=1)
 
@@ -208,7 +209,7 @@ class ViewerContract:
         origin = store.get_or_create_session(group("7")).session_id
         store.append_to_transcript(origin, user("tea in the group"))
         mine = store.get_or_create_session(dm("7"))
-        forked = store.switch_session(mine.session_key, origin)
+        forked = switched(store, mine.session_key, origin)
         assert places(store, "tea", viewer=dm("7")) == [origin]
         store.delete_session(origin)
         assert places(store, "tea", viewer=dm("7")) == [forked.session_id]

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import pytest
 
 from threadline.model.message import Message
+from threadline.model.session import SessionEntry
 from threadline.store.facade import SessionStore
 from threadline.testing.awaiting import AwaitedStore
 from threadline.testing.clock import FakeClock
@@ -65,6 +66,13 @@ def contents(messages: list[Message]) -> list[Any]:
 def seen(store: SessionStore, session_id: str) -> list[Any]:
     """What the model sees of a session, as the contents of its messages."""
     return contents(store.load_transcript(session_id))
+
+
+def switched(store: SessionStore, key: str, session_id: str) -> SessionEntry:
+    """The session that a known conversation goes on with after `switch_session`."""
+    entry = store.switch_session(key, session_id)
+    assert entry is not None
+    return entry
 
 
 def short(value: object) -> str:

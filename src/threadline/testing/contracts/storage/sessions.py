@@ -66,13 +66,15 @@ class SessionContract:
         assert (one.is_shared, one.owner) == (True, None)
 
     def test_the_scope_decides_who_shares(self, open_store: OpenStore) -> None:
-        scope = SessionScope(group_sessions_per_user=False, thread_sessions_per_user=True)
-        store = open_store(scope=scope)
-        ada, ben = store.get_or_create_session(group("7")), store.get_or_create_session(group("8"))
-        assert ada.session_id == ben.session_id
-        assert ada.is_shared
-        one, two = store.get_or_create_session(thread("7")), store.get_or_create_session(thread("8"))
+        apart = open_store(scope=SessionScope(thread_sessions_per_user=True))
+        one, two = apart.get_or_create_session(thread("7")), apart.get_or_create_session(thread("8"))
         assert one.session_id != two.session_id
+        # A thread is nobody's own in a group that all share.
+        together = open_store(scope=SessionScope(group_sessions_per_user=False, thread_sessions_per_user=True))
+        for place in (group, thread):
+            ada, ben = together.get_or_create_session(place("7")), together.get_or_create_session(place("8"))
+            assert ada.session_id == ben.session_id
+            assert ada.is_shared
 
     def test_addresses_that_spell_the_same_stay_apart(self, store: SessionStore) -> None:
         member, topic = group("x", "g"), thread("7", "g", "x")

@@ -20,6 +20,7 @@ from threadline.model.source import SessionSource
 from threadline.store.facade import SessionStore
 from threadline.testing.builders import assistant, dm, group, system, thread, tool_use, user
 from threadline.testing.clock import FakeClock
+from threadline.testing.contracts.storage.fixtures import switched
 from threadline.testing.oracle import Said, ToyAddress, ToySession, may_resume
 
 T = TypeVar("T")
@@ -96,13 +97,13 @@ class Conversations(RuleBasedStateMachine):
         address, wanted = _one(self._known(), place), _one(self.sessions, session)
         self.clock.advance(step)
         if address.current is wanted:
-            assert self.store.switch_session(address.key, wanted.session_id).session_id == wanted.session_id
+            assert switched(self.store, address.key, wanted.session_id).session_id == wanted.session_id
             return
         if not may_resume(address, wanted):
             with pytest.raises(NotYours):
                 self.store.switch_session(address.key, wanted.session_id)
             return
-        entry = self.store.switch_session(address.key, wanted.session_id)
+        entry = switched(self.store, address.key, wanted.session_id)
         self._end(address)
         if wanted.address.current is wanted:
             self._begin(address, entry).inherit(wanted)

@@ -13,7 +13,7 @@ from threadline.model.source import SessionSource
 from threadline.store.facade import SessionStore
 from threadline.testing.builders import dm, group, thread, user
 from threadline.testing.clock import FakeClock
-from threadline.testing.contracts.storage.fixtures import OpenStore, seen
+from threadline.testing.contracts.storage.fixtures import OpenStore, seen, switched
 
 
 def two_in_a_row(store: SessionStore, source: SessionSource) -> tuple[SessionEntry, SessionEntry]:
@@ -31,7 +31,7 @@ class SwitchingContract:
     def test_an_earlier_session_is_reopened(self, store: SessionStore, clock: FakeClock) -> None:
         old, new = two_in_a_row(store, dm())
         now = clock.advance(timedelta(hours=1))
-        resumed = store.switch_session(old.session_key, old.session_id)
+        resumed = switched(store, old.session_key, old.session_id)
         assert resumed.session_id == old.session_id
         assert (resumed.ended_at, resumed.end_reason, resumed.session_key) == (None, None, old.session_key)
         assert (resumed.active_at, resumed.updated_at) == (now, now)
@@ -44,7 +44,7 @@ class SwitchingContract:
     def test_there_and_back_again(self, store: SessionStore) -> None:
         old, new = two_in_a_row(store, dm())
         store.switch_session(old.session_key, old.session_id)
-        back = store.switch_session(old.session_key, new.session_id)
+        back = switched(store, old.session_key, new.session_id)
         assert back.session_id == new.session_id
         assert store.get_session(old.session_id).end_reason == "session_switch"
         assert seen(store, new.session_id) == ["new"]
@@ -67,8 +67,8 @@ class SwitchingContract:
         old, new = two_in_a_row(store, dm())
         with pytest.raises(UnknownSession):
             store.switch_session(new.session_key, "20260101_000000_000000000000")
-        with pytest.raises(UnknownSession):
-            store.switch_session("agent:main:telegram:dm:nobody", old.session_id)
+        for session_id in (old.session_id, "20260101_000000_000000000000"):
+            assert store.switch_session("agent:main:telegram:dm:nobody", session_id) is None
         assert store.get_session(new.session_id) == new
         assert store.get_session(old.session_id) == old
 
@@ -103,9 +103,9 @@ class SwitchingContract:
 
     def test_in_a_shared_thread_its_chats_shared_sessions_go_on(self, store: SessionStore) -> None:
         old, new = two_in_a_row(store, thread("7"))
-        assert store.switch_session(new.session_key, old.session_id).session_id == old.session_id
+        assert switched(store, new.session_key, old.session_id).session_id == old.session_id
         other = store.get_or_create_session(thread("8", "g1", "t2"))
-        forked = store.switch_session(other.session_key, old.session_id)
+        forked = switched(store, other.session_key, old.session_id)
         assert forked.parent_session_id == old.session_id
 
     def test_one_that_is_held_elsewhere_is_forked(self, store: SessionStore) -> None:
@@ -113,7 +113,7 @@ class SwitchingContract:
         store.append_to_transcript(held.session_id, user("in the group"))
         store.set_runtime(held.session_id, model="m-1", cwd="/srv")
         mine = store.get_or_create_session(dm("7"))
-        forked = store.switch_session(mine.session_key, held.session_id)
+        forked = switched(store, mine.session_key, held.session_id)
         assert forked.session_id not in (held.session_id, mine.session_id)
         assert (forked.parent_session_id, forked.session_key) == (held.session_id, mine.session_key)
         assert (forked.model, forked.cwd) == ("m-1", "/srv")
@@ -127,7 +127,7 @@ class SwitchingContract:
     def test_an_ended_one_of_another_place_moves_here(self, store: SessionStore) -> None:
         old, new = two_in_a_row(store, group("7"))
         mine = store.get_or_create_session(dm("7"))
-        moved = store.switch_session(mine.session_key, old.session_id)
+        moved = switched(store, mine.session_key, old.session_id)
         assert (moved.session_id, moved.session_key) == (old.session_id, mine.session_key)
         assert store.get_or_create_session(dm("7")).session_id == old.session_id
         assert store.get_or_create_session(group("7")).session_id == new.session_id
@@ -150,7 +150,7 @@ class SwitchingContract:
         store.append_to_transcript(entry.session_id, user("hello"))
         fork = store.fork_session(entry.session_id)
         assert store.get_or_create_session(dm()).session_id == entry.session_id
-        resumed = store.switch_session(entry.session_key, fork.session_id)
+        resumed = switched(store, entry.session_key, fork.session_id)
         assert resumed.session_id == fork.session_id
         assert store.get_or_create_session(dm()).session_id == fork.session_id
 
