@@ -66,7 +66,7 @@ def entry_of(row: Row) -> SessionEntry:
         was_auto_reset=reset_reason is not None,
         auto_reset_reason=reset_reason,
         reset_had_activity=bool(reset_had_activity),
-        memory_flushed=0 < flushed_seq == last_seq,
+        memory_flushed=flushed_seq != 0 and max(flushed_seq, 0) == last_seq,
         model=model,
         cwd=cwd,
         runtime=json_value(runtime),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -27,6 +28,14 @@ HAD_SESSIONS = "had_sessions"
 _MAX_SAME_NAMES = 10_000
 
 
+class Stale(msgspec.Struct, frozen=True):
+    """A session that is to be reset, and why, unless anything has changed in it since this was decided."""
+
+    session_id: str
+    updated_at: datetime
+    reason: ResetReason
+
+
 class Resolve(msgspec.Struct, frozen=True):
     """A question for the current session of an address, with all that the answer depends on."""
 
@@ -44,6 +53,10 @@ class Resolve(msgspec.Struct, frozen=True):
     flush: bool = False
     # Whether an address that has no session is an error: nobody begins a conversation there by speaking.
     must_exist: bool = False
+    # The name of the conversation where it is new, and under which it may have been adopted; `None`: the address's own.
+    key: str | None = None
+    # What the caller found to be stale by rules of its own, which `policy` does not have.
+    stale: Stale | None = None
 
 
 class Beginning(msgspec.Struct, frozen=True):
@@ -110,6 +123,8 @@ def _touched(tx: Tx, wanted: Resolve, row: Row | None = None) -> StoredSession |
     """The current session, touched, or the entry of one that was begun instead. `row`: the current one, where it is known."""
     wanted = _in_persons_zone(tx, wanted)
     row = row or tx.find("find_current", digest=wanted.address.digest)
+    if row is None and wanted.key is not None:
+        row = tx.find("find_current_by_alias", key=wanted.key)
     if row is None:
         return _first_session(tx, wanted)
     current = session_of(row)
@@ -271,18 +286,18 @@ def find_address(tx: Tx, key: str) -> AddressRow | None:
     return None if row is None else AddressRow(*row)
 
 
-def ensure_address(tx: Tx, source: SessionSource, address: SessionAddress) -> AddressRow:
+def ensure_address(tx: Tx, source: SessionSource, address: SessionAddress, key: str | None = None) -> AddressRow:
     """The stored address, locked, made where it is new. A name that another address has taken gets a suffix."""
-    return _ensure_owned(tx, address, ownership_of(source, address))
+    return _ensure_owned(tx, address, ownership_of(source, address), key)
 
 
-def _ensure_owned(tx: Tx, address: SessionAddress, owned: Ownership) -> AddressRow:
+def _ensure_owned(tx: Tx, address: SessionAddress, owned: Ownership, key: str | None = None) -> AddressRow:
     row = tx.find("find_address", digest=address.digest)
     if row is None:
         tx.run(
             "add_address",
             digest=address.digest,
-            key=_free_key(tx, address.key),
+            key=_free_key(tx, key or address.key),
             chat_type=address.chat_type,
             owner=owned.owner,
             chat=owned.chat,
@@ -353,6 +368,9 @@ def has_any(tx: Tx, besides: str | None) -> bool:
 
 
 def _stale(current: StoredSession, wanted: Resolve) -> ResetReason | None:
+    if wanted.stale is not None:
+        found = Stale(current.entry.session_id, current.entry.updated_at, wanted.stale.reason)
+        return found.reason if found == wanted.stale else None
     if wanted.policy.mode == "none":
         return None
     active_at, now = current.entry.active_at, from_instant(wanted.at)
@@ -366,7 +384,7 @@ def _in_persons_zone(tx: Tx, wanted: Resolve) -> Resolve:
 
 
 def _first_session(tx: Tx, wanted: Resolve) -> SessionEntry:
-    address = ensure_address(tx, wanted.source, wanted.address)
+    address = ensure_address(tx, wanted.source, wanted.address, wanted.key)
     if address.session_pk is not None:
         # Someone else made it between our look and our lock.
         return resolve(tx, wanted)
@@ -439,7 +457,7 @@ def _replace(tx: Tx, current: StoredSession, wanted: Resolve, *, reason: ResetRe
         tell_user=reason is not None and current.had_activity and wanted.policy.notify,
         **_stays(current.entry),
     )
-    return begin(tx, AddressRow(*_the(tx.find("find_address", digest=wanted.address.digest))), how)
+    return begin(tx, AddressRow(*_the(tx.find("find_address_by_pk", pk=current.address_pk))), how)
 
 
 def _why_expired(tx: Tx, current: StoredSession) -> ResetReason | None:

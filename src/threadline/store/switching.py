@@ -28,7 +28,7 @@ def switch(
         return None
     wanted = sessions.get_session(tx, session_id, lock=True)
     if wanted.pk == address.session_pk:
-        return wanted.entry if wanted.entry.ended_at is None else _reopen(tx, address, wanted, at=at)
+        return wanted.entry if wanted.entry.ended_at is None else reopen(tx, address, wanted, at=at)
     is_dm = address.chat_type == "dm"
     is_theirs = may_resume(address.ownership, is_dm=is_dm, wanted=wanted.ownership)
     if not is_theirs and not may_take(is_dm=is_dm, wanted=wanted.ownership, owners=owners):
@@ -43,8 +43,8 @@ def switch(
     how = beginning_at(place, wanted.entry, new_id=new_id, at=at)
     if wanted.is_current or not is_theirs:
         return sessions.fork_at(tx, address, wanted, how)
-    _bring(tx, wanted, how)
-    return _reopen(tx, address, wanted, at=at)
+    bring(tx, wanted, how)
+    return reopen(tx, address, wanted, at=at)
 
 
 def beginning_at(place: SessionEntry, coming: SessionEntry, *, new_id: str, at: Instant) -> Beginning:
@@ -55,8 +55,8 @@ def beginning_at(place: SessionEntry, coming: SessionEntry, *, new_id: str, at: 
     return replace(how, cwd=place.cwd, runtime=json_text(runtime_at(place.runtime, coming.runtime)))
 
 
-def _bring(tx: Tx, session: StoredSession, how: Beginning) -> None:
-    """A session that is reopened takes on what stays with the place."""
+def bring(tx: Tx, session: StoredSession, how: Beginning) -> None:
+    """Give a session that is reopened what stays with the place."""
     tx.run("set_origin", origin=json_text(how.origin), session_pk=session.pk)
     if how.runtime:
         tx.run("set_runtime", model=session.entry.model, runtime=how.runtime, session_pk=session.pk)
@@ -66,7 +66,8 @@ def _bring(tx: Tx, session: StoredSession, how: Beginning) -> None:
     tx.run("drop_context", session_pk=session.pk)
 
 
-def _reopen(tx: Tx, address: AddressRow, session: StoredSession, *, at: Instant) -> SessionEntry:
+def reopen(tx: Tx, address: AddressRow, session: StoredSession, *, at: Instant) -> SessionEntry:
+    """Make a session the current one of an address, open and active now, and return its entry."""
     tx.run(
         "reopen_session",
         address_pk=address.pk,

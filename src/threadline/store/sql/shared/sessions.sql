@@ -36,8 +36,15 @@ WHERE a.digest = :digest
 -- name: find_address
 SELECT a.pk, a.key, a.chat_type, a.owner, a.chat, a.session_pk FROM addresses a WHERE a.digest = :digest {lock_address}
 
+-- name: find_address_by_pk
+SELECT a.pk, a.key, a.chat_type, a.owner, a.chat, a.session_pk FROM addresses a WHERE a.pk = :pk {lock_address}
+
+-- fragment: called
+-- Its own key goes before one that it was adopted with.
+a.pk = COALESCE((SELECT o.pk FROM addresses o WHERE o.key = :key), (SELECT k.address_pk FROM key_aliases k WHERE k.key = :key))
+
 -- name: find_address_by_key
-SELECT a.pk, a.key, a.chat_type, a.owner, a.chat, a.session_pk FROM addresses a WHERE a.key = :key {lock_address}
+SELECT a.pk, a.key, a.chat_type, a.owner, a.chat, a.session_pk FROM addresses a WHERE {called} {lock_address}
 
 -- name: key_is_taken
 SELECT 1 FROM addresses WHERE key = :key
@@ -220,4 +227,4 @@ INSERT INTO platform_messages (session_pk, external_id, number) VALUES (:session
 ON CONFLICT (session_pk, external_id) DO UPDATE SET number = excluded.number
 
 -- name: find_address_session
-SELECT s.session_id FROM addresses a {then} sessions s ON s.pk = a.session_pk WHERE a.key = :key
+SELECT s.session_id FROM addresses a {then} sessions s ON s.pk = a.session_pk WHERE {called}

@@ -1,0 +1,68 @@
+"""Operations that the original's calls come to where our own verbs differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from threadline.clock import Instant
+from threadline.model.message import EncodedMessage, Message, decode_body
+from threadline.model.view import MAX_SEQ, message_number, seq_of
+from threadline.store import adoptions, transcript
+from threadline.store.database import Tx
+from threadline.store.rows import StoredSession, session_of
+from threadline.store.transcript import AppendRequest
+
+# Under which name a session keeps what `skip_db` calls were matched with.
+_MATCHES = "threadline.compat"
+# A call is compared with so many of the last messages.
+_WINDOW = 1_000
+_COMPARED = ("role", "content", "tool_calls", "tool_call_id")
+
+
+class _Matches(msgspec.Struct):
+    """Up to which place of the log stored messages were matched, and the places behind it that were stored by such calls."""
+
+    upto: int = 0
+    own: list[int] = []
+
+
+def append(tx: Tx, session_id: str, message: EncodedMessage, *, at: Instant, is_stored: bool) -> bool:
+    """Append a message; whether that could be done: not where the session is unknown or its old transcript is still to be taken in.
+
+    `is_stored`: the agent says that it stored this message already. A stored message answers for one such call.
+    """
+    row = tx.find("find_session", session_id=session_id)
+    if row is None or adoptions.adoption_state(tx, session_id) == adoptions.WAITING:
+        return False
+    request = AppendRequest(session_id, [message], at)
+    if not is_stored:
+        transcript.append(tx, request)
+    else:
+        _append_unless_stored(tx, session_of(row), request)
+    return True
+
+
+def _append_unless_stored(tx: Tx, session: StoredSession, request: AppendRequest) -> None:
+    row = tx.find("remembered", session_pk=session.pk, agent=_MATCHES)
+    matches = _Matches() if row is None else msgspec.json.decode(row[0], type=_Matches)
+    matches.upto = max(matches.upto, session.last_seq - _WINDOW)
+    wanted = _compared(decode_body(request.messages[0].body))
+    lo, hi = message_number(session.pk, matches.upto + 1), message_number(session.pk, MAX_SEQ)
+    for number, *_, body in tx.rows("load_log", lo=lo, hi=hi, limit=_WINDOW):
+        if seq_of(number) not in matches.own and _compared(decode_body(body)) == wanted:
+            matches.upto = seq_of(number)
+            break
+    else:
+        matches.own.append(transcript.append(tx, request).first_seq)
+    matches.own = [seq for seq in matches.own if seq > matches.upto]
+    while matches.upto + 1 in matches.own:
+        matches.upto += 1
+        matches.own.remove(matches.upto)
+    tx.run("remember", session_pk=session.pk, agent=_MATCHES, text=msgspec.json.encode(matches).decode())
+
+
+def _compared(message: Message) -> tuple[Any, ...]:
+    """What makes two messages the same: callers add times and the like to what the agent stored. Nothing and "" are alike."""
+    return tuple(message.get(name) or None for name in _COMPARED)
