@@ -187,7 +187,7 @@ def api_page() -> Iterator[str]:
         if name == "SessionStore":
             yield from _async_store()
         if name == "SessionManager":
-            yield from _async_manager()
+            yield from ("## `AsyncSessionManager`", "", _doc(threadline.AsyncSessionManager), "")
     yield from ("## Values that verbs return", "")
     for kind in RETURNED:
         yield from _class(kind, "###")
@@ -198,10 +198,6 @@ def _async_store() -> Iterator[str]:
     store = threadline.AsyncSessionStore
     yield from ("## `AsyncSessionStore`", "", _doc(store), "")
     yield from ("`await AsyncSessionStore.open(…)`, then every verb of `SessionStore`, awaited.", "")
-
-
-def _async_manager() -> Iterator[str]:
-    yield from ("## `AsyncSessionManager`", "", _doc(threadline.AsyncSessionManager), "")
 
 
 def _class(kind: type, mark: str = "##") -> Iterator[str]:

@@ -47,8 +47,7 @@ from threadline.model.source import SessionSource
 from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
 from threadline.ports.agent import AgentError
 from threadline.store.facade import AsyncSessionStore, SessionStore
-
-__version__ = "0.1.0"
+from threadline.version import __version__ as __version__
 
 __all__ = [
     "AsyncSessionStore",

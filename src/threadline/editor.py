@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from threadline import __version__
 from threadline.acp.desk import Desk
 from threadline.acp.server import AcpServer
 from threadline.acp.sessions import AsyncSessionManager
@@ -24,6 +23,7 @@ from threadline.model.turn import Replay
 from threadline.ports.agent import Agent, AgentError, Event, Turn
 from threadline.rpc.lines import Lines, Sink
 from threadline.store.gateway import GatewayStore
+from threadline.version import __version__
 
 log = get_logger(__name__)
 

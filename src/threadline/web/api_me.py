@@ -5,12 +5,12 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from threadline import __version__
 from threadline.gateway.command_table import TABLE
 from threadline.model import words_web as words
 from threadline.model.access import Role, allows
 from threadline.model.files import MAX_FILE_BYTES
 from threadline.model.webchat import web_source
+from threadline.version import __version__
 from threadline.web.auth import Caller
 from threadline.web.calls import Call, Web, read_body, told
 from threadline.web.shapes import MOST_FILES, Card, CommandLine, Limits, LoginWanted, Me, Nothing

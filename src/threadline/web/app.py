@@ -12,10 +12,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from threadline import __version__
 from threadline.errors import ThreadlineError
 from threadline.log import get_logger
 from threadline.model import words_web as words
+from threadline.version import __version__
 from threadline.web.api_files import MOST_BYTES
 from threadline.web.assets import Assets
 from threadline.web.calls import Call, Web, known, opened, told

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from threadline import __version__
+from threadline.version import __version__
 from threadline.web.routes import ENDPOINTS, Answer, Endpoint
 from threadline.web.shapes import ID, Gone, Grown, NewMessages, Notice, Problem, Settled, State
 
