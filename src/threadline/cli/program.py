@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from threadline.cli import (
     acp,
+    compat,
     config,
     db,
     messages,
@@ -50,6 +51,7 @@ app.add_typer(web.app, name="web")
 app.add_typer(messages.app, name="messages")
 app.add_typer(outbox.app, name="outbox")
 app.add_typer(config.app, name="config")
+app.add_typer(compat.app, name="compat")
 app.command("serve", epilog=serve.SERVE_EXAMPLES)(serve.serve)
 app.command("status", epilog=status.STATUS_EXAMPLES)(status.status)
 app.command("doctor", epilog=status.DOCTOR_EXAMPLES)(status.doctor)

@@ -165,8 +165,7 @@ def _adopt_entry(tx: Tx, entry: AdoptedEntry) -> bool:
     created = create(tx, arrival)
     set_fields(tx, created.session_id, entry.fields)
     here = _the(tx.find("find_address", digest=arrival.address.digest))
-    if AddressRow(*here).key != entry.stored_key:
-        tx.run("add_key_alias", key=entry.stored_key, address_pk=here[0])
+    tx.run("add_key_alias", key=entry.stored_key, address_pk=here[0])
     tx.run("set_adoption", session_id=created.session_id, state=WAITING)
     return True
 

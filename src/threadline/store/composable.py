@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
@@ -39,6 +40,23 @@ class ComposableStore(SessionStore):
                 return
 
 
+# Files that this process has open as stores. To open and close such a file otherwise would drop the locks that SQLite holds on it.
+_OPEN_HERE: Counter[tuple[int, int]] = Counter()
+
+
+def is_open_here(path: Path) -> bool:
+    """Whether this process has the file open as a store that is opened at first use."""
+    return _OPEN_HERE[_file_id(path)] > 0
+
+
+def _file_id(path: Path) -> tuple[int, int]:
+    try:
+        facts = path.stat()
+    except OSError:
+        return 0, 0
+    return facts.st_dev, facts.st_ino
+
+
 class OpenedAtFirstUse:
     """A store file that is opened by the first call that needs it. Thread-safe."""
 
@@ -61,6 +79,7 @@ class OpenedAtFirstUse:
                         opened.close()
                         raise
                     self._opened = opened
+                    _OPEN_HERE[_file_id(self._path)] += 1
         return self._opened
 
     def _begin(self, opened: ComposableStore) -> None:
@@ -71,6 +90,7 @@ class OpenedAtFirstUse:
         with self._opening:
             opened, self._opened = self._opened, None
             if opened is not None:
+                _OPEN_HERE[_file_id(self._path)] -= 1
                 opened.close()
 
     def __enter__(self) -> Self:

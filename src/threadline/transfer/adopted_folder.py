@@ -18,6 +18,7 @@ from threadline.store import adoptions
 from threadline.store.composable import ComposableStore, OpenedAtFirstUse
 from threadline.store.database import Progress, Tx
 from threadline.store.disclosure import PersonRecord
+from threadline.store.facade import SessionStore
 from threadline.store.listing import Page
 from threadline.store.rows import entry_of
 from threadline.store.search import SearchPage
@@ -35,8 +36,9 @@ class Erased(msgspec.Struct, frozen=True):
 class AdoptedFolder(OpenedAtFirstUse):
     """A store file in a folder. Search, export and erase cover what older files hold, too."""
 
-    def __init__(self, folder: Path, key_of: Callable[[SessionAddress], str]) -> None:
-        super().__init__(folder / DATABASE_NAME)
+    def __init__(self, folder: Path, key_of: Callable[[SessionAddress], str], database: Path | None = None) -> None:
+        """`key_of` spells the key of a conversation. The store file lies in the folder unless `database` names another."""
+        super().__init__(folder / DATABASE_NAME if database is None else database)
         self._folder = HermesFolder(folder)
         self._key_of = key_of
 
@@ -106,6 +108,17 @@ class AdoptedFolder(OpenedAtFirstUse):
         path = self._path.parent / f"{checked_id(session_id)}.jsonl"
         is_ours = self.core.run_read(adoptions.adoption_state, session_id) == adoptions.EXPORTED
         return path if is_ours or not os.path.lexists(path) else path.parent / "exports" / path.name
+
+
+def survey(folder: Path, key_of: Callable[[SessionAddress], str], progress: Progress | None = None) -> AdoptionReport:
+    """What would be taken in from a folder: it is taken into a copy of the store, which is deleted then."""
+    with tempfile.TemporaryDirectory(prefix="threadline-") as place:
+        copy = Path(place) / DATABASE_NAME
+        if (folder / DATABASE_NAME).exists():
+            with SessionStore.open(folder / DATABASE_NAME, migrate=False) as store:
+                store.backup(copy)
+        with AdoptedFolder(folder, key_of, copy) as adopted:
+            return adopted.adopt_all(progress)
 
 
 def _current_id(tx: Tx, address: SessionAddress) -> str | None:

@@ -85,7 +85,8 @@ class FolderAdoption:
                 sessions += not is_there
             if progress is not None:
                 progress(done, len(ids))
-        skipped = [place for _, places in taken for place in places]
+        _, unusable = self._folder.read_index()
+        skipped = [*unusable, *(place for _, places in taken for place in places)]
         return AdoptionReport(sessions, len(taken), sum(count for count, _ in taken), skipped)
 
     def _adopt(self, session_id: str, *, is_there: bool) -> Transcript | None:

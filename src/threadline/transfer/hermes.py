@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Literal
 import msgspec
 
 from threadline.log import get_logger
+from threadline.store.composable import is_open_here
 from threadline.transfer.files import Skipped, file_stamp, find_file, is_safe_id, open_regular, parse_json
 from threadline.transfer.hermes_database import DatabaseSession, HermesDatabase
 
@@ -176,8 +177,9 @@ class HermesFolder:
         with self._lock:
             if not self._database_sought:
                 owner = self.folder.stat().st_uid
-                for folder in (self.folder, self.folder.parent):
-                    self._database = self._database or HermesDatabase.open(folder / _DATABASE, owner)
+                for path in (self.folder / _DATABASE, self.folder.parent / _DATABASE):
+                    if self._database is None and not is_open_here(path):
+                        self._database = HermesDatabase.open(path, owner)
                 self._database_sought = True
             return self._database
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from threadline.errors import InvalidRequest
 from threadline.model.source import SessionSource
 from threadline.model.transcript import MessageRef
-from threadline.store import aliases, erasure
+from threadline.store import adoptions, aliases, erasure
 from threadline.store.database import EngineStep, Plan, Progress, read, write
 from threadline.store.verbs.arguments import (
     moment_before,
@@ -69,6 +69,11 @@ class RemovalVerbs(VerbsBase):
         name = person_named(person)
         if name is None:
             raise InvalidRequest("say whose words to erase: a name such as telegram:7")
+        if (yield from read(adoptions.waiting)):
+            raise InvalidRequest(
+                "transcripts of an older folder are still to be taken in, and may hold their words: "
+                "run `threadline compat adopt FOLDER`, then erase"
+            )
         done = 0
         # The name itself last: as long as it is there, one that breaks off can be begun again.
         for known_as in (*reversed((yield from read(aliases.other_names, name))), name):

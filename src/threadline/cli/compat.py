@@ -1,0 +1,61 @@
+"""`threadline compat`: what other programs of this kind left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from threadline.cli import render
+from threadline.cli.options import AsJson, examples
+from threadline.cli.values import parse_path
+from threadline.errors import InvalidRequest
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Folders of another gateway: take them in.")
+
+
+@app.command(
+    epilog=examples(
+        "threadline compat adopt ~/.hermes/sessions --dry-run",
+        "threadline compat adopt ~/.hermes/sessions",
+    )
+)
+def adopt(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", parser=parse_path, help="The folder with sessions.json and *.jsonl.", show_default=False
+        ),
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be taken in.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take every session and transcript of an older folder in, now instead of each at its first use.
+
+    They go into DIR/threadline.db, which `threadline.compat.SessionStore(DIR, config)` opens. The files stay as they are; what was
+    taken in before is passed over.
+    """
+    from threadline.compat import SessionStore
+    from threadline.compat.session import spelled_key
+    from threadline.transfer.adopted_folder import survey
+
+    if not folder.is_dir():
+        raise InvalidRequest(f"{folder} is no folder; name the one that has sessions.json in it")
+    try:
+        with render.progress("Reading" if dry_run else "Taking in") as told:
+            if dry_run:
+                report = survey(folder, spelled_key, told)
+            else:
+                with SessionStore(folder) as store:
+                    report = store.adopt_all(told)
+    except OSError as cause:
+        raise InvalidRequest(f"{cause.filename or folder} can't be read: {cause.strerror or cause}") from cause
+    if as_json:
+        render.show_json({"dry_run": dry_run, **msgspec.to_builtins(report)})
+        return
+    found = f"{render.counted(report.sessions, 'session')}, {render.counted(report.messages, 'message')}"
+    render.say(f"Would take in: {found}." if dry_run else f"Taken in: {found}. The old files are as they were.")
+    for left in report.skipped:
+        render.note(f"left out: {left.place}: {left.why}")
