@@ -9,6 +9,7 @@ import msgspec
 
 from bench import (
     appends,
+    compat,
     editors,
     forks,
     gateways,
@@ -48,6 +49,7 @@ WORKLOADS = (
     Workload("search", searches.search),
     Workload("search_viewer", searches.search_viewer),
     Workload("size", sizes.size),
+    Workload("compat_scale", compat.compat_scale, ("sqlite",)),
     Workload("open_scale", opening.open_scale),
     Workload("four_processes", processes.four_processes, ("sqlite",)),
     Workload("gateway_scale", gateways.gateway_scale),
