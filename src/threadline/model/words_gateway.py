@@ -36,7 +36,7 @@ BROKEN_OFF: Final = (
     "What I had said and done is kept; /retry lets me try again."
 )
 PARKED: Final = (
-    "I tried three times to answer your last message, and the gateway broke down each time, so I put it aside. "
+    "The gateway broke down each time that I tried to answer your last message, so I put it aside. "
     "/retry tries again."
 )
 ASK: Final = (
