@@ -66,9 +66,7 @@ class World(Surroundings):
 
     def _wanted(self, lease: float | None, *, crashes: bool = False) -> Wanted:
         chat, agent = self.chat.address, self.agent.address
-        return Wanted(
-            chat=chat, agent=agent, people=self.people, lease=lease, back_off=self.back_off, crashes=crashes
-        )
+        return Wanted(chat=chat, agent=agent, people=self.people, lease=lease, back_off=self.back_off, crashes=crashes)
 
     def _child(self, wanted: Wanted, **how: object) -> Child:
         config, log = self._next_files()

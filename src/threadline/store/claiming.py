@@ -117,9 +117,7 @@ def take_over(tx: Tx, owner: str, platforms: Sequence[str], *, lease: int, at: I
     left_behind: defaultdict[str, list[int]] = defaultdict(list)
     for dead, deaths in tx.rows("left_behind", at=at):
         left_behind[dead].append(deaths)
-    expired = [
-        row for platform in platforms for row in tx.rows("expired_turns", platform=platform, lease=lease, at=at)
-    ]
+    expired = [row for platform in platforms for row in tx.rows("expired_turns", platform=platform, lease=lease, at=at)]
     for row in expired:
         pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop, dead, deaths = row
         if not tx.run("take_over", turn_pk=pk, fence=fence, owner=owner, lease=lease, at=at):
@@ -169,7 +167,7 @@ def _held_back(tx: Tx, wanted: Claim, row: Row) -> int:
     _, turn_id, *_, stop, deaths, died_at = row
     if not deaths or stop is not None:
         return 0
-    lived = wanted.at - max(died_at, wanted.since)
+    lived = wanted.at - max(int(died_at), wanted.since)
     apart = apart_for(deaths, wanted.back_off) - lived
     if (left := back_off(turn_id, deaths, wanted.back_off) - lived) > 0 or apart <= 0:
         return left

@@ -42,7 +42,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     # The digests of the addresses at which alone it answers; `None`: at all on its platforms.
     addresses: tuple[bytes, ...] | None = None
     # Since when the gateway lives, and the first back-off of turns that a dead one left behind.
-    since: Instant = 0
+    since: Instant = Instant(0)
     back_off: int = 0
 
 
