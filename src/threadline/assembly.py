@@ -190,6 +190,7 @@ def gateway_settings(config: Config, kind: str, agents: Agents, secret: bytes, *
         "turns_per_platform": wanted.turns_per_platform,
         "queue_per_session": wanted.queue_per_session,
         "lease_seconds": wanted.lease_seconds,
+        "crash_back_off_seconds": wanted.crash_back_off_seconds,
         "silence_seconds": wanted.turn_silence_minutes * 60.0,
         "drain_seconds": wanted.drain_seconds,
         "welcome": wanted.welcome,

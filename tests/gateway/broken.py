@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from threadline.clock import to_instant
-from threadline.ids import new_turn_id
+from threadline.ids import new_turn_ids
 from threadline.model.delivery import Target, target_of
 from threadline.model.inbound import Inbound
 from threadline.model.source import SessionSource
@@ -51,22 +52,33 @@ async def begun(
 ) -> Claimed:
     """A turn that a gateway had begun, and what it had journalled of it."""
     await accepted(store, text, user)
-    now = store.clock.now()
-    (claimed,) = await store.claim_turns(
-        Claim(
-            owner=DEAD,
-            turn_ids=(new_turn_id(now),),
-            at=to_instant(now),
-            lease=_LONG,
-            per_platform=1000,
-            platforms=("scripted",),
-        )
-    )
+    (claimed,) = await store.claim_turns(claim(store))
     await store.declare_replay(claimed.held, replay)
     if journal:
         called_tool = any(isinstance(event, ToolCall) for event in journal)
         encoded = [msgspec.json.encode(event).decode() for event in journal]
         await store.journal(claimed.held, 1, encoded, called_tool=called_tool)
+    return claimed
+
+
+def claim(store: GatewayStore, count: int = 1, **changes: Any) -> Claim:
+    """What a gateway asks for that wants so many turns, now."""
+    now = store.clock.now()
+    wanted = Claim(
+        owner=DEAD,
+        turn_ids=new_turn_ids(now, count),
+        at=to_instant(now),
+        lease=_LONG,
+        per_platform=1000,
+        platforms=("scripted",),
+    )
+    return msgspec.structs.replace(wanted, **changes)
+
+
+async def suspected(store: GatewayStore, user: str, deaths: int) -> Claimed:
+    """A turn that waits to run again, and is suspected of so many deaths; as the last gateway had it."""
+    claimed = await begun(store, user=user)
+    await store.rerun_turn(claimed.held, claimed.session_pk, deaths=deaths, wait=0)
     return claimed
 
 

@@ -104,6 +104,7 @@ def settings_for(agent: Agent, **changes: Any) -> GatewaySettings:
         "split": lambda text, can: split(text, can.max_length, can.length_unit),
         "plain": plain,
         "burst_seconds": 0.0,
+        "crash_back_off_seconds": 0.0,
         "poll_seconds": 0.2,
         "drain_seconds": 0.2,
         "welcome": False,

@@ -10,7 +10,7 @@ import msgspec
 from tests.system.outside import kind_of
 
 # An agent that says how its turns may run again is a plug-in; the others are a function.
-_REPLAYS = {"slow": "safe", "never": "never"}
+_REPLAYS = {"slow": "safe", "waits": "safe", "never": "never"}
 _AGENT = """\
 from tests.system.outside import asking
 
@@ -34,6 +34,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     people: Sequence[str]
     # The seconds of a lease; those of the program itself where nothing is said.
     lease: float | None = None
+    # How long a turn waits at first that a dead gateway left behind; as the program has it where nothing is said.
+    back_off: float | None = None
     # Whether it is to pass crash points.
     crashes: bool = False
 
@@ -60,6 +62,8 @@ def _lines(wanted: Wanted) -> Iterator[str]:
     yield "turns_at_once = 64\nturns_per_platform = 64\nqueue_per_session = 1000"
     if wanted.lease is not None:
         yield f"lease_seconds = {wanted.lease}"
+    if wanted.back_off is not None:
+        yield f"crash_back_off_seconds = {wanted.back_off}"
     yield f"[access]\nguests = {json.dumps([f'scripted:{user}' for user in wanted.people])}"
     yield '[agents.main]\nkind = "function"\ncall = "my_agent:answer"'
     for name, replay in _REPLAYS.items():

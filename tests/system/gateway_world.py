@@ -16,7 +16,7 @@ from tests.system.gateway_child import Child, Plain, Process, start
 from tests.system.gateway_folder import Wanted, configuration, furnish
 from tests.system.gateway_promises import Promises, Said
 from tests.system.outside import OutsideAgent
-from tests.system.surroundings import PATIENCE_SECONDS, Surroundings
+from tests.system.surroundings import BACK_OFF, PATIENCE_SECONDS, Surroundings
 
 from threadline.testing.scripted import ScriptedChat
 
@@ -34,6 +34,8 @@ class World(Surroundings):
     def __init__(self, location: str, chat: ScriptedChat, agent: OutsideAgent, *, lease: float | None) -> None:
         super().__init__(location, agent, lease=lease)
         self.chat = chat
+        # The first back-off of the gateways that are started from now on; `None`: as the program has it.
+        self.back_off: float | None = BACK_OFF
         furnish(self._folder, agent.address)
 
     def portrait(self) -> str:
@@ -64,7 +66,7 @@ class World(Surroundings):
 
     def _wanted(self, lease: float | None, *, crashes: bool = False) -> Wanted:
         chat, agent = self.chat.address, self.agent.address
-        return Wanted(chat=chat, agent=agent, people=self.people, lease=lease, crashes=crashes)
+        return Wanted(chat=chat, agent=agent, people=self.people, lease=lease, back_off=self.back_off, crashes=crashes)
 
     def _child(self, wanted: Wanted, **how: object) -> Child:
         config, log = self._next_files()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
+import signal
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
@@ -26,11 +28,14 @@ T = TypeVar("T", FunctionTurn, Turn)
 LOOKS = "Let me look. "
 FOUND = "something"
 CALL = ToolCall("c1", "look", "{}")
+# What takes the gateway's process with it that works on it.
+POISON = "poison"
 ASK = AskPermission(ask_id=CALL.call_id, tool=CALL.name, arguments=CALL.arguments, least="guest")
 # Who answers whom: the first letter of somebody's name tells.
 # echo  one piece      slow  streamed      tools  streamed, with a tool call      never  streamed, runs once
 # asks  in one piece, with a tool call that it may not make unasked
-KINDS = {name[0]: name for name in ("echo", "slow", "tools", "never", "asks")}
+# waits  in one piece, once the test lets it
+KINDS = {name[0]: name for name in ("echo", "slow", "tools", "never", "asks", "waits")}
 _PIECES = 5
 # A gateway shows nothing of an answer that is over sooner.
 _BEFORE_STREAM = 0.45
@@ -75,12 +80,15 @@ class OutsideAgent:
         # How often each turn was begun, and how often its tool ran.
         self.runs: Counter[str] = Counter()
         self.tool_runs: Counter[str] = Counter()
+        # Those that wait are answered from then on.
+        self.may_answer = asyncio.Event()
         self._scripts: dict[str, Script] = {
             "echo": _echo,
             "slow": _slow,
             "tools": self._tools,
             "never": _slow,
             "asks": self._asks,
+            "waits": self._waits,
         }
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
@@ -143,6 +151,10 @@ class OutsideAgent:
         yield ToolResult(CALL.call_id, FOUND)
         yield Text(answer_to(asked.texts))
 
+    async def _waits(self, asked: Asked) -> AsyncGenerator[Event, None]:
+        await self.may_answer.wait()
+        yield Text(answer_to(asked.texts))
+
 
 async def _echo(asked: Asked) -> AsyncGenerator[Event, None]:
     yield Text(answer_to(asked.texts))
@@ -187,6 +199,8 @@ async def _ask(address: str, turn: T) -> AsyncGenerator[Event, None]:
     host, _, port = address.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     texts = tuple(spoken.text for spoken in turn.messages)
+    if POISON in texts:
+        os.kill(os.getpid(), signal.SIGKILL)
     asked = Asked(turn.turn_id, turn.source.user_id or "", texts, turn.permitted(ASK))
     try:
         writer.write(msgspec.json.encode(asked) + b"\n")

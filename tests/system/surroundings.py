@@ -20,6 +20,8 @@ from tests.system.outside import OutsideAgent
 
 # So long nothing at all may happen.
 PATIENCE_SECONDS = 60.0
+# The first back-off of turns that a dead gateway left behind, where nobody looks at that.
+BACK_OFF = 0.05
 
 
 class Surroundings(ABC):

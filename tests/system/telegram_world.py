@@ -11,7 +11,7 @@ from tests.system.gateway_child import Child, Process, start
 from tests.system.gateway_promises import Said
 from tests.system.gateway_world import shared_out
 from tests.system.outside import OutsideAgent
-from tests.system.surroundings import PATIENCE_SECONDS, Surroundings
+from tests.system.surroundings import BACK_OFF, PATIENCE_SECONDS, Surroundings
 from tests.system.telegram_promises import TelegramPromises
 
 from threadline.testing.telegram import BotApi
@@ -119,7 +119,7 @@ class TelegramWorld(Surroundings):
 
     def _settings(self, lease: float, *, crashes: bool) -> Iterator[str]:
         yield '[gateway]\nwhen_busy = "queue"\nburst_seconds = 0.0\nwelcome = false'
-        yield f"turns_at_once = 64\nturns_per_platform = 64\nlease_seconds = {lease}"
+        yield f"turns_at_once = 64\nturns_per_platform = 64\nlease_seconds = {lease}\ncrash_back_off_seconds = {BACK_OFF}"
         yield f"[access]\nguests = {json.dumps([f'telegram:{self.api.person(user).id}' for user in self.people])}"
         yield '[agents.main]\nkind = "function"\ncall = "my_agent:answer"'
         yield f'[platforms.telegram]\nkind = "{"crashing-telegram" if crashes else "telegram"}"'

@@ -116,23 +116,6 @@ async def broken_after(world: World, number: int, case: Case) -> list[str]:
     return [f"{case.point} ({case.agent}, {case.nth}): {fault}" for fault in found]
 
 
-def test_a_turn_that_the_gateway_dies_of_three_times_is_put_aside_and_told(location: str) -> None:
-    async def dies_three_times() -> None:
-        async with in_world(location, "s1", lease=1.0) as world:
-            world.say("s1", "poison")
-            for _ in range(3):
-                await world.died(world.begin("after claim"))
-            last = world.begin()
-            await world.settled()
-            world.say("s1", "bread")
-            await world.settled()
-            await world.kill(last)
-            assert not world.broken()
-            assert world.outcomes() == ["parked", "answered"]
-
-    asyncio.run(dies_three_times())
-
-
 def test_a_platform_that_says_when_is_believed_however_many_gateways_died_at_the_delivery(tmp_path: Path) -> None:
     async def asked_to_wait() -> None:
         async with in_world(f"sqlite://{tmp_path}/threadline.db", "e1") as world:

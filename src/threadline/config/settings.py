@@ -165,6 +165,10 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         Annotated[float, msgspec.Meta(ge=1, le=3600)],
         _says("How long a turn stays with a process that no longer answers"),
     ] = 15.0
+    crash_back_off_seconds: Annotated[
+        Seconds,
+        _says("How long a turn waits that was running when the gateway died; 4 and 15 times this after further deaths"),
+    ] = 2.0
     turn_silence_minutes: Annotated[Minutes, _says("A turn that gives no sign of life for this long is ended")] = 30
     drain_seconds: Annotated[Seconds, _says("How long running turns may go on after the gateway is told to stop")] = (
         20.0

@@ -28,6 +28,7 @@ log = get_logger(__name__)
 # A sentence, not a log: a notice is not split.
 _LONGEST_REASON = 500
 _CHAT = "chat:"
+_PARKED = "parked:"
 # Anybody can block us, and each who does is a message to the owner and a row that is read at every look.
 MOST_CHATS = 50
 CHAT_FORGOTTEN_AFTER = timedelta(days=30)
@@ -68,7 +69,8 @@ class Alarms:
     async def forget_all_but(self, known: Collection[str]) -> None:
         """Alarms about any other agents and platforms are over. Only for one whose database no other gateway uses."""
         names = [state.name for state in await self._store.alarm_states()]
-        await self.forget([name for name in names if name not in known and not is_about_chat(name)])
+        lasting = (_CHAT, _PARKED)
+        await self.forget([name for name in names if name not in known and not name.startswith(lasting)])
 
     async def refresh(self) -> None:
         """Looks up which alarms are open: others may have sounded some. What could not be told before is told if it can be now.
@@ -124,6 +126,11 @@ class Alarms:
     async def platform_listens(self, name: str, account: str) -> None:
         """Messages come in from a platform that lets one listen."""
         await self._clear(listening_alarm(name, account))
+
+    async def message_parked(self, turn_id: str, where: Target) -> None:
+        """A message is given up that gateways died of; its chat hears so too."""
+        text = words.PARKED.format(name=_shown(where.platform, where.account))
+        await self._sound(f"{_PARKED}{turn_id}", text, where)
 
     async def _sound(self, name: str, text: str, told_in: Target | None) -> None:
         if name in self._open:

@@ -257,7 +257,7 @@ class Composer:
         )
 
     async def park(self, claimed: Claimed) -> None:
-        """Gives a turn up that broke the gateway each time; what was said is kept, the answer is not tried again."""
+        """Gives a turn up that gateways died of; what was said is kept, the answer is not tried again."""
         await self._end(
             Finish(
                 held=claimed.held,
@@ -269,7 +269,7 @@ class Composer:
                 streamed=words.PARKED,
                 replies=(self._reply(claimed, 0, words.PARKED),),
                 taken=claimed.taken,
-                error="given up after three attempts",
+                error=f"put aside: gateways died {claimed.suspected.deaths} times while it ran",
             )
         )
         log.error("turn.parked", turn=claimed.held.turn_id)

@@ -50,6 +50,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     turns_per_platform: int = 16
     queue_per_session: int = 50
     lease_seconds: float = 15.0
+    # How long a turn waits that was running when a gateway died: this long after the first death, longer after each other.
+    crash_back_off_seconds: float = 2.0
     silence_seconds: float = 1800.0
     drain_seconds: float = 20.0
     # How long what was cancelled may take to end. Whoever swallows that is left behind: nobody waits any longer.
@@ -83,6 +85,11 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     def lease(self) -> int:
         """The length of a lease in microseconds."""
         return int(self.lease_seconds * 1_000_000)
+
+    @property
+    def crash_back_off(self) -> int:
+        """The first back-off of a turn that a dead gateway left behind, in microseconds."""
+        return int(self.crash_back_off_seconds * 1_000_000)
 
     @property
     def burst(self) -> int:

@@ -21,7 +21,7 @@ from threadline.log import get_logger
 from threadline.model import words_gateway as words
 from threadline.model.delivery import target_of
 from threadline.model.source import SessionSource
-from threadline.model.turn import Close, GiveUp, Rerun, Stop, after_crash
+from threadline.model.turn import Close, GiveUp, Rerun, Stop, after_crash, back_off
 from threadline.ports.agent import Agent, HearsOfEnds
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission
@@ -57,6 +57,7 @@ class Turns:
         self._outbox = outbox
         self._run_command = run_command
         self._alarms = alarms
+        self._since = to_instant(store.clock.now())
         self.reconfigure(settings, platforms)
         self._running: dict[Held, Answering] = {}
         # Replaced, never changed: the heartbeat's thread reads it.
@@ -140,9 +141,10 @@ class Turns:
             pass
         while taken := await self._store.take_over_turns(settings.owner, self._platforms, settings.lease):
             for claimed in taken:
-                decision = after_crash(claimed.replay, called_tool=claimed.called_tool, attempts=claimed.attempts)
-                log.info("turn.recovered", turn=claimed.held.turn_id, decision=type(decision).__name__)
-                self._outbox.metrics.turn_recovered(type(decision).__name__.lower())
+                decision = after_crash(claimed.replay, called_tool=claimed.called_tool, suspected=claimed.suspected)
+                name, deaths = type(decision).__name__, claimed.suspected.deaths
+                log.info("turn.recovered", turn=claimed.held.turn_id, decision=name, deaths=deaths)
+                self._outbox.metrics.turn_recovered(name.lower())
                 try:
                     await self._settle_crashed(claimed, decision)
                 except (LeaseLost, StoreError) as cause:
@@ -169,12 +171,20 @@ class Turns:
             # Whoever waited for it has seen it break off.
             await self._composer.close(claimed, "interrupted", words.BROKEN_OFF)
         elif isinstance(decision, Rerun):
-            await self._store.forget_journal(claimed.held)
-            await self._store.release_turn(claimed.held, claimed.session_pk)
+            await self._rerun(claimed)
         elif isinstance(decision, GiveUp):
+            # First the owner, who hears of it once by its name: who is parked is not looked at again.
+            await self._alarms.message_parked(claimed.held.turn_id, target_of(claimed.origin))
             await self._composer.park(claimed)
         else:
             await self._composer.close(claimed, "interrupted", words.BROKEN_OFF)
+
+    async def _rerun(self, claimed: Claimed) -> None:
+        """It runs again after its back-off, which is none where others are suspected."""
+        deaths = claimed.suspected.deaths
+        wait = back_off(claimed.held.turn_id, deaths, self._settings.crash_back_off)
+        await self._store.rerun_turn(claimed.held, claimed.session_pk, deaths=deaths, wait=wait)
+        self.wake(wait / 1_000_000)
 
     async def _close_stopped(self, claimed: Claimed, stop: Stop) -> None:
         """Nobody wants it any more: it does not run again. An agent that waits for an answer in it hears so."""
@@ -240,6 +250,8 @@ class Turns:
             per_platform=settings.turns_per_platform,
             platforms=self._platforms,
             addresses=addresses,
+            since=self._since,
+            back_off=settings.crash_back_off,
         )
 
     def _digest(self, source: SessionSource) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
@@ -24,7 +25,11 @@ Outcome: TypeAlias = Literal["answered", "failed", "interrupted", "stopped", "pa
 # Why a turn is to end: somebody said so, the next message did, or nobody answered its question in time.
 Stop: TypeAlias = Literal["stop", "interrupt", "expired"]
 
-MAX_ATTEMPTS = 3
+# So many deaths a turn must be suspected of, the last one alone, before it is parked.
+PARKED_AFTER = 4
+# How long a suspect waits at most, as multiples of the first back-off.
+_BACK_OFFS = (1, 4, 15)
+_PARTS = 4
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -76,12 +81,56 @@ class Close(msgspec.Struct, frozen=True):
 
 
 class GiveUp(msgspec.Struct, frozen=True):
-    """The turn was tried often enough; its messages are parked."""
+    """The turn is what the gateway dies of; its messages are parked."""
 
 
-def after_crash(replay: Replay, *, called_tool: bool, attempts: int) -> Rerun | Close | GiveUp:
+class Suspicion(msgspec.Struct, frozen=True):
+    """How many deaths of gateways a turn is suspected of, and whether no other turn is suspected of the last one."""
+
+    deaths: int = 0
+    is_sole: bool = False
+
+
+def suspicion(deaths: int, left_behind: Sequence[int]) -> Suspicion:
+    """Return what a turn is suspected of after a death that left it behind.
+
+    `left_behind`: the earlier deaths of every turn that was left behind, this one's too. The turns that were at the most deaths
+    are suspected of this one as well; the others only ran beside them.
+    """
+    most = max(left_behind)
+    return Suspicion(deaths + 1, left_behind.count(most) == 1) if deaths == most else Suspicion(deaths)
+
+
+def part_of(turn_id: str, deaths: int) -> tuple[int, int]:
+    """Return the part of the suspects that a turn runs with: those of as many deaths, cut into four by chance after each death."""
+    # Not a checksum: two turns must not stay together after every death.
+    digest = hashlib.blake2b(f"{turn_id} {deaths}".encode(), digest_size=1).digest()
+    return deaths, digest[0] % _PARTS
+
+
+def back_off(turn_id: str, deaths: int, first: int) -> int:
+    """Return how long a gateway must have lived before it runs a suspect, in the unit of `first`, the first back-off.
+
+    The last part waits for the whole back-off, the first one for half of it.
+    """
+    if not deaths:
+        return 0
+    _, part = part_of(turn_id, deaths)
+    longest = first * _BACK_OFFS[min(deaths, len(_BACK_OFFS)) - 1]
+    return longest * (_PARTS - 1 + part) // (2 * (_PARTS - 1))
+
+
+def apart_for(deaths: int, first: int) -> int:
+    """Return for how long a suspect does not start while suspects of another part run, in the unit of `first`.
+
+    Longer after each death, for turns that kill late; not at all after one death, which may be an ordinary restart.
+    """
+    return first * _BACK_OFFS[-1] * 4 ** min(deaths - 2, 4) if deaths > 1 else 0
+
+
+def after_crash(replay: Replay, *, called_tool: bool, suspected: Suspicion) -> Rerun | Close | GiveUp:
     """What becomes of a turn whose worker is gone."""
     may_rerun = replay == "safe" or (replay == "until_tool" and not called_tool)
     if not may_rerun:
         return Close()
-    return Rerun() if attempts < MAX_ATTEMPTS else GiveUp()
+    return GiveUp() if suspected.is_sole and suspected.deaths >= PARKED_AFTER else Rerun()

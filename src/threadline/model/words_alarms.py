@@ -22,6 +22,10 @@ LAST_CHAT: Final = (
     "{text} So many chats are gone by now that I tell of no others, until some of them are back or forgotten; "
     "the list shows what was meant for them."
 )
+PARKED: Final = (
+    "The gateway broke down each time that it worked on a message from {name}, so I put that message aside and told its sender. "
+    "`threadline messages list --fate parked` shows it; /retry in its chat tries again."
+)
 # Behind each of them, in a chat.
 ONCE: Final = (
     "{text}\n\nI say this once, and again only if it fails after it has worked. "

@@ -36,8 +36,7 @@ BROKEN_OFF: Final = (
     "What I had said and done is kept; /retry lets me try again."
 )
 PARKED: Final = (
-    "I tried three times to answer your last message, and the gateway broke down each time, so I put it aside. "
-    "/retry tries again."
+    "The gateway broke down each time that I tried to answer your last message, so I put it aside. /retry tries again."
 )
 ASK: Final = (
     "May I use {tool}?\n\n{call}\n\n{reason}`/approve {code}` allows {what}; `/deny {code}` does not. I wait for a day."

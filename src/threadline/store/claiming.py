@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TypedDict
 
@@ -10,7 +10,7 @@ from threadline.clock import Instant
 from threadline.model.access import Role, lowest
 from threadline.model.message import Message, StoredMessages
 from threadline.model.source import SessionSource
-from threadline.model.turn import Lane, Waiting, next_batch
+from threadline.model.turn import Lane, Waiting, apart_for, back_off, next_batch, part_of, suspicion
 from threadline.model.view import message_number
 from threadline.store import asks, inbox, reception, speakers
 from threadline.store.database import Row, Tx
@@ -18,7 +18,6 @@ from threadline.store.rows import StoredSession, json_text, session_of, source_o
 from threadline.store.turns import Claim, Claimed, Held, end_deleted, taken_by
 
 _LOOKED_AT = 16
-_RECOVERED = 20
 _SHORT_HISTORY = 64
 _SHORT_HISTORY_BYTES = 64 * 1024
 
@@ -68,8 +67,12 @@ def claim(tx: Tx, wanted: Claim) -> list[Claimed]:
         session = session_of(row)
         if not running.has_room(wanted, session):
             continue
-        taken = _again(tx, wanted, session) or _fresh(tx, wanted, wanted.turn_ids[len(claimed)], session)
+        again = tx.find("waiting_turn", session_pk=session_pk)
         tx.run("drop_ready", session_pk=session_pk)
+        if again is not None and (wait := _held_back(tx, wanted, again)) > 0:
+            inbox.mark_ready(tx, session_pk, at=wanted.at, wait=wait)
+            continue
+        taken = _again(tx, wanted, session, again) or _fresh(tx, wanted, wanted.turn_ids[len(claimed)], session)
         if taken is None:
             continue
         claimed.append(taken)
@@ -111,11 +114,12 @@ def receive(
 def take_over(tx: Tx, owner: str, platforms: Sequence[str], *, lease: int, at: Instant) -> list[Claimed]:
     """Turns on these platforms whose holder is gone, now held by `owner`, who decides what becomes of them."""
     taken: list[Claimed] = []
-    expired = [
-        row for platform in platforms for row in tx.rows("expired_turns", platform=platform, at=at, limit=_RECOVERED)
-    ]
+    left_behind: defaultdict[str, list[int]] = defaultdict(list)
+    for dead, deaths in tx.rows("left_behind", at=at):
+        left_behind[dead].append(deaths)
+    expired = [row for platform in platforms for row in tx.rows("expired_turns", platform=platform, lease=lease, at=at)]
     for row in expired:
-        pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop = row
+        pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop, dead, deaths = row
         if not tx.run("take_over", turn_pk=pk, fence=fence, owner=owner, lease=lease, at=at):
             continue
         found = tx.find("session_of_pk", session_pk=session_pk)
@@ -137,6 +141,7 @@ def take_over(tx: Tx, owner: str, platforms: Sequence[str], *, lease: int, at: I
                 replay=replay,
                 called_tool=bool(tools),
                 stop=stop,
+                suspected=suspicion(deaths, left_behind[dead] or [deaths]),
             )
         )
     return taken
@@ -157,11 +162,24 @@ def _ready(tx: Tx, wanted: Claim) -> list[Row]:
     return sorted((due_at, pk) for pk, due_at in found)
 
 
-def _again(tx: Tx, wanted: Claim, session: StoredSession) -> Claimed | None:
-    row = tx.find("waiting_turn", session_pk=session.pk)
+def _held_back(tx: Tx, wanted: Claim, row: Row) -> int:
+    """How many microseconds a turn is not to run yet that a dead gateway left behind. Not one that is to end."""
+    _, turn_id, *_, stop, deaths, died_at = row
+    if not deaths or stop is not None:
+        return 0
+    lived = wanted.at - max(int(died_at), wanted.since)
+    apart = apart_for(deaths, wanted.back_off) - lived
+    if (left := back_off(turn_id, deaths, wanted.back_off) - lived) > 0 or apart <= 0:
+        return left
+    running = [part_of(*suspect) for suspect in tx.rows("running_suspects", owner=wanted.owner)]
+    is_apart = all(part == part_of(turn_id, deaths) for part in running)
+    return 0 if is_apart else min(apart, wanted.back_off)
+
+
+def _again(tx: Tx, wanted: Claim, session: StoredSession, row: Row | None) -> Claimed | None:
     if row is None:
         return None
-    pk, turn_id, fence, attempts, lane, role, origin, stop = row
+    pk, turn_id, fence, attempts, lane, role, origin, stop, *_ = row
     if not tx.run("take_turn", turn_pk=pk, owner=wanted.owner, lease=wanted.lease, at=wanted.at):
         return None
     return Claimed(

@@ -187,7 +187,10 @@ def ask_to_stop(tx: Tx, session_pk: int, stop: Stop, *, at: Instant) -> bool:
     if is_asked:
         # Nobody is to allow what will not be done.
         tx.run("close_asks_of_session", session_pk=session_pk)
-        go_on(tx, session_pk, at=at)
+        tx.run("go_on", session_pk=session_pk)
+        if tx.find("waiting_turn", session_pk=session_pk) is not None:
+            # Whoever claims it ends it, and need not wait for its back-off.
+            mark_ready(tx, session_pk, at=at)
     return is_asked
 
 

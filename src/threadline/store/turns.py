@@ -16,7 +16,7 @@ from threadline.model.message import EncodedMessage, Message
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker
-from threadline.model.turn import Fate, Lane, Outcome, Replay, Stop, Waiting, WhenBusy
+from threadline.model.turn import Fate, Lane, Outcome, Replay, Stop, Suspicion, Waiting, WhenBusy
 from threadline.model.usage import Usage
 from threadline.store import aliases, asks, files, inbox, names, outbox, sessions, speakers, transcript, usage
 from threadline.store.database import Row, Tx
@@ -41,6 +41,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     platforms: tuple[str, ...]
     # The digests of the addresses at which alone it answers; `None`: at all on its platforms.
     addresses: tuple[bytes, ...] | None = None
+    # Since when the gateway lives, and the first back-off of turns that a dead one left behind.
+    since: Instant = Instant(0)
+    back_off: int = 0
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -81,6 +84,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     replay: Replay = "safe"
     called_tool: bool = False
     stop: Stop | None = None
+    # Of the death that left it behind, where it was taken over.
+    suspected: Suspicion = Suspicion()
     # What the model saw before, where it was read along with the claim.
     history: Sequence[Message] | None = None
 
@@ -261,6 +266,13 @@ def release(
     _require(tx.run("release_turn", turn_pk=held.turn_pk, fence=held.fence, uncounted=int(not is_counted)))
     asks.give_back(tx, held.turn_pk, unused)
     inbox.mark_ready(tx, session_pk, at=at, wait=wait)
+
+
+def rerun(tx: Tx, held: Held, session_pk: int, *, deaths: int, wait: int, at: Instant) -> None:
+    """A turn that was left behind runs again from the start, after `wait` microseconds; it is suspected of so many deaths."""
+    _require(tx.run("suspect_turn", turn_pk=held.turn_pk, fence=held.fence, deaths=deaths, at=at))
+    tx.run("drop_journal", turn_pk=held.turn_pk)
+    release(tx, held, session_pk, at=at, wait=wait)
 
 
 def void(tx: Tx, owners: str) -> int:

@@ -25,7 +25,8 @@ LEFT JOIN (
 ) u ON TRUE
 
 -- name: waiting_turn
-SELECT pk, turn_id, fence, attempts, lane, role, origin, stop FROM turns WHERE session_pk = :session_pk AND state = 'waiting'
+SELECT pk, turn_id, fence, attempts, lane, role, origin, stop, deaths, died_at FROM turns
+WHERE session_pk = :session_pk AND state = 'waiting'
 ORDER BY pk LIMIT 1
 
 -- name: has_work
@@ -60,7 +61,6 @@ VALUES (:turn_id, :session_pk, :lane, 'running', 1, :owner, {now} + :lease, :per
 RETURNING pk, (SELECT c.block FROM contexts c WHERE c.session_pk = :session_pk)
 
 -- name: take_turn
--- Counted at the claim, not at the end: a crash must cost an attempt, or a poisonous turn restarts the gateway for ever.
 UPDATE turns SET state = 'running', attempts = attempts + 1, fence = fence + 1, owner = :owner, lease_until = {now} + :lease
 WHERE pk = :turn_pk AND state = 'waiting'
 
@@ -108,6 +108,16 @@ RETURNING (SELECT t.session_pk FROM session_state t WHERE t.session_pk = turns.s
 -- It runs again later, by whoever takes it. One that was given back in good order has not cost an attempt.
 UPDATE turns SET state = 'waiting', attempts = attempts - :uncounted, owner = NULL, lease_until = NULL WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
 
+-- name: suspect_turn
+UPDATE turns SET deaths = :deaths, died_at = :at WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+
+-- name: running_suspects
+SELECT turn_id, deaths FROM turns WHERE {running} AND owner = :owner AND deaths > 1
+
+-- name: left_behind
+-- Read before any row is locked: a gateway that takes the same turns over has not changed them yet, or has taken all.
+SELECT owner, deaths FROM turns WHERE {running} AND lease_until < {now}
+
 -- name: ask_to_stop
 -- Also of one that broke off and waits to run again, or waits for an answer: it is not begun any more.
 UPDATE turns SET stop = :stop WHERE pk IN (
@@ -115,8 +125,11 @@ UPDATE turns SET stop = :stop WHERE pk IN (
   UNION ALL SELECT pk FROM turns WHERE session_pk = :session_pk AND state = 'waiting')
 
 -- name: expired_turns
-SELECT pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop FROM turns
-WHERE {running} AND platform = :platform AND lease_until < {now} ORDER BY lease_until, pk LIMIT :limit {lock_row}
+-- What a death left behind is taken over together: while a lease of the same owner has less than a third to go, its holder is gone too.
+SELECT pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop, owner, deaths FROM turns
+WHERE {running} AND platform = :platform AND lease_until < {now}
+  AND NOT EXISTS (SELECT 1 FROM turns w WHERE {running} AND w.owner = turns.owner AND w.lease_until BETWEEN {now} AND {now} + :lease / 3)
+ORDER BY lease_until, pk {lock_row}
 
 -- name: take_over
 -- A new fence: whatever the former holder still writes finds no row.
