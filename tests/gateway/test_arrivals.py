@@ -87,6 +87,18 @@ async def test_where_a_message_is_a_whole_thought_its_turn_begins_at_once(opened
 
 
 @awaited
+async def test_the_last_part_of_a_text_that_was_cut_at_the_limit_is_not_waited_after(location: str) -> None:
+    agent, full = ScriptedAgent(echo), ALL_CAPABILITIES.max_length
+    # A clock that stands still: whatever waits for more waits for ever.
+    async with running_with(location, agent, store={"clock": FakeClock()}, burst_seconds=0.6) as here:
+        parts = ("a" * full, "b" * (full - 2), "c")
+        for part in parts:
+            here.chat.say(part)
+        await turns_of(here, agent, 1)
+        assert agent.turns[0].text == "\n\n".join(parts)
+
+
+@awaited
 async def test_only_the_first_message_ever_gets_a_welcome(opened: Open, location: str) -> None:
     async with opened(ScriptedAgent(echo), welcome=True) as here:
         here.chat.say("hello")
