@@ -54,6 +54,8 @@ class Reception:
         self._commands = commands
         self._bots = BotTalk()
         self._splits = SplitTexts()
+        # What was sent before is taken in however much it is: its senders could not know that nobody was there.
+        self._since = store.clock.now().timestamp()
 
     def reconfigure(self, settings: GatewaySettings, access: Access) -> None:
         """From now on these hold."""
@@ -133,6 +135,7 @@ class Reception:
             at=self._now(),
             burst=int(self._burst_of(event, typed) * 1_000_000),
             most=self._settings.queue_per_session,
+            since=self._since,
             # Where nothing may wait, nothing is too much.
             when_full=None if only_if_idle else words.QUEUE_FULL.format(count=self._settings.queue_per_session),
             stop=self._stop_of(typed, allowed),
