@@ -294,6 +294,45 @@ async def test_an_untitled_session_is_called_by_its_first_words_until_the_agent_
 
 
 @awaited
+async def test_no_name_is_told_behind_the_answer_to_a_cancelled_prompt(store: str) -> None:
+    async def script(turn: Turn) -> AsyncIterator[Event]:
+        yield Text("yes")
+        if turn.text == "name it":
+            yield Titled("A fine name")
+        if turn.text == "wait":
+            await turn.cancelled.wait()
+
+    def names_behind(answered: int) -> list[Any]:
+        behind = [message.get("params", {}).get("update", {}) for message in editor.heard[answered:]]
+        return [update["title"] for update in behind if update.get("sessionUpdate") == "session_info_update"]
+
+    async def cancelled() -> int:
+        """Cancels a prompt that is being answered; how much was heard up to the answer to it."""
+        before = len(editor.texts())
+        asked = editor.prompt(session, "wait")
+        await editor.until(lambda: len(editor.texts()) > before)
+        editor.tell("session/cancel", sessionId=session)
+        assert (await asyncio.wait_for(asked, 5))["stopReason"] == "cancelled"
+        answers = [one.get("result", {}).get("stopReason") == "cancelled" for one in editor.heard]
+        return len(answers) - answers[::-1].index(True)
+
+    async with opened(store, ScriptedAgent(script)) as editor:
+        session = await editor.new()
+        answered = await cancelled()
+        assert [u["title"] for u in editor.updates if u["sessionUpdate"] == "session_info_update"] == ["wait"]
+        await editor.call("session/list")
+        assert names_behind(answered) == []
+        # The look for the agent's name is still to come when the next prompt is cancelled.
+        await editor.said(session, "name it")
+        answered = await cancelled()
+        await asyncio.sleep(0.6)
+        assert names_behind(answered) == []
+        await editor.said(session, "go on")
+        await editor.until(lambda: names_behind(answered))
+        assert names_behind(answered)[0] == "A fine name"
+
+
+@awaited
 async def test_pictures_and_files_go_with_a_prompt_and_come_back(location: str) -> None:
     async with opened(location, EchoAgent(pause=0)) as editor:
         session = await editor.new()

@@ -33,6 +33,8 @@ HOT = (
         "find_current_and_inbound",
         "count_waiting",
         "at_hand",
+        "waiting_from_end",
+        "find_words",
         "mark_ready",
         "is_busy",
         "lock_session",

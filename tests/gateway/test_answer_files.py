@@ -275,7 +275,7 @@ async def test_a_file_that_is_not_stored_is_the_agents_fault(opened: Open) -> No
 
     async with opened(ScriptedAgent(makes_up)) as here:
         here.chat.say("go")
-        await here.shows(words.AGENT_FAULT)
+        await here.shows(words.AGENT_FAULT.format(error="TypeError"))
 
 
 def plain(_: FunctionTurn) -> NewFile:

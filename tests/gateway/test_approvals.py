@@ -252,7 +252,7 @@ async def test_a_question_that_nobody_could_read_is_a_fault_of_the_agent(opened:
         yield AskPermission(ask_id="1", tool="shell", arguments="x" * 30_000)
 
     async with opened(ScriptedAgent(verbose)) as here:
-        assert await ask(here, "go") == words.AGENT_FAULT
+        assert await ask(here, "go") == words.AGENT_FAULT.format(error="ValueError")
 
 
 @awaited

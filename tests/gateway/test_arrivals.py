@@ -55,6 +55,38 @@ async def test_a_full_queue_tells_each_sender_once_and_loses_nothing_it_took(ope
 
 
 @awaited
+async def test_what_was_said_while_no_gateway_ran_is_answered_together_and_nothing_is_refused(opened: Open) -> None:
+    agent = ScriptedAgent(echo)
+    chat, texts = ScriptedChat(), [f"message {number}" for number in range(200)]
+    for text in texts:
+        chat.say(text)
+    async with opened(agent, chat=chat, burst_seconds=0.6) as here:
+        await here.shown(1)
+        assert [turn.text for turn in agent.turns] == ["\n\n".join(texts)]
+        assert here.texts() == ["you said: " + agent.turns[0].text]
+        lines = await here.store.list_messages(limit=500)
+        assert [line.fate for line in lines] == ["answered", *["merged"] * 199]
+
+
+@awaited
+async def test_in_a_queue_only_what_comes_while_the_gateway_runs_counts(opened: Open) -> None:
+    agent, full = ScriptedAgent(), words_gateway.QUEUE_FULL.format(count=2)
+    chat = ScriptedChat()
+    for number in range(20):
+        chat.say(f"message {number}")
+    async with opened(agent, chat=chat, when_busy="queue", queue_per_session=2) as here:
+        await heard(here)
+        assert await here.store.list_messages("refused") == []
+        for text in ("one", "two", "too many"):
+            here.chat.say(text)
+            await heard(here)
+        await here.shows(full)
+        await turns_of(here, agent, 1)
+        assert len(await here.store.list_messages("waiting")) == 21
+        assert len(await here.store.list_messages("refused")) == 1
+
+
+@awaited
 async def test_a_burst_and_an_album_become_one_turn(location: str) -> None:
     agent, clock = ScriptedAgent(), FakeClock()
     async with running_with(location, agent, store={"clock": clock}, burst_seconds=1.2, when_busy="queue") as here:
@@ -84,6 +116,18 @@ async def test_where_a_message_is_a_whole_thought_its_turn_begins_at_once(opened
     chat = ScriptedChat(capabilities=whole)
     async with opened(ScriptedAgent(echo), chat=chat, burst_seconds=3_600.0) as here:
         assert await ask(here, "hello") == "you said: hello"
+
+
+@awaited
+async def test_the_last_part_of_a_text_that_was_cut_at_the_limit_is_not_waited_after(location: str) -> None:
+    agent, full = ScriptedAgent(echo), ALL_CAPABILITIES.max_length
+    # A clock that stands still: whatever waits for more waits for ever.
+    async with running_with(location, agent, store={"clock": FakeClock()}, burst_seconds=0.6) as here:
+        parts = ("a" * full, "b" * (full - 2), "c")
+        for part in parts:
+            here.chat.say(part)
+        await turns_of(here, agent, 1)
+        assert agent.turns[0].text == "\n\n".join(parts)
 
 
 @awaited

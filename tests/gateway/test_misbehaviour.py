@@ -13,7 +13,7 @@ from tests.gateway.world import Open, awaited
 
 from threadline.agents.function import FunctionAgent, FunctionTurn
 from threadline.model import words_gateway as words
-from threadline.ports.agent import Event, Text, ToolCall, ToolResult, Turn, UsageOf
+from threadline.ports.agent import AgentError, Event, Text, ToolCall, ToolResult, Turn, UsageOf
 from threadline.testing.agents import ScriptedAgent
 
 GARBAGE: tuple[Any, ...] = (
@@ -40,9 +40,32 @@ async def test_an_agent_that_says_what_is_no_event_is_a_fault_and_the_next_turn_
         yield Text("better")
 
     async with opened(ScriptedAgent(mumble)) as here:
-        assert words.AGENT_FAULT in await ask(here, "well?")
+        told = words.AGENT_FAULT.format(error="TypeError")
+        assert told in await ask(here, "well?")
         assert await ask(here, "and now?") == "better"
-        assert {line.fate for line in await here.store.list_messages()} == {"answered"}
+        lines = await here.store.list_messages()
+        assert [(line.fate, line.note) for line in lines] == [("answered", None), ("failed", told)]
+        assert [line.fate for line in await here.store.list_messages("answered")] == ["answered"]
+        assert [line.fate for line in await here.store.list_messages("failed")] == ["failed"]
+        story = await here.store.message_story(lines[-1].pk)
+        assert (story.message.fate, story.message.note) == ("failed", told)
+
+
+@awaited
+async def test_every_message_of_a_turn_that_failed_is_failed_with_the_agents_reason(opened: Open) -> None:
+    async def asleep(_turn: Turn) -> AsyncIterator[Event]:
+        raise AgentError("The oracle is asleep.")
+        yield  # a generator, as agents are
+
+    async with opened(ScriptedAgent(asleep), burst_seconds=1.0) as here:
+        here.chat.say("one")
+        here.chat.say("two")
+        told = words.AGENT_FAILED.format(reason="The oracle is asleep.")
+        await here.shows(told)
+        lines = await here.store.list_messages()
+        assert [(line.fate, line.note) for line in lines] == [("failed", told)] * 2
+        known = await here.store.export("scripted:ada")
+        assert [(one.event.fate, one.event.note) for one in known if one.event] == [("failed", told)] * 2
 
 
 class NoAgent:
@@ -63,7 +86,7 @@ async def _coroutine(_turn: Turn) -> str:
 @awaited
 async def test_an_agent_that_is_none_is_a_fault(opened: Open, run: Any) -> None:
     async with opened(cast(Any, NoAgent(run))) as here:
-        assert words.AGENT_FAULT in await ask(here, "well?")
+        assert words.AGENT_FAULT.format(error="TypeError") in await ask(here, "well?")
 
 
 @awaited

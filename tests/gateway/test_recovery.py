@@ -321,6 +321,6 @@ async def test_what_cannot_be_kept_is_told_and_not_tried_for_ever(opened: Open) 
     agent = ScriptedAgent(digs)
     async with opened(agent) as here:
         here.chat.say("hello")
-        await here.shows(words.AGENT_FAULT)
-        assert await fates(here) == ["answered"]
+        await here.shows(words.AGENT_FAULT.format(error="InvalidMessage"))
+        assert await fates(here) == ["failed"]
         assert len(agent.turns) == 1

@@ -46,6 +46,39 @@ async def test_a_message_is_let_in_once_however_often_it_is_sent(location: str) 
 
 
 @awaited
+async def test_the_same_id_with_another_text_or_file_is_a_conflict(location: str) -> None:
+    agent = Talker()
+    async with paged(location, agent) as here, here.client as client:
+        file = await client.post("/api/attachments", json={"name": "a", "mime": "text/plain", "content": "YQ=="})
+        agent.says("a1")
+        assert (await client.post(f"{PATH}/messages", json={"id": "m1", "text": "one"})).status_code == 202
+        # While it is being answered, and after that.
+        for _ in range(2):
+            for other in ({"text": "two"}, {"text": "one", "attachments": [file.json()["id"]]}):
+                answer = await client.post(f"{PATH}/messages", json={"id": "m1", **other})
+                assert (answer.status_code, answer.json()["error"]) == (409, "conflict")
+                assert "new id" in answer.json()["message"]
+            again = await client.post(f"{PATH}/messages", json={"id": "m1", "text": "one"})
+            assert (again.status_code, again.json()) == (202, {"verdict": "duplicate"})
+            agent.says(None)
+            await here.answered()
+        # Nothing is taken back for a message that does not come in.
+        ref = (await client.get(PATH)).json()["messages"][0]["ref"]
+        edited = await client.post(f"{PATH}/messages", json={"id": "m1", "text": "two", "instead_of": ref})
+        assert edited.status_code == 409
+        assert shown(await client.get(PATH)) == ["one", "a1"]
+
+
+@awaited
+async def test_an_id_of_a_conversation_that_breaks_the_rule_is_answered_with_the_rule(location: str) -> None:
+    async with paged(location, ScriptedAgent(echo)) as here, here.client as client:
+        for bad in ("short", "with space", "x" * 65, "dotted.name"):
+            answer = await client.post(f"/api/conversations/{bad}/messages", json={"id": "m1", "text": "one"})
+            assert (answer.status_code, answer.json()["error"]) == (400, "invalid")
+            assert "8 to 64 letters, digits, `-` and `_`" in answer.json()["message"]
+
+
+@awaited
 async def test_the_owner_logs_in_with_the_token_and_goes_on_with_a_cookie(location: str) -> None:
     async with paged(location, ScriptedAgent(echo)) as here:
         transport = httpx.ASGITransport(here.app)
@@ -294,8 +327,8 @@ async def test_what_is_not_as_described_is_refused_with_a_sentence(body: bytes, 
         ("GET", "/api/conversations?cursor=%00", 400),
         ("GET", f"{PATH}?before=x", 404),
         ("GET", f"{PATH}?session=%00", 400),
-        ("GET", "/api/conversations/short", 404),
-        ("GET", "/api/conversations/with%20space", 404),
+        ("GET", "/api/conversations/short", 400),
+        ("GET", "/api/conversations/with%20space", 400),
         ("GET", "/api/search?q=%00%ff&limit=5", 200),
         ("GET", "/api/search?q=%22%22%20-&limit=5", 200),
         ("GET", "/api/nothing", 404),

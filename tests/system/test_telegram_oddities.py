@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.system.telegram_gateway import OnTelegram, awaited, on_telegram
+from tests.system.telegram_gateway import OnTelegram, at_telegram, awaited, on_telegram
 
 from threadline.model import words_commands as commands
 from threadline.model import words_gateway as words
 from threadline.ports.agent import AskPermission, Event, Text, Turn
 from threadline.testing.agents import ScriptedAgent
-from threadline.testing.telegram import Chat, Json, ShownMessage
+from threadline.testing.telegram import BotApi, Chat, Json, ShownMessage
 
 SHELL = AskPermission(ask_id="c1", tool="shell", arguments='{"command": "rm notes"}')
 
@@ -154,6 +154,21 @@ async def test_ten_pictures_with_words_are_one_question(location: str) -> None:
         (turn,) = agent.turns
         assert sum(len(spoken.attachments) for spoken in turn.messages) == 10
         assert [f"caption {number}" in turn.text for number in range(10)] == [True] * 10
+
+
+@awaited
+async def test_what_waited_at_telegram_while_no_gateway_ran_is_one_question(location: str) -> None:
+    agent = ScriptedAgent(echo)
+    async with BotApi() as api:
+        # More than one answer of Telegram's brings, and more than may wait.
+        for number in range(150):
+            api.say(f"question {number}")
+        async with at_telegram(api, location, agent, burst_seconds=2.0) as here:
+            await here.heard()
+            (turn,) = agent.turns
+            assert [spoken.text for spoken in turn.messages] == [f"question {number}" for number in range(150)]
+            assert len(here.texts()) == 1
+            assert await here.store.list_messages("refused") == []
 
 
 @awaited

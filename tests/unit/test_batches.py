@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -11,16 +11,30 @@ from hypothesis import strategies as st
 from threadline.clock import Instant
 from threadline.model.inbound import Inbound
 from threadline.model.source import SessionSource
-from threadline.model.turn import Lane, Waiting, WhenBusy, next_batch
+from threadline.model.turn import BATCH_CHARS, Lane, Waiting, WhenBusy, next_batch
 
 BURST = 1_200_000
 THEN = datetime(2026, 1, 5, tzinfo=UTC)
 
 
-def waiting(pk: int, at: float = 0.0, *, person: str = "p:7", lane: Lane = "talk", album: str | None = None) -> Waiting:
-    """A message that came `at` seconds."""
+def waiting(
+    pk: int,
+    at: float = 0.0,
+    *,
+    person: str = "p:7",
+    lane: Lane = "talk",
+    album: str | None = None,
+    text: str = "",
+    sent: float = 0.0,
+) -> Waiting:
+    """A message that came `at` seconds, and was sent `sent` seconds."""
     event = Inbound(
-        dedupe_key=str(pk), message_id=str(pk), source=SessionSource(platform="p"), sent_at=THEN, album_id=album
+        dedupe_key=str(pk),
+        message_id=str(pk),
+        source=SessionSource(platform="p"),
+        sent_at=THEN + timedelta(seconds=sent),
+        text=text,
+        album_id=album,
     )
     return Waiting(pk, lane, event, person, "guest", Instant(int(at * 1_000_000)))
 
@@ -43,6 +57,17 @@ def test_in_a_queue_each_message_has_a_turn(when_busy: WhenBusy) -> None:
 @pytest.mark.parametrize("when_busy", ["queue", "steer"])
 def test_in_a_queue_a_burst_belongs_together_however_long_it_is(when_busy: WhenBusy) -> None:
     assert batch([waiting(1), waiting(2, 1), waiting(3, 2), waiting(4, 9)], when_busy) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("when_busy", ["queue", "steer"])
+def test_in_a_queue_what_was_sent_apart_is_no_burst_although_it_came_at_once(when_busy: WhenBusy) -> None:
+    assert batch([waiting(1), waiting(2, sent=2), waiting(3, sent=3600), waiting(4, sent=3600)], when_busy) == [1, 2]
+
+
+def test_no_more_text_is_collected_than_fits_into_a_turn_and_one_message_always_does() -> None:
+    half = "x" * (BATCH_CHARS // 2)
+    assert batch([waiting(1, text=half), waiting(2, text=half), waiting(3, text="x")], "collect") == [1, 2]
+    assert batch([waiting(1, text=half * 3), waiting(2, text="x")], "collect") == [1]
 
 
 @pytest.mark.parametrize("when_busy", ["queue", "steer"])

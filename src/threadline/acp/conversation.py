@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from typing import TypeAlias
 
@@ -13,12 +14,12 @@ import msgspec
 from threadline.acp.calls import Calls, Names
 from threadline.acp.lines import head_of, line_of
 from threadline.acp.outlet import Outlet
-from threadline.acp.translate import call_left, file_block, heard, told
+from threadline.acp.translate import call_left, file_block, heard, iso, told
 from threadline.model.inbound import Attachment, Inbound
 from threadline.model.source import SessionSource
 from threadline.ports.agent import AskPermission, Event, File, ToolCall, ToolResult, UsageOf, Workplace
 from threadline.ports.live import Ending, Growth
-from threadline.rpc.acp import AgentMessageChunk, ConfigOption, KnownUpdate, StopReason
+from threadline.rpc.acp import AgentMessageChunk, ConfigOption, KnownUpdate, SessionInfoUpdate, StopReason
 
 # What is in a stored file; `None` where it can't be had.
 Fetch: TypeAlias = Callable[[Attachment], Awaitable[bytes | None]]
@@ -134,6 +135,8 @@ class Conversation:
         self._head = head_of(session_id)
         self._fetch = fetch
         self._is_muted = False
+        # Whether the last prompt was answered as cancelled: an editor takes an update behind that answer for a fault.
+        self._is_cancelled = False
         self._look: asyncio.TimerHandle | None = None
         self._keys: dict[str, None] = {}
         # What an answer waits for, because it has to be told before.
@@ -160,6 +163,11 @@ class Conversation:
     def tell(self, update: KnownUpdate, *, key: str = "") -> None:
         """Tells the editor something that belongs to no turn; `key`: by which it is stored."""
         self.outlet.put(line_of(self._head, update), key=key)
+
+    def tell_name(self, at: datetime) -> None:
+        """Tells the editor the session's name, and that it changed then; not between a cancelled prompt and the next one."""
+        if not self._is_cancelled:
+            self.tell(SessionInfoUpdate(title=self.title, updated_at=iso(at)))
 
     def line(self, update: KnownUpdate) -> bytes:
         """The line that tells an update of this session."""
@@ -204,6 +212,7 @@ class Conversation:
     def begin(self, prompt: Prompt) -> None:
         """Somebody waits here from now on."""
         self.prompt = prompt
+        self._is_cancelled = False
         if self.outlet.is_held:
             self._repeat(prompt)
 
@@ -216,10 +225,12 @@ class Conversation:
             self.outlet.forget(prompt.turn_id or "")
             prompt.end(CANCELLED)
 
-    def leave(self, prompt: Prompt) -> None:
-        """Nobody waits for that prompt any more: the next may come."""
+    def leave(self, prompt: Prompt, *, is_cancelled: bool = False) -> None:
+        """Nobody waits for that prompt any more: the next may come. `is_cancelled`: it is answered so."""
         if self.prompt is prompt:
             self.prompt = None
+        if is_cancelled and self.prompt is None:
+            self._is_cancelled = True
 
     def look_later(self, seconds: float, look: Callable[[Conversation], None]) -> None:
         """Looks at the session in a while, instead of the look that was to come."""

@@ -188,7 +188,7 @@ class Openings:
         # It may have other first words: something was undone, or another conversation goes on here.
         await self._name(conversation)
         if conversation.title != title:
-            conversation.tell(SessionInfoUpdate(title=conversation.title, updated_at=iso(session.updated_at)))
+            conversation.tell_name(session.updated_at)
         if conversation.mode != mode:
             conversation.tell(CurrentModeUpdate(current_mode_id=conversation.mode))
         if conversation.options != options:

@@ -15,7 +15,7 @@ from threadline.acp.conversation import Conversation, Prompt
 from threadline.acp.desk import Desk, new_id
 from threadline.acp.failures import failure
 from threadline.acp.stored import updates_of
-from threadline.acp.translate import iso, usage_of
+from threadline.acp.translate import usage_of
 from threadline.errors import ConversationBusy, ThreadlineError, UnknownSession
 from threadline.gateway.command_table import read_command
 from threadline.gateway.supervisor import Supervisor
@@ -24,7 +24,7 @@ from threadline.model import words_acp as words
 from threadline.model.inbound import Inbound
 from threadline.ports.live import Ending
 from threadline.ports.platform import Verdict
-from threadline.rpc.acp import PromptResponse, SessionInfoUpdate
+from threadline.rpc.acp import PromptResponse
 from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, RpcError
 from threadline.store.wording import first_words
 
@@ -127,18 +127,25 @@ class Prompts:
     def _answer(
         self, conversation: Conversation, prompt: Prompt, heard: Heard, ending: Ending | Exception, answer: Answer
     ) -> None:
-        conversation.leave(prompt)
+        has_spoken = prompt.is_taken and not prompt.is_command and not isinstance(ending, Exception)
+        is_cancelled = not isinstance(ending, Exception) and ending.outcome == "stopped"
+        if has_spoken and is_cancelled:
+            # Behind this answer nothing is told.
+            self._name(conversation, heard)
+        conversation.leave(prompt, is_cancelled=is_cancelled)
         answer(ending if isinstance(ending, Exception) else _response(prompt, ending))
-        if prompt.is_taken and not prompt.is_command and not isinstance(ending, Exception):
+        if has_spoken and not is_cancelled:
             # Behind the answer, which does not wait for it.
             asyncio.get_running_loop().call_soon(self._spoke, conversation, heard)
 
-    def _spoke(self, conversation: Conversation, heard: Heard) -> None:
+    def _name(self, conversation: Conversation, heard: Heard) -> None:
         """The session has just been used, and has a name from the first words on."""
         if conversation.title is None:
             conversation.title = first_words(heard.text) or None
-        now = iso(self._desk.store.clock.now())
-        conversation.tell(SessionInfoUpdate(title=conversation.title, updated_at=now))
+        conversation.tell_name(self._desk.store.clock.now())
+
+    def _spoke(self, conversation: Conversation, heard: Heard) -> None:
+        self._name(conversation, heard)
         if not conversation.is_titled:
             # The agent may have given it a name. Nobody waits for that: whoever prompts again at once is not held up by it.
             conversation.look_later(_RENAMED_SECONDS, self._look)

@@ -16,7 +16,7 @@ app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="What came in: list it, and follow one message to its end."
 )
 
-_FATES = ("waiting", "running", "answered", "merged", "interrupted", "refused", "parked", "dropped")
+_FATES = ("waiting", "running", "answered", "failed", "merged", "interrupted", "refused", "parked", "dropped")
 
 
 @app.command("list", epilog=examples("threadline messages list", "threadline messages list --fate parked"))

@@ -154,7 +154,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     when_busy: Annotated[WhenBusy, _says("What becomes of messages that arrive while a turn of their session runs")] = (
         "collect"
     )
-    burst_seconds: Annotated[Seconds, _says("Messages that follow each other this closely become one turn")] = 1.2
+    burst_seconds: Annotated[Seconds, _says("Messages that follow each other this closely become one turn")] = 0.6
     turns_at_once: Annotated[Count, _says("How many turns run at the same time")] = 32
     turns_per_person: Annotated[Count, _says("How many of them may be one person's")] = 2
     turns_per_platform: Annotated[Count, _says("How many of them may come from one platform")] = 16

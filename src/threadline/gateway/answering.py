@@ -217,7 +217,7 @@ class Answering:
         except Exception as cause:
             # Whatever an agent raises, its people are told and the gateway goes on.
             if cause is not self._journal.failure:
-                self._fault = words.AGENT_FAULT
+                self._fault = words.AGENT_FAULT.format(error=type(cause).__name__)
                 log.exception("agent.fault", turn=turn.turn_id, error=repr(cause))
         finally:
             close = getattr(events, "aclose", None)

@@ -183,7 +183,7 @@ class Composer:
         except InvalidRequest as cause:
             # Tried again it would be no different, and its people would never hear of it.
             log.warning("turn.not_kept", turn=claimed.held.turn_id, error=repr(cause))
-            outcome, notice = "failed", words.AGENT_FAULT
+            outcome, notice = "failed", words.AGENT_FAULT.format(error=type(cause).__name__)
             await self._finish(claimed, (), outcome, notice)
         return Ending(outcome=outcome, notice=notice)
 

@@ -12,6 +12,7 @@ from threadline.gateway.command_table import Typed, read_command, stops_turn
 from threadline.gateway.commands import Commands
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.settings import GatewaySettings
+from threadline.gateway.splits import SplitTexts
 from threadline.gateway.turns import Turns
 from threadline.log import get_logger
 from threadline.model import words_gateway as words
@@ -52,6 +53,9 @@ class Reception:
         self._outbox = outbox
         self._commands = commands
         self._bots = BotTalk()
+        self._splits = SplitTexts()
+        # What was sent before is taken in however much it is: its senders could not know that nobody was there.
+        self._since = store.clock.now().timestamp()
 
     def reconfigure(self, settings: GatewaySettings, access: Access) -> None:
         """From now on these hold."""
@@ -121,7 +125,6 @@ class Reception:
     async def _take(self, event: Inbound, allowed: Allowed) -> Verdict:
         typed = read_command(event)
         lane: Lane = "talk" if typed is None else typed.lane
-        stop = self._stop_of(typed, allowed)
         only_if_idle = lane == "talk" and self._outbox.is_attended(event.source.platform, event.source.account)
         wanted = Admission(
             event=event,
@@ -132,9 +135,10 @@ class Reception:
             at=self._now(),
             burst=int(self._burst_of(event, typed) * 1_000_000),
             most=self._settings.queue_per_session,
+            since=self._since,
             # Where nothing may wait, nothing is too much.
             when_full=None if only_if_idle else words.QUEUE_FULL.format(count=self._settings.queue_per_session),
-            stop=stop,
+            stop=self._stop_of(typed, allowed),
             only_if_idle=only_if_idle,
         )
         received, has_begun = await self._turns.received(wanted, self._greeting(typed))
@@ -146,24 +150,22 @@ class Reception:
         if admitted.refused:
             return "refused"
         if not has_begun:
-            await self._go_on(event, allowed, admitted, typed, stop)
+            await self._go_on(wanted, allowed, admitted)
         return "accepted"
 
-    async def _go_on(
-        self, event: Inbound, allowed: Allowed, admitted: Admitted, typed: Typed | None, stop: Stop | None
-    ) -> None:
+    async def _go_on(self, wanted: Admission, allowed: Allowed, admitted: Admitted) -> None:
         session = admitted.session
         if session is None or admitted.pk is None or admitted.session_pk is None:
             return
-        if typed is not None and typed.lane == "control":
-            self._commands.start_control(admitted.pk, event, allowed, session, admitted.session_pk)
+        if wanted.lane == "control":
+            self._commands.start_control(admitted.pk, wanted.event, allowed, session, admitted.session_pk)
             return
         if admitted.running is not None:
-            if stop is not None and admitted.is_stopped:
-                self._turns.stop(session.session_id, stop)
+            if wanted.stop is not None and admitted.is_stopped:
+                self._turns.stop(session.session_id, wanted.stop)
             elif admitted.is_asking:
-                await self._remind(event, session, allowed.person)
-        self._turns.wake(after=self._burst_of(event, typed))
+                await self._remind(wanted.event, session, allowed.person)
+        self._turns.wake(after=wanted.burst / 1_000_000)
 
     def _resolve_of(self, source: SessionSource) -> Resolve:
         agent, _ = self._settings.agent_for(source)
@@ -173,7 +175,10 @@ class Reception:
     def _burst_of(self, event: Inbound, typed: Typed | None) -> float:
         """How long a turn waits for more after this message, in seconds."""
         can = self._outbox.capabilities_of(event.source.platform, event.source.account)
-        return self._settings.burst_seconds if typed is None and (can is None or can.bursts) else 0.0
+        if typed is not None or (can is not None and not can.bursts):
+            return 0.0
+        is_last_part = can is not None and self._splits.is_last_part(event, can, self._store.clock.now())
+        return 0.0 if is_last_part else self._settings.burst_seconds
 
     def _stop_of(self, typed: Typed | None, allowed: Allowed) -> Stop | None:
         """What a message asks of the turn that runs."""

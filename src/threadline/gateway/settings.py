@@ -44,7 +44,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     split: Split
     plain: Callable[[str], str]
     when_busy: WhenBusy = "collect"
-    burst_seconds: float = 1.2
+    burst_seconds: float = 0.6
     turns_at_once: int = 32
     turns_per_person: int = 2
     turns_per_platform: int = 16

@@ -30,6 +30,10 @@ PARKED_AFTER = 4
 # How long a suspect waits at most, as multiples of the first back-off.
 _BACK_OFFS = (1, 4, 15)
 _PARTS = 4
+# So many characters of text are answered together at most: what waited for days is more than an agent can read at once.
+BATCH_CHARS = 100_000
+# Platforms tell when something was sent in whole seconds.
+_SECOND = 1.0
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -47,17 +51,18 @@ def next_batch(waiting: Sequence[Waiting], when_busy: WhenBusy, burst: int) -> l
     """The waiting messages that the next turn answers, in order; never empty where something waits.
 
     A command that takes its turn goes alone, and nothing jumps over it. With `queue`, and with `steer` for what the running
-    agent did not take, a turn answers one message; what was
-    sent within `burst` microseconds of the one before, or in the same album, belongs to it.
+    agent did not take, a turn answers one message; what was sent and came within `burst` microseconds of the one before, or in
+    the same album, belongs to it. What would make more than `BATCH_CHARS` of text waits for the next turn.
     """
     if not waiting:
         return []
     first = waiting[0]
     if first.lane != "talk":
         return [first]
-    batch = [first]
+    batch, size = [first], len(first.event.text)
     for item in waiting[1:]:
-        if item.lane != "talk":
+        size += len(item.event.text)
+        if item.lane != "talk" or size > BATCH_CHARS:
             break
         if when_busy in ("queue", "steer") and not _belongs(batch[-1], item, burst):
             break
@@ -69,7 +74,8 @@ def _belongs(before: Waiting, item: Waiting, burst: int) -> bool:
     if item.person != before.person:
         return False
     same_album = item.event.album_id is not None and item.event.album_id == before.event.album_id
-    return same_album or item.at - before.at <= burst
+    sent_apart = item.event.sent_at.timestamp() - before.event.sent_at.timestamp()
+    return same_album or (item.at - before.at <= burst and sent_apart <= burst / 1_000_000 + _SECOND)
 
 
 class Rerun(msgspec.Struct, frozen=True):

@@ -22,7 +22,9 @@ TOO_MUCH: Final = (
     "Send it in parts."
 )
 AGENT_FAILED: Final = "I could not answer that: {reason}"
-AGENT_FAULT: Final = "I could not answer that: the agent failed. The log of the gateway says more; /retry tries again."
+AGENT_FAULT: Final = (
+    "I could not answer that: the agent failed ({error}). The log of the gateway says more; /retry tries again."
+)
 AGENT_SILENT: Final = "I gave up on that after {minutes} minutes without a sign of life; /retry tries again."
 STILL_AT_IT: Final = "I am still working on that. /stop stops me."
 FILES_NOT_HERE: Final = "(I can't send files here: {names}.)"

@@ -8,6 +8,10 @@ NOT_READABLE: Final = "That is no JSON that can be read. Send an object as the d
 NOT_AS_DESCRIBED: Final = "That is not as the description of the API says: {reason}."
 UNKNOWN_CONVERSATION: Final = "You have no such conversation. The list shows those there are."
 UNKNOWN_MESSAGE: Final = "The conversation does not show that message any more. Load it again."
+BAD_ID: Final = (
+    "An id here has 8 to 64 letters, digits, `-` and `_`, and nothing else. Make such an id once for each conversation."
+)
+ANOTHER_MESSAGE: Final = "Another message was sent under this id before. Use a new id for a new message."
 UNKNOWN_PATH: Final = "There is nothing here. `/api/openapi.json` describes what there is."
 WRONG_METHOD: Final = "That can't be done here. `/api/openapi.json` describes what can."
 UNAVAILABLE: Final = "That can't be done just now. Try again in a moment; `threadline status` says more."

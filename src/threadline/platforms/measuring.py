@@ -5,19 +5,10 @@ from __future__ import annotations
 import unicodedata
 from bisect import bisect_right
 
-from threadline.ports.platform import LengthUnit
+from threadline.ports.platform import LengthUnit, length
 
 _JOINER = "\u200d"
 _VIRAMA = 9
-
-
-def length(text: str, unit: LengthUnit = "chars") -> int:
-    """How long `text` is in a platform's own unit. Halves of surrogate pairs count like everything else."""
-    if unit == "chars":
-        return len(text)
-    if unit == "utf16":
-        return len(text.encode("utf-16-le", "surrogatepass")) // 2
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def reach(text: str, start: int, room: int, unit: LengthUnit) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from threadline.platforms.measuring import is_boundary, length, reach
-from threadline.ports.platform import LengthUnit
+from threadline.platforms.measuring import is_boundary, reach
+from threadline.ports.platform import LengthUnit, length
 
 # The longest character has four bytes: below that there are texts that fit in no part.
 SMALLEST_LIMIT = 4

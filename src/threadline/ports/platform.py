@@ -26,6 +26,15 @@ Verdict: TypeAlias = Literal["accepted", "duplicate", "refused", "ignored", "par
 Accept: TypeAlias = Callable[[Arrival], Awaitable[Verdict]]
 
 
+def length(text: str, unit: LengthUnit = "chars") -> int:
+    """How long `text` is in a platform's own unit. Halves of surrogate pairs count like everything else."""
+    if unit == "chars":
+        return len(text)
+    if unit == "utf16":
+        return len(text.encode("utf-16-le", "surrogatepass")) // 2
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What a platform can do. What is not declared is never asked of it."""
 

@@ -65,7 +65,7 @@ def _event(row: Row) -> EventRecord:
         account=account,
         accepted_at=from_instant(accepted_at),
         role=role,
-        fate=fate or ("waiting" if turn_id is None else "running"),
+        fate=fate,
         fate_at=None if fate_at is None else from_instant(fate_at),
         note=note,
         session_id=session_id,

@@ -156,6 +156,7 @@ class GatewayStore(AsyncSessionStore):
     receive = _awaited(GatewayVerbs.receive)
     receive_and_claim = _awaited(GatewayVerbs.receive_and_claim)
     knows_chat = _awaited(GatewayVerbs.knows_chat)
+    find_words = _awaited(GatewayVerbs.find_words)
     change_message = _awaited(GatewayVerbs.change_message)
     withdraw_again = _awaited(GatewayVerbs.withdraw_again)
     answer_control = _awaited(GatewayVerbs.answer_control)

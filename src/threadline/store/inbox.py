@@ -24,6 +24,8 @@ T = TypeVar("T")
 UNREADABLE_KEPT = 1_000
 # A burst of messages starts a turn this long after its first at the latest.
 BURST_AT_MOST = 6_000_000
+# What waited while no gateway ran comes as one burst, however long it takes to come in.
+_BACKLOG_AT_MOST = 3_600_000_000
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,14 +39,19 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     at: Instant
     # Microseconds to wait for more before a turn starts.
     burst: int = 0
-    # How many messages may wait in a session.
+    # How many messages may wait in a session; those that were sent before `since`, in seconds UTC, are not counted.
     most: int = 50
+    since: float = 0.0
     # What to tell the sender of one too many.
     when_full: str | None = None
     # What to ask of a turn that runs; a command asks it only where its sender may change the conversation.
     stop: Stop | None = None
     # Whether it comes in only where nothing waits and nothing runs.
     only_if_idle: bool = False
+
+    def is_backlog(self, event: Inbound) -> bool:
+        """Whether an event was sent before `since`: while no gateway ran."""
+        return event.sent_at.timestamp() < self.since
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,8 +106,9 @@ def accept(tx: Tx, wanted: Admission, make_turn: MakeTurn = no_turn) -> Admitted
     """Takes an event in, once: the same event again changes nothing.
 
     When this is durable the platform may be told. The session is the address's current one, reset where it is stale; a
-    session in which too much waits refuses, and says so. `ConversationBusy`: it wanted to find nothing there, and did.
-    `UnknownSession`: it wanted to find a session, and there is none. After an error nothing is stored.
+    session in which too much waits refuses, and says so, but nothing that was sent while no gateway ran. `ConversationBusy`:
+    it wanted to find nothing there, and did. `UnknownSession`: it wanted to find a session, and there is none. After an error
+    nothing is stored.
     `make_turn` makes the turn that answers it, where nothing else is to be done there.
     """
     source = wanted.event.source
@@ -115,7 +123,7 @@ def accept(tx: Tx, wanted: Admission, make_turn: MakeTurn = no_turn) -> Admitted
     at_hand = [(turn_id, state) for *_, turn_id, state in rows if turn_id is not None]
     if wanted.only_if_idle and (waiting or at_hand):
         raise ConversationBusy
-    if wanted.lane != "control" and waiting >= wanted.most:
+    if wanted.lane != "control" and waiting >= wanted.most and _is_full(tx, wanted, session.pk):
         return _refuse_full(tx, wanted, session)
     turn_pk = None if waiting or at_hand else make_turn(session, is_alone=not rows[0][1])
     row = _add(tx, wanted, session.pk, turn_pk)
@@ -129,7 +137,8 @@ def accept(tx: Tx, wanted: Admission, make_turn: MakeTurn = no_turn) -> Admitted
     states, is_stopped = {state for _, state in at_hand}, False
     if wanted.lane != "control":
         if states <= {"waiting"}:
-            mark_ready(tx, session.pk, at=wanted.at, wait=wanted.burst)
+            at_most = _BACKLOG_AT_MOST if wanted.is_backlog(wanted.event) else BURST_AT_MOST
+            mark_ready(tx, session.pk, at=wanted.at, wait=wanted.burst, at_most=at_most)
         is_stopped = bool(at_hand) and _may_stop(wanted, session.entry)
         if is_stopped and wanted.stop is not None:
             ask_to_stop(tx, session.pk, wanted.stop, at=wanted.at)
@@ -176,9 +185,9 @@ def park(tx: Tx, event: Unreadable, *, at: Instant, person: str | None = None, k
     return Admitted(pk=int(row[0]))
 
 
-def mark_ready(tx: Tx, session_pk: int, *, at: Instant, wait: int = 0) -> None:
-    """The session has something to do, after `wait` microseconds."""
-    tx.run("mark_ready", session_pk=session_pk, due_at=at + wait, at=at, at_most=BURST_AT_MOST)
+def mark_ready(tx: Tx, session_pk: int, *, at: Instant, wait: int = 0, at_most: int = BURST_AT_MOST) -> None:
+    """The session has something to do, after `wait` microseconds; `at_most` so long after it first had."""
+    tx.run("mark_ready", session_pk=session_pk, due_at=at + wait, at=at, at_most=at_most)
 
 
 def ask_to_stop(tx: Tx, session_pk: int, stop: Stop, *, at: Instant) -> bool:
@@ -261,6 +270,14 @@ def _may_stop(wanted: Admission, session: SessionEntry) -> bool:
         return False
     is_admin = wanted.event.sender_is_admin
     return wanted.lane == "talk" or may_change(session, role=wanted.role, person=wanted.person, is_admin=is_admin)
+
+
+def _is_full(tx: Tx, wanted: Admission, session_pk: int) -> bool:
+    """Whether so many messages as may wait do, of those that count. What was sent before those that count came in before them."""
+    if wanted.is_backlog(wanted.event):
+        return False
+    row = tx.find("waiting_from_end", session_pk=session_pk, newer=wanted.most - 1)
+    return row is not None and not wanted.is_backlog(decode_event(row[0]))
 
 
 def _refuse_full(tx: Tx, wanted: Admission, session: StoredSession) -> Admitted:

@@ -10,7 +10,9 @@ import msgspec
 from threadline.clock import Instant
 from threadline.model.access import Role
 from threadline.model.address import SessionAddress
+from threadline.model.files import attachments_of
 from threadline.model.inbound import Inbound
+from threadline.model.message import decode_body
 from threadline.model.ownership import ownership_of, person_of
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Fate, Waiting
@@ -86,6 +88,22 @@ def receive(tx: Tx, wanted: inbox.Admission, greeting: Greeting, make_turn: inbo
 def knows_chat(tx: Tx, chat: str | None, person: str | None) -> bool:
     """Whether any conversation is held in that group, or is that person's: nowhere else there is anything to change."""
     return tx.find("knows_chat", chat=chat, person=person) is not None
+
+
+def find_words(
+    tx: Tx, platform: str, account: str, dedupe_key: str, message_id: str
+) -> tuple[str, tuple[str, ...]] | None:
+    """The text and the files' handles of a message that came in under that key; `None`: nobody knows."""
+    key = {"platform": platform, "account": account, "dedupe_key": dedupe_key}
+    row = tx.find("find_words", **key, message_id=message_id, appended_as=_APPENDED_AS)
+    event, fate, body = row or (None, None, None)
+    if event is not None and fate is None:
+        waiting = inbox.decode_event(event)
+        return waiting.text, tuple(file.handle for file in waiting.attachments)
+    if body is None:
+        return None
+    message = decode_body(body)
+    return str(message["content"]), tuple(file.handle for file in attachments_of(message))
 
 
 def foresee(tx: Tx, wanted: Changing) -> Change | None:

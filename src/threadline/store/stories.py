@@ -26,7 +26,7 @@ class _Heard(msgspec.Struct, frozen=True):
 
 
 class MessageLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that came in. `fate` is `waiting` or `running` until it has one."""
+    """A message that came in. `fate` is `waiting` or `running` until it has one, and `failed` where its turn did."""
 
     pk: int
     platform: str
@@ -110,7 +110,7 @@ def story(tx: Tx, pk: int) -> Story:
 
 
 def _line(row: Row) -> MessageLine:
-    pk, platform, account, _, event, person, role, accepted_at, fate, fate_at, note, session_id, turn_pk = row
+    pk, platform, account, _, event, person, role, accepted_at, fate, fate_at, note, session_id, _ = row
     heard = _decode(event)
     return MessageLine(
         pk=pk,
@@ -121,7 +121,7 @@ def _line(row: Row) -> MessageLine:
         role=role,
         kind=heard.kind,
         accepted_at=from_instant(accepted_at),
-        fate=fate or ("waiting" if turn_pk is None else "running"),
+        fate=fate,
         fate_at=None if fate_at is None else from_instant(fate_at),
         note=note,
         session_id=session_id,

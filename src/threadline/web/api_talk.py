@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from threadline.errors import InvalidRequest
+from threadline.errors import IdempotencyConflict, InvalidRequest
 from threadline.model import words_web as words
 from threadline.model.inbound import Attachment
 from threadline.model.source import MAIN_ACCOUNT
@@ -20,16 +20,21 @@ _TAKEN_BACK = "{id}.undo"
 
 
 async def say(call: Call) -> Response:
-    """Says something. The same `id` again is the same message, however often it is sent."""
+    """Says something. The same `id` again is the same message, however often it is sent; with another text it is 409."""
     wanted = await read_body(call.request, MessageWanted)
     if not wanted.text.strip() and not wanted.attachments:
         raise InvalidRequest(words.NOTHING_TO_SAY)
     files = tuple([await _attached(call, file_id) for file_id in wanted.attachments])
+    said = Said(message_id=wanted.id, text=wanted.text, attachments=files)
     if wanted.instead_of is not None:
+        await _require_same(call, said)
         refused = await _take_back(call, wanted.id, wanted.instead_of)
         if refused is not None:
             return refused
-    return await _let_in(call, Said(message_id=wanted.id, text=wanted.text, attachments=files))
+    verdict = await call.web.door.say(call.speaker, call.conversation, said)
+    if verdict == "duplicate":
+        await _require_same(call, said)
+    return _told(call, verdict)
 
 
 async def press(call: Call) -> Response:
@@ -37,10 +42,6 @@ async def press(call: Call) -> Response:
     wanted = await read_body(call.request, PressWanted)
     verdict = await call.web.door.press(call.speaker, call.conversation, wanted.id, wanted.value)
     return _told(call, verdict)
-
-
-async def _let_in(call: Call, said: Said) -> Response:
-    return _told(call, await call.web.door.say(call.speaker, call.conversation, said))
 
 
 def _told(call: Call, verdict: Verdict) -> Response:
@@ -54,14 +55,24 @@ async def _attached(call: Call, file_id: str) -> Attachment:
     return (await call.web.store.find_file(call.caller.person, file_id)).attachment()
 
 
+async def _require_same(call: Call, said: Said) -> None:
+    """`IdempotencyConflict` where something else was said there under the same id."""
+    before = await call.web.store.find_words(WEB, MAIN_ACCOUNT, _key(call, said.message_id), said.message_id)
+    if before is not None and before != (said.text, tuple(file.handle for file in said.attachments)):
+        raise IdempotencyConflict(words.ANOTHER_MESSAGE)
+
+
+def _key(call: Call, message_id: str) -> str:
+    return f"{chat_of(call.caller.user_id, call.conversation)}/{message_id}"
+
+
 async def _take_back(call: Call, message_id: str, ref: str) -> Response | None:
     """Takes a message of one's own back, and all after it, before what is said in its place comes in; once.
 
     What is answered where it can't be: nothing was taken back then.
     """
     store, undo = call.web.store, _TAKEN_BACK.format(id=message_id)
-    key = f"{chat_of(call.caller.user_id, call.conversation)}/{undo}"
-    if await store.was_heard(WEB, MAIN_ACCOUNT, key):
+    if await store.was_heard(WEB, MAIN_ACCOUNT, _key(call, undo)):
         # Sent again: what was to be taken back may be gone already.
         return None
     found = await store.find_chat(call.source(), agent=call.agent())

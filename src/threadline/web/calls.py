@@ -127,7 +127,7 @@ def known(web: Web, work: Work) -> Callable[[Request], Awaitable[Response]]:
         if caller is None:
             return unauthorised()
         if not _ID.fullmatch(request.path_params.get("id", _NO_ID)):
-            return refusal(404, "not_found", words.UNKNOWN_PATH)
+            return refusal(400, "invalid", words.BAD_ID)
         return await work(Call(web=web, caller=caller, request=request))
 
     return _answered(answer)

@@ -167,7 +167,7 @@ def _told(told: Told) -> Notice:
 
 def _cut_short(ended: CutShort) -> Notice:
     if ended.outcome == "failed":
-        text = ended.error or words.AGENT_FAULT
+        text = ended.error or words.BROKEN_OFF
     elif ended.outcome == "parked":
         text = words.PARKED
     elif ended.outcome == "stopped":

@@ -108,7 +108,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         answer=Taken,
         others={
             404: "There is no such message or file of theirs.",
-            409: "A message can't be taken back while something is being answered.",
+            409: "The id is another message's, or a message can't be taken back while something is being answered.",
         },
     ),
     Endpoint(

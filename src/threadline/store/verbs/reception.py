@@ -48,6 +48,12 @@ class ReceptionVerbs(VerbsBase):
         foreseen = yield from read(reception.foresee, wanted)
         return foreseen or (yield from write(reception.change, wanted))
 
+    def find_words(
+        self, platform: str, account: str, dedupe_key: str, message_id: str
+    ) -> Plan[tuple[str, tuple[str, ...]] | None]:
+        """The text and the files' handles of a message that came in under that key; `None`: nobody knows."""
+        return (yield from read(reception.find_words, platform, account, dedupe_key, message_id))
+
     def withdraw_again(self, asked: Waiting, session_pk: int) -> Plan[bool]:
         """Carries out a deletion that was postponed; False: it must wait longer."""
         return (yield from write(reception.withdraw_again, asked, session_pk, at=self._now()))

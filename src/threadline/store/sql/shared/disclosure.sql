@@ -64,6 +64,6 @@ SELECT role, name, since FROM people WHERE person = :person
 SELECT name, asked_at FROM pairings WHERE person = :person
 
 -- name: inbox_known
-SELECT i.pk, i.platform, i.account, i.event, i.role, i.accepted_at, i.fate, i.fate_at, i.note, s.session_id, t.turn_id
-FROM inbox i LEFT JOIN sessions s ON s.pk = i.session_pk LEFT JOIN turns t ON t.pk = i.turn_pk
+SELECT i.pk, i.platform, i.account, i.event, i.role, i.accepted_at, {fate}, i.fate_at, {why}, s.session_id, t.turn_id
+FROM {told_from}
 WHERE i.person = :person AND i.pk > :after ORDER BY i.pk LIMIT :limit

@@ -24,6 +24,10 @@ SELECT COUNT(*) FROM inbox WHERE {waits_in_session}
 SELECT pk, lane, event, person, role, accepted_at FROM inbox
 WHERE {waits_in_session} ORDER BY pk LIMIT :limit
 
+-- name: waiting_from_end
+-- The message before so many newer ones that wait.
+SELECT event FROM inbox WHERE {waits_in_session} ORDER BY pk DESC LIMIT 1 OFFSET :newer
+
 -- name: taken_by_turn
 SELECT pk, lane, event, person, role, accepted_at FROM inbox WHERE turn_pk = :turn_pk AND fate IS NULL ORDER BY pk
 
