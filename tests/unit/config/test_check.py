@@ -91,13 +91,31 @@ def test_a_platform_is_known_by_its_kind_and_by_its_name(file: Path) -> None:
         assert _checked(file, f'{text}[[bindings]]\nagent = "main"\nplatform = "{platform}"') == []
 
 
-def test_a_file_that_others_can_change_is_a_warning(file: Path) -> None:
+@pytest.mark.parametrize(
+    ("folder", "fix"), [("threadline", "run: chmod 600 {file}"), ("elsewhere", "only you should be able to")]
+)
+def test_a_file_that_others_can_change_is_a_warning(
+    folder: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = tmp_path / folder / "config.toml"
+    file.parent.mkdir()
     file.write_text(SOUND)
     file.chmod(0o622)
     (finding,) = check(file, {})
-    assert finding == Finding(
-        "warning", f"others can change {file}, and with it the commands that run as you; run: chmod 600 {file}"
-    )
+    told = f"others can change {file}, and with it the commands that run as you; {fix.format(file=file)}"
+    assert finding == Finding("warning", told)
+
+
+def test_the_url_of_a_file_is_no_reference_to_a_secret(file: Path) -> None:
+    assert _checked(file, '[platforms.telegram]\nbase_url = "file:///etc/passwd"') == []
+    ((severity, problem),) = _checked(file, '[platforms.telegram]\ntoken = "file:///etc/passwd"')
+    assert (severity, "file:/PATH" in problem) == ("problem", True)
+
+
+def test_chmod_is_never_advised_for_a_file_of_the_system(file: Path) -> None:
+    (problem,) = check_texts(file, '[platforms.telegram]\nbase_url = "file:/etc/passwd"', {})
+    assert "chmod" not in problem
 
 
 @pytest.mark.parametrize(
