@@ -23,7 +23,7 @@ from threadline.log import EventFormatter, get_logger
 from threadline.model import words_platforms
 from threadline.store.facade import SessionStore
 from threadline.store.location import Location, SqliteLocation, parse_location
-from threadline.store.servelock import ServeLock
+from threadline.store.servelock import Holder, ServeLock
 
 if TYPE_CHECKING:
     # Loaded where they are used: most commands need no gateway, and would pay for it at every start.
@@ -136,7 +136,7 @@ def erase_agent_folders(person: str) -> int:
     return len(folders)
 
 
-def served_by(db: str | None) -> str | None:
+def served_by(db: str | None) -> Holder | None:
     """Who serves the database now, as far as this machine can tell; `None`: nobody, or it is on a server."""
     place = locate(db)
     return ServeLock.holder_of(place.path) if isinstance(place, SqliteLocation) else None
@@ -216,11 +216,16 @@ async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
     _log_to(logging.StreamHandler(sys.stderr), config.log_level)
     host, port = wanted.host or config.web.host, wanted.port if wanted.port is not None else config.web.port
     token = TokenFile(web_token_file(), note)
-    with bind(host, port, note) as listening, _hangups() as hangup, ExitStack() as told:
+    with (
+        _serving_alone(_place(config)) as announce,
+        bind(host, port, note) as listening,
+        _hangups() as hangup,
+        ExitStack() as told,
+    ):
         await asyncio.to_thread(token.current)
         platforms = await asyncio.to_thread(Platforms, config)
         async with (
-            _opened(config, "serve") as store,
+            _opened(config) as store,
             WebPage(store) as page,
             _working(config, "serve", store, [*platforms.all(), page.platform]) as (gateway, agents),
         ):
@@ -234,6 +239,7 @@ async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
 
             def answers_at(address: str) -> None:
                 shown = config.web.public_url or address
+                announce(shown)
                 told.enter_context(announced(address_file(token.path), shown))
                 ready(owner_link(shown, token.current()))
 
@@ -333,7 +339,7 @@ async def _chat(wanted: Serving, note: Tell, *, whole_input: bool) -> bool:
     quick = {"burst_seconds": 0.0, "poll_seconds": 0.2, "lease_seconds": lease, "drain_seconds": 2.0}
     is_pipe = not (sys.stdin.isatty() and sys.stdout.isatty())
     async with (
-        _opened(config, "chat") as store,
+        _opened(config) as store,
         seated(store, is_pipe=is_pipe, note=note, lease_seconds=lease),
         _working(config, "chat", store, [terminal], **quick) as (gateway, _),
     ):
@@ -365,25 +371,30 @@ async def _run_acp(wanted: Serving) -> None:
     level = "warning" if config.log_level == "info" else config.log_level
     _log_to(logging.StreamHandler(sys.stderr), level)
     lines, sink = await open_stdio()
-    async with _opened(config, "acp") as store, editing(config, store, lines, sink) as (server, gateway):
+    async with _opened(config) as store, editing(config, store, lines, sink) as (server, gateway):
         loop = asyncio.get_running_loop()
         for ends in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(ends, server.connection.close)
         await gateway.wait_for_platforms()
 
 
+@contextmanager
+def _serving_alone(place: Location) -> Iterator[Tell]:
+    """Keeps every other `serve` off a file; a server may have many. Yields what tells the others our address."""
+    if not isinstance(place, SqliteLocation):
+        yield lambda _address: None
+        return
+    with ServeLock(place.path, f"process {os.getpid()}") as lock:
+        yield lock.announce
+
+
 @asynccontextmanager
-async def _opened(config: Config, kind: str) -> AsyncIterator[GatewayStore]:
-    """The configured store. A file has one `serve` at a time."""
+async def _opened(config: Config) -> AsyncIterator[GatewayStore]:
+    """The configured store."""
     from threadline.assembly import open_gateway_store
 
-    place = _place(config)
-    with ExitStack() as held:
-        if isinstance(place, SqliteLocation) and kind == "serve":
-            place.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            held.enter_context(ServeLock(place.path, f"process {os.getpid()}"))
-        async with await open_gateway_store(config, str(_prepared(place))) as store:
-            yield store
+    async with await open_gateway_store(config, str(_prepared(_place(config)))) as store:
+        yield store
 
 
 @asynccontextmanager

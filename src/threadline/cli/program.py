@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
@@ -78,6 +78,13 @@ def begin(
         render.say(context.get_help())
 
 
+def _list_whole_sentences(command: Any) -> None:
+    """Makes lists of commands show the whole first sentence of each one's help, which Typer would cut to a line."""
+    for inner in getattr(command, "commands", {}).values():
+        inner.short_help = inner.get_short_help_str(limit=1000)
+        _list_whole_sentences(inner)
+
+
 def run(argv: Sequence[str]) -> int:
     """Carries a command line out and returns the exit code. What goes wrong is told in one sentence."""
     try:
@@ -99,7 +106,9 @@ def run(argv: Sequence[str]) -> int:
 
 def _carry_out(argv: Sequence[str]) -> int:
     try:
-        get_command(app).main(args=list(argv), prog_name="threadline")
+        tree = get_command(app)
+        _list_whole_sentences(tree)
+        tree.main(args=list(argv), prog_name="threadline")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0

@@ -27,7 +27,9 @@ def status(db: Db = None, as_json: AsJson = False) -> None:
     load, alarms, listeners = with_gateway_store(db, _condition)
     holder = served_by(db)
     if as_json:
-        render.show_json({"served_by": holder, "load": load, "alarms": alarms, "listeners": listeners})
+        process, address = (holder.process, holder.address or None) if holder else (None, None)
+        told = {"served_by": process, "address": address, "load": load, "alarms": alarms, "listeners": listeners}
+        render.show_json(told)
         return
     waiting = render.counted(load.waiting_messages, "message")
     if load.waiting_since is not None:
