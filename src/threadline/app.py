@@ -112,13 +112,6 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     config: Path | None = None
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """One thing that `doctor` looked at. `fault` says what is wrong and what to do; empty where all is well."""
-
-    what: str
-    fault: str = ""
-
-
 def probe_platform(kind: str, settings: PlatformSettings) -> Probed | None:
     """Tries a platform out, without listening; `None` where its kind can't tell anything that way. What is wrong is raised."""
     from threadline.assembly import probed
@@ -140,56 +133,6 @@ def served_by(db: str | None) -> Holder | None:
     """Who serves the database now, as far as this machine can tell; `None`: nobody, or it is on a server."""
     place = locate(db)
     return ServeLock.holder_of(place.path) if isinstance(place, SqliteLocation) else None
-
-
-def diagnose(wanted: Serving) -> Iterator[Finding]:
-    """Looks at everything that a gateway needs, one finding each: nothing is changed, nothing is sent."""
-    from threadline.assembly import Agents, Platforms
-
-    try:
-        config = _configured(wanted.config, wanted.db, wanted.agent)
-    except ThreadlineError as cause:
-        yield Finding("configuration", str(cause))
-        return
-    yield Finding("configuration" if config.path is None else f"configuration {config.path}")
-    yield _looked_at("database", lambda: _open_and_close(_place(config)))
-    agents = Agents(config)
-    for name in config.agents:
-        yield _looked_at(f"agent {name}", lambda name=name: agents.named(name))  # type: ignore[misc]
-    yield _looked_at("platforms", lambda: Platforms(config).all())
-    yield from _alarms(config)
-
-
-def _looked_at(what: str, look: Callable[[], object]) -> Finding:
-    try:
-        look()
-    except ThreadlineError as cause:
-        return Finding(what, str(cause))
-    return Finding(what)
-
-
-def _alarms(config: Config) -> Iterator[Finding]:
-    """What fails until somebody mends it, as running gateways found it."""
-    from threadline.assembly import alarms_of
-    from threadline.gateway.alarms import is_about_chat
-
-    place, known = _place(config), alarms_of(config)
-    if not is_there(place):
-        return
-    try:
-        found = asyncio.run(_with_store(place, lambda store: store.open_alarms()))
-    except ThreadlineError:
-        # What is wrong with the database was told before.
-        return
-    for alarm in found:
-        is_ours = alarm.name in known or is_about_chat(alarm.name)
-        until = "until it has worked again" if is_ours else "about something that is not in this configuration"
-        yield Finding(f"alarm since {alarm.since.astimezone():%Y-%m-%d %H:%M}, {until}", alarm.text)
-
-
-def _open_and_close(place: Location) -> None:
-    if is_there(place):
-        SessionStore.open(_reopenable(place), migrate=False).close()
 
 
 def serve(wanted: Serving, *, ready: Tell, note: Tell) -> None:

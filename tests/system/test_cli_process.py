@@ -133,7 +133,7 @@ def test_advice_names_this_program_as_it_was_called(tmp_path: Path) -> None:
         ("/usr/bin:/bin", f"`{program} config init` "),
         (str(program.parent), "`threadline config init` "),
     ):
-        command = [program, "config", "path"]
+        command = [str(program), "config", "path"]
         done = subprocess.run(command, capture_output=True, text=True, env=environment | {"PATH": path})
         assert done.returncode == 0
         assert told in done.stderr

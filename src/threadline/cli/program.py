@@ -14,6 +14,7 @@ from threadline.cli import (
     acp,
     config,
     db,
+    doctor,
     messages,
     outbox,
     pair,
@@ -52,7 +53,7 @@ app.add_typer(outbox.app, name="outbox")
 app.add_typer(config.app, name="config")
 app.command("serve", epilog=serve.SERVE_EXAMPLES)(serve.serve)
 app.command("status", epilog=status.STATUS_EXAMPLES)(status.status)
-app.command("doctor", epilog=status.DOCTOR_EXAMPLES)(status.doctor)
+app.command("doctor", epilog=doctor.DOCTOR_EXAMPLES)(doctor.doctor)
 app.command("chat", epilog=serve.CHAT_EXAMPLES)(serve.chat)
 app.command("acp", epilog=acp.ACP_EXAMPLES)(acp.acp)
 

@@ -103,6 +103,17 @@ def show_snippet(snippet: str) -> None:
     _print_line(*shown)
 
 
+def show_finding(what: str, found: str, *, fault: str = "", hint: str = "") -> None:
+    """Something that was looked at: green, or red with what is wrong below; what could be improved follows in yellow."""
+    mark, style = ("!", "bold red") if fault else ("ok", "green")
+    _print_line(
+        (f"{mark:>2}  ", style), (f"{inert_line(what, 400):<15}  ", "bold"), (inert_line(_as_called(found), 1000), "")
+    )
+    for text, colour in ((fault, "red"), (hint, "yellow")):
+        for line in text.splitlines():
+            _print_line((f"      {inert_line(_as_called(line), 1000)}", colour))
+
+
 def confirm(question: str) -> bool:
     """Whether the person at the terminal says yes. Without one `InvalidRequest`: nothing goes unasked."""
     if not sys.stdin.isatty():

@@ -48,7 +48,8 @@ def resolve(value: object, environment: Mapping[str, str] | None = None) -> obje
 def _from_variable(name: str, environment: Mapping[str, str]) -> str:
     text = environment.get(name)
     if not text:
-        raise ConfigError(f"the variable {name} is not set; set it to the secret, or refer to another place")
+        fix = f"set it where the gateway starts (export {name}=…), or refer to another place"
+        raise ConfigError(f"the variable {name} is not set; {fix}")
     return text
 
 
