@@ -45,7 +45,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def doctor(agent: Agent = None, config: ConfigFile = None, db: Db = None, as_json: AsJson = False) -> None:
-    """Look at everything that a gateway needs, and say what is missing and how to fix it.
+    """Say what a gateway would find here, what is missing, and how to fix it.
 
     Nothing is changed and nothing is sent. The exit code is 1 if anything is wrong.
     """
