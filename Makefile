@@ -16,11 +16,14 @@ build/uv/bin/uv:
 	$(PYTHON) -m venv build/uv
 	build/uv/bin/pip install --quiet --disable-pip-version-check uv
 
-.venv/.ready: pyproject.toml requirements.lock | $(filter build/%,$(UV))
+# One .venv: .serve marks that it has what running needs, .ready that it has everything. Both only add, and agree on versions.
+.venv/.serve: requirements-serve.lock
+.venv/.ready: requirements.lock
+.venv/.serve .venv/.ready: pyproject.toml | $(filter build/%,$(UV))
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv
-	$(UV) pip install --quiet --python $(BIN)/python -r requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python -r $(filter %.lock,$^)
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
-	@touch $@
+	@touch .venv/.serve $@
 
 .venv/.peers: requirements-peers.lock .venv/.ready
 	$(UV) pip install --quiet --python $(BIN)/python -r requirements-peers.lock
@@ -31,10 +34,12 @@ setup: .venv/.ready ## make .venv with everything the other targets need
 lock: | $(filter build/%,$(UV)) ## choose dependency versions anew
 	$(UV) pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --no-emit-index-url \
 	  --no-annotate --no-header --upgrade --output-file requirements.lock pyproject.toml
+	$(UV) pip compile --quiet --universal --python-version 3.11 --extra model --extra telegram --no-emit-index-url \
+	  --no-annotate --no-header --constraint requirements.lock --output-file requirements-serve.lock pyproject.toml
 	$(UV) pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --group peers --no-emit-index-url \
 	  --no-annotate --no-header --constraint requirements.lock --output-file requirements-peers.lock pyproject.toml
 
-serve: setup ## run the gateway with its web page
+serve: .venv/.serve ## run the gateway with its web page; installs what that needs and no more
 	$(BIN)/threadline serve $(if $(PORT),--port $(PORT))
 
 test: setup ## every test of ours, a real PostgreSQL included

@@ -23,7 +23,7 @@ from threadline.log import EventFormatter, get_logger
 from threadline.model import words_platforms
 from threadline.store.facade import SessionStore
 from threadline.store.location import Location, SqliteLocation, parse_location
-from threadline.store.servelock import ServeLock
+from threadline.store.servelock import Holder, ServeLock
 
 if TYPE_CHECKING:
     # Loaded where they are used: most commands need no gateway, and would pay for it at every start.
@@ -112,13 +112,6 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     config: Path | None = None
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """One thing that `doctor` looked at. `fault` says what is wrong and what to do; empty where all is well."""
-
-    what: str
-    fault: str = ""
-
-
 def probe_platform(kind: str, settings: PlatformSettings) -> Probed | None:
     """Tries a platform out, without listening; `None` where its kind can't tell anything that way. What is wrong is raised."""
     from threadline.assembly import probed
@@ -136,60 +129,10 @@ def erase_agent_folders(person: str) -> int:
     return len(folders)
 
 
-def served_by(db: str | None) -> str | None:
+def served_by(db: str | None) -> Holder | None:
     """Who serves the database now, as far as this machine can tell; `None`: nobody, or it is on a server."""
     place = locate(db)
     return ServeLock.holder_of(place.path) if isinstance(place, SqliteLocation) else None
-
-
-def diagnose(wanted: Serving) -> Iterator[Finding]:
-    """Looks at everything that a gateway needs, one finding each: nothing is changed, nothing is sent."""
-    from threadline.assembly import Agents, Platforms
-
-    try:
-        config = _configured(wanted.config, wanted.db, wanted.agent)
-    except ThreadlineError as cause:
-        yield Finding("configuration", str(cause))
-        return
-    yield Finding("configuration" if config.path is None else f"configuration {config.path}")
-    yield _looked_at("database", lambda: _open_and_close(_place(config)))
-    agents = Agents(config)
-    for name in config.agents:
-        yield _looked_at(f"agent {name}", lambda name=name: agents.named(name))  # type: ignore[misc]
-    yield _looked_at("platforms", lambda: Platforms(config).all())
-    yield from _alarms(config)
-
-
-def _looked_at(what: str, look: Callable[[], object]) -> Finding:
-    try:
-        look()
-    except ThreadlineError as cause:
-        return Finding(what, str(cause))
-    return Finding(what)
-
-
-def _alarms(config: Config) -> Iterator[Finding]:
-    """What fails until somebody mends it, as running gateways found it."""
-    from threadline.assembly import alarms_of
-    from threadline.gateway.alarms import is_about_chat
-
-    place, known = _place(config), alarms_of(config)
-    if not is_there(place):
-        return
-    try:
-        found = asyncio.run(_with_store(place, lambda store: store.open_alarms()))
-    except ThreadlineError:
-        # What is wrong with the database was told before.
-        return
-    for alarm in found:
-        is_ours = alarm.name in known or is_about_chat(alarm.name)
-        until = "until it has worked again" if is_ours else "about something that is not in this configuration"
-        yield Finding(f"alarm since {alarm.since.astimezone():%Y-%m-%d %H:%M}, {until}", alarm.text)
-
-
-def _open_and_close(place: Location) -> None:
-    if is_there(place):
-        SessionStore.open(_reopenable(place), migrate=False).close()
 
 
 def serve(wanted: Serving, *, ready: Tell, note: Tell) -> None:
@@ -216,11 +159,16 @@ async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
     _log_to(logging.StreamHandler(sys.stderr), config.log_level)
     host, port = wanted.host or config.web.host, wanted.port if wanted.port is not None else config.web.port
     token = TokenFile(web_token_file(), note)
-    with bind(host, port, note) as listening, _hangups() as hangup, ExitStack() as told:
+    with (
+        _serving_alone(_place(config)) as announce,
+        bind(host, port, note) as listening,
+        _hangups() as hangup,
+        ExitStack() as told,
+    ):
         await asyncio.to_thread(token.current)
         platforms = await asyncio.to_thread(Platforms, config)
         async with (
-            _opened(config, "serve") as store,
+            _opened(config) as store,
             WebPage(store) as page,
             _working(config, "serve", store, [*platforms.all(), page.platform]) as (gateway, agents),
         ):
@@ -234,6 +182,7 @@ async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
 
             def answers_at(address: str) -> None:
                 shown = config.web.public_url or address
+                announce(shown)
                 told.enter_context(announced(address_file(token.path), shown))
                 ready(owner_link(shown, token.current()))
 
@@ -333,7 +282,7 @@ async def _chat(wanted: Serving, note: Tell, *, whole_input: bool) -> bool:
     quick = {"burst_seconds": 0.0, "poll_seconds": 0.2, "lease_seconds": lease, "drain_seconds": 2.0}
     is_pipe = not (sys.stdin.isatty() and sys.stdout.isatty())
     async with (
-        _opened(config, "chat") as store,
+        _opened(config) as store,
         seated(store, is_pipe=is_pipe, note=note, lease_seconds=lease),
         _working(config, "chat", store, [terminal], **quick) as (gateway, _),
     ):
@@ -365,25 +314,30 @@ async def _run_acp(wanted: Serving) -> None:
     level = "warning" if config.log_level == "info" else config.log_level
     _log_to(logging.StreamHandler(sys.stderr), level)
     lines, sink = await open_stdio()
-    async with _opened(config, "acp") as store, editing(config, store, lines, sink) as (server, gateway):
+    async with _opened(config) as store, editing(config, store, lines, sink) as (server, gateway):
         loop = asyncio.get_running_loop()
         for ends in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(ends, server.connection.close)
         await gateway.wait_for_platforms()
 
 
+@contextmanager
+def _serving_alone(place: Location) -> Iterator[Tell]:
+    """Keeps every other `serve` off a file; a server may have many. Yields what tells the others our address."""
+    if not isinstance(place, SqliteLocation):
+        yield lambda _address: None
+        return
+    with ServeLock(place.path, f"process {os.getpid()}") as lock:
+        yield lock.announce
+
+
 @asynccontextmanager
-async def _opened(config: Config, kind: str) -> AsyncIterator[GatewayStore]:
-    """The configured store. A file has one `serve` at a time."""
+async def _opened(config: Config) -> AsyncIterator[GatewayStore]:
+    """The configured store."""
     from threadline.assembly import open_gateway_store
 
-    place = _place(config)
-    with ExitStack() as held:
-        if isinstance(place, SqliteLocation) and kind == "serve":
-            place.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            held.enter_context(ServeLock(place.path, f"process {os.getpid()}"))
-        async with await open_gateway_store(config, str(_prepared(place))) as store:
-            yield store
+    async with await open_gateway_store(config, str(_prepared(_place(config)))) as store:
+        yield store
 
 
 @asynccontextmanager

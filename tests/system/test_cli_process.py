@@ -109,7 +109,7 @@ def test_the_command_line_starts_without_the_web_and_without_postgresql() -> Non
     assert not {"starlette", "uvicorn", "psycopg"} & set(loaded)
 
 
-def test_a_terminal_gets_bold_where_a_pipe_gets_marks(db: Path, session_id: str) -> None:
+def test_a_terminal_gets_found_words_in_colour(db: Path, session_id: str) -> None:
     ours, theirs = pty.openpty()
     environment = os.environ | {"THREADLINE_DB": str(db), "TERM": "xterm", "COLUMNS": "100"}
     environment.pop("NO_COLOR", None)
@@ -122,7 +122,21 @@ def test_a_terminal_gets_bold_where_a_pipe_gets_marks(db: Path, session_id: str)
     os.close(ours)
     assert process.wait(30) == 0
     assert b"\x1b[1;33m1999\x1b[0m" in shown
-    assert b"[[1999]]" not in shown
+    assert b"[[" not in shown
+
+
+def test_advice_names_this_program_as_it_was_called(tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("threadline")
+    environment = os.environ | {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    environment.pop("THREADLINE_CONFIG")
+    for path, told in (
+        ("/usr/bin:/bin", f"`{program} config init` "),
+        (str(program.parent), "`threadline config init` "),
+    ):
+        command = [str(program), "config", "path"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment | {"PATH": path})
+        assert done.returncode == 0
+        assert told in done.stderr
 
 
 def _read(terminal: int) -> bytes:

@@ -132,3 +132,17 @@ def test_an_address_that_is_not_ours_is_refused_and_an_open_one_is_warned_of() -
             bind(host, 0, notes.append)
     bind("0.0.0.0", 0, notes.append).close()
     assert "TLS" in notes[-1]
+
+
+@pytest.mark.parametrize("takes_its_port", [False, True])
+def test_a_second_one_on_the_same_file_names_the_first(db: Path, takes_its_port: bool) -> None:
+    with served(db, "--port", "0") as server:
+        port = str(server.port) if takes_its_port else "0"
+        command = [sys.executable, "-m", "threadline", "serve", "--db", str(db), "--port", port]
+        second = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, env=os.environ | own_home(db.parent)
+        )
+        assert (second.returncode, second.stdout) == (1, "")
+        assert f"is served by process {server.process.pid} at {server.address} already" in second.stderr
+        assert server.token not in second.stderr
+        assert server.stop() == 0

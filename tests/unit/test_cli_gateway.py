@@ -163,8 +163,12 @@ def test_status_tells_what_waits_and_who_serves(db: Path, cli: Cli) -> None:
     assert load["served_by"] is None
     assert load["load"]["waiting_messages"] == 1
     assert load["load"]["parked_deliveries"] == 1
-    with ServeLock(db, "process 4711"):
-        assert "process 4711" in cli("status").out
+    with ServeLock(db, "process 4711") as lock:
+        assert "served by process 4711\n" in cli("status").out
+        lock.announce("http://127.0.0.1:8765/")
+        assert "served by process 4711 at http://127.0.0.1:8765/\n" in cli("status").out
+        told = cli("status", "--json").json()
+        assert (told["served_by"], told["address"]) == ("process 4711", "http://127.0.0.1:8765/")
 
 
 def test_status_tells_who_listens_where_only_one_can(db: Path, cli: Cli) -> None:

@@ -240,6 +240,15 @@ def test_an_unknown_kind_is_told_before_anything_is_asked(written: Path, cli: Cl
     assert "did you mean 'telegram'?" in done.err
 
 
+@pytest.mark.parametrize("kind", ["foo", "scriptd", "locl"])
+def test_an_unknown_kind_is_offered_nothing_that_is_for_tests(kind: str, written: Path, cli: Cli) -> None:
+    done = cli("platforms", "add", kind)
+    assert (done.code, written.read_text()) == (1, BEFORE)
+    assert "telegram" in done.err
+    for hidden in ("scripted", "local"):
+        assert hidden not in done.err
+
+
 def test_without_a_network_it_can_be_written_down_untried(written: Path, add: Callable[..., Outcome], api: Api) -> None:
     done = add("--no-check")
     assert done.code == 0

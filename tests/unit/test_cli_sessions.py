@@ -109,11 +109,13 @@ def test_the_files_of_a_message_are_shown_by_their_names(store: SessionStore, cl
 def test_a_search_shows_the_found_words_and_where_they_stand(store: SessionStore, cli: Cli) -> None:
     session_id = _talk(store, "7", "the roses want water")
     found = cli("sessions", "search", "roses", "--role", "user")
-    assert "the [[roses]] want water" in found.out
+    assert "  the roses want water\n" in found.out
+    assert "[[" not in found.out
     assert f"{session_id}:1" in found.out
     hits = cli("sessions", "search", "roses", "--json").json()
     assert {hit["message"]["id"] for hit in hits["hits"]} == {f"{session_id}:1", f"{session_id}:2"}
     assert hits["behind"] == 0
+    assert "the [[roses]] want water" in [hit["snippet"] for hit in hits["hits"]]
     assert cli("sessions", "search", "tulips").out == "Nothing found.\n"
 
 

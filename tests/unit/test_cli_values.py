@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.conftest import Cli
+from typer.main import get_command
 
-from threadline.cli.values import parse_age, parse_since, parse_until
+from threadline.cli.program import app
+from threadline.cli.values import parse_age, parse_since, parse_until, whole_number
 
 
 @pytest.mark.parametrize(
@@ -62,3 +65,43 @@ def test_misuse_exits_with_2_and_an_explanation(command: list[str], cli: Cli) ->
     assert refused.code == 2
     assert refused.out == ""
     assert "Error: " in refused.err
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["serve", "--port", "abc"], "'--port': 'abc' can't be used; write a whole number from 0 to 65535"),
+        (["serve", "--port", "70000"], "'--port': '70000' can't be used; write a whole number from 0 to 65535"),
+        (["sessions", "list", "--limit", "-1"], "'--limit': '-1' can't be used; write a whole number from 1 to 1000"),
+        (["outbox", "retry", "1.5"], "'NUMBER': '1.5' can't be used; write a whole number, at least 1"),
+        (["web", "invite", "Ada", "--days", "²"], "'--days': '²' can't be used; write a whole number from 1 to 365"),
+        (["web", "invite", "Ada", "--role", "king"], "'--role': 'king' can't be used; write one of guest, trusted"),
+        (["sessions", "export", "x", "--format", "pdf"], "'pdf' can't be used; write one of jsonl, markdown, html"),
+    ],
+)
+def test_a_value_that_can_not_be_used_is_told_in_words_of_ours(command: list[str], told: str, cli: Cli) -> None:
+    assert told in cli(*command).err
+
+
+@given(st.text(max_size=30) | st.integers().map(str))
+def test_any_text_is_a_whole_number_or_refused(text: str) -> None:
+    try:
+        number = whole_number(1, 1000)(text)
+    except typer.BadParameter:
+        return
+    assert 1 <= number <= 1000
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+@pytest.mark.parametrize(
+    "group", ["", "sessions", "people", "db", "pair", "platforms", "web", "messages", "outbox", "config"]
+)
+def test_help_is_not_cut(group: str, columns: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    shown = cli(*group.split(), "--help").out
+    command: Any = get_command(app)
+    tree = command.commands[group] if group else command
+    told = " ".join(shown.split())
+    assert "..." not in shown.replace("[ARGS]...", "")
+    for inner in tree.commands.values():
+        assert " ".join(inner.get_short_help_str(1000).split()) in told

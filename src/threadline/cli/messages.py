@@ -8,6 +8,7 @@ import typer
 
 from threadline.cli import render
 from threadline.cli.options import AsJson, Db, examples
+from threadline.cli.values import whole_number
 
 if TYPE_CHECKING:
     from threadline.store.outbox import DeliveryLine
@@ -22,7 +23,9 @@ _FATES = ("waiting", "running", "answered", "failed", "merged", "interrupted", "
 @app.command("list", epilog=examples("threadline messages list", "threadline messages list --fate parked"))
 def list_(
     fate: Annotated[str | None, typer.Option("--fate", metavar="FATE", help=f"Only: {', '.join(_FATES)}.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many, newest first.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", parser=whole_number(1, 1000), metavar="N", help="How many, newest first.")
+    ] = 50,
     db: Db = None,
     as_json: AsJson = False,
 ) -> None:
@@ -53,7 +56,10 @@ def list_(
 @app.command(epilog=examples("threadline messages show 12", "threadline messages show 12 --json"))
 def show(
     number: Annotated[
-        int, typer.Argument(metavar="NUMBER", help="The number that `messages list` shows.", show_default=False)
+        int,
+        typer.Argument(
+            parser=whole_number(1), metavar="NUMBER", help="The number that `messages list` shows.", show_default=False
+        ),
     ],
     db: Db = None,
     as_json: AsJson = False,

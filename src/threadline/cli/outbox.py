@@ -8,11 +8,18 @@ import typer
 
 from threadline.cli import render
 from threadline.cli.options import AsJson, Db, examples
+from threadline.cli.values import whole_number
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="What was to be sent: look, try again, give up.")
 
 Number = Annotated[
-    int, typer.Argument(metavar="NUMBER", help="The delivery's number, as `outbox list` shows it.", show_default=False)
+    int,
+    typer.Argument(
+        parser=whole_number(1),
+        metavar="NUMBER",
+        help="The delivery's number, as `outbox list` shows it.",
+        show_default=False,
+    ),
 ]
 _STATES = ("pending", "open", "sending", "sent", "unknown", "parked", "dropped")
 
@@ -22,7 +29,9 @@ def show(
     state: Annotated[
         str | None, typer.Option("--state", metavar="STATE", help=f"Only those: {', '.join(_STATES)}.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many, newest first.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", parser=whole_number(1, 1000), metavar="N", help="How many, newest first.")
+    ] = 50,
     db: Db = None,
     as_json: AsJson = False,
 ) -> None:

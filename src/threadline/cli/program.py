@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
@@ -15,6 +15,7 @@ from threadline.cli import (
     compat,
     config,
     db,
+    doctor,
     messages,
     outbox,
     pair,
@@ -54,7 +55,7 @@ app.add_typer(config.app, name="config")
 app.add_typer(compat.app, name="compat")
 app.command("serve", epilog=serve.SERVE_EXAMPLES)(serve.serve)
 app.command("status", epilog=status.STATUS_EXAMPLES)(status.status)
-app.command("doctor", epilog=status.DOCTOR_EXAMPLES)(status.doctor)
+app.command("doctor", epilog=doctor.DOCTOR_EXAMPLES)(doctor.doctor)
 app.command("chat", epilog=serve.CHAT_EXAMPLES)(serve.chat)
 app.command("acp", epilog=acp.ACP_EXAMPLES)(acp.acp)
 
@@ -80,6 +81,13 @@ def begin(
         render.say(context.get_help())
 
 
+def _list_whole_sentences(command: Any) -> None:
+    """Makes lists of commands show the whole first sentence of each one's help, which Typer would cut to a line."""
+    for inner in getattr(command, "commands", {}).values():
+        inner.short_help = inner.get_short_help_str(limit=1000)
+        _list_whole_sentences(inner)
+
+
 def run(argv: Sequence[str]) -> int:
     """Carries a command line out and returns the exit code. What goes wrong is told in one sentence."""
     try:
@@ -101,7 +109,9 @@ def run(argv: Sequence[str]) -> int:
 
 def _carry_out(argv: Sequence[str]) -> int:
     try:
-        get_command(app).main(args=list(argv), prog_name="threadline")
+        tree = get_command(app)
+        _list_whole_sentences(tree)
+        tree.main(args=list(argv), prog_name="threadline")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
@@ -26,12 +29,12 @@ _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 def say(text: str) -> None:
     """One line for the person, on standard output."""
-    _write(sys.stdout, inert(text) + "\n")
+    _write(sys.stdout, inert(_as_called(text)) + "\n")
 
 
 def note(text: str) -> None:
     """One line beside the result, on standard error."""
-    _write(sys.stderr, inert(text) + "\n")
+    _write(sys.stderr, inert(_as_called(text)) + "\n")
 
 
 def fail(text: str) -> None:
@@ -91,17 +94,24 @@ def show_indented(text: str, style: str = "") -> None:
 
 
 def show_snippet(snippet: str) -> None:
-    """A search hit's words. On a terminal the marks `[[` and `]]` become bold; elsewhere they stay."""
-    line = f"  {inert_line(snippet, 1000)}"
-    if not sys.stdout.isatty():
-        _print_line((line, ""))
-        return
-    before, *pieces = line.split("[[")
+    """A search hit's words. What stands between the marks `[[` and `]]` is coloured instead, where colours can be shown."""
+    before, *pieces = f"  {inert_line(snippet, 1000)}".split("[[")
     shown = [(before, "")]
     for piece in pieces:
         found, mark, rest = piece.partition("]]")
         shown += [(found, "bold yellow"), (rest, "")] if mark else [(f"[[{piece}", "")]
     _print_line(*shown)
+
+
+def show_finding(what: str, found: str, *, fault: str = "", hint: str = "") -> None:
+    """Something that was looked at: green, or red with what is wrong below; what could be improved follows in yellow."""
+    mark, style = ("!", "bold red") if fault else ("ok", "green")
+    _print_line(
+        (f"{mark:>2}  ", style), (f"{inert_line(what, 400):<15}  ", "bold"), (inert_line(_as_called(found), 1000), "")
+    )
+    for text, colour in ((fault, "red"), (hint, "yellow")):
+        for line in text.splitlines():
+            _print_line((f"      {inert_line(_as_called(line), 1000)}", colour))
 
 
 def confirm(question: str) -> bool:
@@ -151,6 +161,17 @@ def size(count: int) -> str:
 def counted(number: int, one: str, many: str | None = None) -> str:
     """`1 session`, `2 sessions`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _as_called(text: str) -> str:
+    """The text with the commands that it advises as they work here: by the path of this program, where no shell finds its name."""
+    program = sys.argv[0]
+    if "`threadline " not in text or Path(program).name != "threadline":
+        return text
+    on_path = shutil.which("threadline")
+    if on_path is not None and Path(on_path).samefile(program):
+        return text
+    return text.replace("`threadline ", f"`{shlex.quote(program)} ")
 
 
 def _console(file: TextIO) -> Console:

@@ -10,6 +10,7 @@ import typer
 
 from threadline.cli import render
 from threadline.cli.options import Db, examples
+from threadline.cli.values import parse_path, whole_number
 
 SERVE_EXAMPLES = examples(
     "threadline serve",
@@ -34,7 +35,13 @@ Agent: TypeAlias = Annotated[
 ]
 ConfigFile: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="The configuration.", show_default="`threadline config path`"),
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The configuration.",
+        parser=parse_path,
+        show_default="`threadline config path`",
+    ),
 ]
 
 
@@ -45,8 +52,7 @@ def serve(
     port: Annotated[
         int | None,
         typer.Option(
-            min=0,
-            max=65535,
+            parser=whole_number(0, 65535),
             metavar="PORT",
             help="The port to listen at.",
             show_default="8765, or the next free one",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from threadline.cli import render
 from threadline.cli.options import AsJson, Cursor, Db, Format, Platform, SessionId, Yes, examples
-from threadline.cli.values import parse_age, parse_path, parse_since, parse_until
+from threadline.cli.values import one_of, parse_age, parse_path, parse_since, parse_until, whole_number
 
 if TYPE_CHECKING:
     from threadline.model.session import SessionEntry
@@ -39,9 +39,9 @@ def list_(
     ] = None,
     active_minutes: Annotated[
         int | None,
-        typer.Option(min=1, max=52_560_000, metavar="N", help="Only those updated in the last N minutes."),
+        typer.Option(parser=whole_number(1, 52_560_000), metavar="N", help="Only those updated in the last N minutes."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option(parser=whole_number(1, 1000), metavar="N", help="At most so many.")] = 50,
     cursor: Cursor = None,
     db: Db = None,
     as_json: AsJson = False,
@@ -76,7 +76,7 @@ def list_(
 )
 def show(
     session_id: SessionId,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="The last N messages.")] = 50,
+    limit: Annotated[int, typer.Option(parser=whole_number(1, 100_000), metavar="N", help="The last N messages.")] = 50,
     ids: Annotated[bool, typer.Option("--ids", help="Show each message's id.")] = False,
     every: Annotated[
         bool, typer.Option("--all", help="All that was ever said here, also what was undone or summed up.")
@@ -130,7 +130,7 @@ def search(
     ] = None,
     session: Annotated[str | None, typer.Option(metavar="ID", help="Only in this session.")] = None,
     newest: Annotated[bool, typer.Option("--newest", help="The latest first instead of the best.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option(parser=whole_number(1, 1000), metavar="N", help="At most so many.")] = 20,
     cursor: Cursor = None,
     db: Db = None,
     as_json: AsJson = False,
@@ -205,6 +205,7 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
+            parser=one_of(*get_args(Format)),
             help="jsonl (one message a line, exactly as stored), markdown or html.",
         ),
     ] = "jsonl",
@@ -212,7 +213,9 @@ def export(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", parser=parse_path, help="A new file instead of the screen."),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N messages.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(parser=whole_number(1), metavar="N", help="Only the last N messages.")
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="All that was ever said here, also what was undone or summed up.")
     ] = False,

@@ -1,14 +1,11 @@
-"""`threadline status` and `threadline doctor`: how things stand, and what is wrong."""
+"""`threadline status`: how things stand."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import TYPE_CHECKING
 
 from threadline.cli import render
 from threadline.cli.options import AsJson, Db, examples
-from threadline.cli.serve import Agent, ConfigFile
 
 if TYPE_CHECKING:
     from threadline.store.alarms import Alarm
@@ -17,7 +14,6 @@ if TYPE_CHECKING:
     from threadline.store.stories import Load
 
 STATUS_EXAMPLES = examples("threadline status", "threadline status --json")
-DOCTOR_EXAMPLES = examples("threadline doctor", "threadline doctor --config ./threadline.toml")
 
 
 def status(db: Db = None, as_json: AsJson = False) -> None:
@@ -27,7 +23,9 @@ def status(db: Db = None, as_json: AsJson = False) -> None:
     load, alarms, listeners = with_gateway_store(db, _condition)
     holder = served_by(db)
     if as_json:
-        render.show_json({"served_by": holder, "load": load, "alarms": alarms, "listeners": listeners})
+        process, address = (holder.process, holder.address or None) if holder else (None, None)
+        told = {"served_by": process, "address": address, "load": load, "alarms": alarms, "listeners": listeners}
+        render.show_json(told)
         return
     waiting = render.counted(load.waiting_messages, "message")
     if load.waiting_since is not None:
@@ -48,22 +46,3 @@ def status(db: Db = None, as_json: AsJson = False) -> None:
 
 async def _condition(store: GatewayStore) -> tuple[Load, list[Alarm], list[HeldName]]:
     return await store.load(), await store.open_alarms(), await store.held_names()
-
-
-def doctor(agent: Agent = None, config: ConfigFile = None, db: Db = None, as_json: AsJson = False) -> None:
-    """Look at everything that a gateway needs and say what is wrong.
-
-    Nothing is changed and nothing is sent. The exit code is 1 if anything is wrong.
-    """
-    from threadline.app import Serving, diagnose
-
-    found: list[Any] = list(diagnose(Serving(db=db, agent=agent, config=config)))
-    if as_json:
-        render.show_json(found)
-    else:
-        for finding in found:
-            render.say(f"{'!' if finding.fault else 'ok':>2}  {finding.what}")
-            for line in finding.fault.splitlines():
-                render.show_indented(line)
-    if any(finding.fault for finding in found):
-        raise typer.Exit(1)

@@ -1,8 +1,9 @@
-"""What people write on a command line for lengths of time and moments."""
+"""What people write on a command line for numbers, choices, lengths of time and moments."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -11,6 +12,7 @@ import typer
 
 from threadline.clock import SystemClock, installation_zone
 
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
 _AGE = re.compile(r"([0-9]{1,7})\s*([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7, "y": 24 * 365}
 _MOST_HOURS = _HOURS["y"] * 1000
@@ -25,6 +27,32 @@ def parse_age(text: str) -> timedelta:
     if not 0 < hours <= _MOST_HOURS:
         raise typer.BadParameter("a length of time is between 1h and 1000y")
     return timedelta(hours=hours)
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return a parser of whole numbers within these bounds."""
+    allowed = f", at least {least}" if most is None else f" from {least} to {most}"
+
+    def parse(text: str) -> int:
+        # A default is given as the number that it is.
+        digits = str(text).strip()
+        number = int(digits) if _NUMBER.fullmatch(digits) else None
+        if number is None or number < least or (most is not None and number > most):
+            raise typer.BadParameter(f"{text!r} can't be used; write a whole number{allowed}")
+        return number
+
+    return parse
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """Return a parser that takes one of these words."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise typer.BadParameter(f"{text!r} can't be used; write one of {', '.join(choices)}")
+        return text
+
+    return parse
 
 
 def parse_path(text: str) -> Path:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar, get_args
 
 import typer
 
 from threadline.cli import render
 from threadline.cli.options import AsJson, Db, examples
+from threadline.cli.values import one_of, whole_number
 
 if TYPE_CHECKING:
     from threadline.store.gateway import GatewayStore
@@ -99,10 +100,16 @@ def invite(
     role: Annotated[
         GivenRole | None,
         typer.Option(
-            "--role", help="What they may do.", show_default="guest; somebody who is known keeps the role they have"
+            "--role",
+            metavar="ROLE",
+            parser=one_of(*get_args(GivenRole)),
+            help="What they may do: guest or trusted.",
+            show_default="guest; somebody who is known keeps the role they have",
         ),
     ] = None,
-    days: Annotated[int, typer.Option("--days", min=1, max=365, metavar="DAYS", help="How long the link holds.")] = 7,
+    days: Annotated[
+        int, typer.Option("--days", parser=whole_number(1, 365), metavar="DAYS", help="How long the link holds.")
+    ] = 7,
     db: Db = None,
     as_json: AsJson = False,
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import shlex
 import stat
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
@@ -13,6 +14,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from threadline.config.load import current_environment, load_config
+from threadline.config.paths import is_in_our_folders
 from threadline.config.resolve import resolve_secret
 from threadline.config.secret import Secret, find_reference, without_password
 from threadline.config.settings import AGENT_GROUP, OWN_KINDS, Config
@@ -100,7 +102,8 @@ def _file_doubts(path: Path) -> Iterator[str]:
         # It was there a moment ago; whoever took it away knows.
         return
     if stat.S_ISREG(mode) and mode & (stat.S_IWGRP | stat.S_IWOTH):
-        yield f"others can change {path}, and with it the commands that run as you; run: chmod 600 {path}"
+        fix = f"run: chmod 600 {shlex.quote(str(path))}" if is_in_our_folders(path) else "only you should be able to"
+        yield f"others can change {path}, and with it the commands that run as you; {fix}"
 
 
 def _is_this_machine(host: str) -> bool:

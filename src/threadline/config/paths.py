@@ -52,3 +52,9 @@ def redaction_secret_file() -> Path:
 def default_config() -> Path:
     """The configuration file that is used when none is named; it may not exist."""
     return user_config_path("threadline", appauthor=False) / CONFIG_NAME
+
+
+def is_in_our_folders(path: Path) -> bool:
+    """Whether the file, with links followed, is in the data folder or the configuration folder of this user."""
+    real = path.resolve()
+    return any(real.is_relative_to(folder.resolve()) for folder in (user_folder(), default_config().parent))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from threadline.config.load import current_environment
+from threadline.config.paths import is_in_our_folders
 from threadline.config.secret import Secret, find_reference
 from threadline.errors import ConfigError
 
@@ -47,7 +48,8 @@ def resolve(value: object, environment: Mapping[str, str] | None = None) -> obje
 def _from_variable(name: str, environment: Mapping[str, str]) -> str:
     text = environment.get(name)
     if not text:
-        raise ConfigError(f"the variable {name} is not set; set it to the secret, or refer to another place")
+        fix = f"set it where the gateway starts (export {name}=…), or refer to another place"
+        raise ConfigError(f"the variable {name} is not set; {fix}")
     return text
 
 
@@ -74,7 +76,10 @@ def _guarded_content(opened: int, path: Path) -> bytes:
     if not stat.S_ISREG(mode):
         raise ConfigError(f"{path} is no file; a secret is kept in a file of its own")
     if mode & _OPEN_TO_OTHERS:
-        raise ConfigError(f"others can read {path}, which holds a secret; run: chmod 600 {shlex.quote(str(path))}")
+        # Others may need a file that is not ours: no command is advised that would break it for them.
+        ours = is_in_our_folders(path)
+        fix = f"run: chmod 600 {shlex.quote(str(path))}" if ours else "refer to a file that only you can read"
+        raise ConfigError(f"others can read {path}, which is to hold a secret; {fix}")
     return os.read(opened, _LONGEST_BYTES + 1)
 
 

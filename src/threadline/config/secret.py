@@ -105,7 +105,8 @@ def _holds_plain_text(value: object) -> bool:
 def _require_target(place: str, target: str) -> None:
     if place == "env" and not _VARIABLE.fullmatch(target):
         raise ConfigError("env: is followed by the name of a variable: letters, digits and _, such as env:API_KEY")
-    if place == "file" and (not target.startswith(("/", "~")) or "\x00" in target):
+    # What begins with file:// is a URL, which may well be meant as one.
+    if place == "file" and (not target.startswith(("/", "~")) or target.startswith("//") or "\x00" in target):
         raise ConfigError("file: is followed by a whole path, such as file:/etc/threadline/key or file:~/key")
     if place == "command" and not _words(target):
         raise ConfigError("command: is followed by a program and its arguments, such as command:pass show api")

@@ -70,7 +70,7 @@ def fault_of(kind: str) -> str:
     """Why platforms of that kind can't be used here, and what to do; empty where they can."""
     doors = _doors()
     if kind not in doors:
-        return _not_there(kind, sorted(doors))
+        return _not_there(kind)
     try:
         _load(doors[kind][0])
     except BrokenPlatform as cause:
@@ -99,7 +99,7 @@ def make_platform(kind: str, settings: PlatformSettings) -> Platform:
         )
     doors = _doors()
     if kind not in doors:
-        raise UnknownPlatform(_not_there(kind, sorted(doors)))
+        raise UnknownPlatform(_not_there(kind))
     values = {door.value for door in doors[kind]}
     if len(values) > 1:
         packages = " and ".join(sorted({_package(door) for door in doors[kind]}))
@@ -134,9 +134,10 @@ def _load(door: EntryPoint) -> PlatformFactory:
     return cast(PlatformFactory, factory)
 
 
-def _not_there(kind: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(kind, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known) or 'none at all'}"
+def _not_there(kind: str) -> str:
+    offered = addable_platforms()
+    near = difflib.get_close_matches(kind, offered, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"use one of these: {', '.join(offered) or 'none is installed'}"
     return f"no platform of the kind {kind!r} is installed; {hint}"
 
 

@@ -8,22 +8,34 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from threadline.errors import AlreadyServed, StoreReadOnly
 
-_MOST = 200
+_MOST = 1000
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """The gateway that has the lock. `address` is empty until its page answers."""
+
+    process: str
+    address: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.process} at {self.address}" if self.address else self.process
 
 
 class ServeLock:
     """Held for the length of a `with`. Whoever gets it knows that no other gateway lives on the file."""
 
-    def __init__(self, database: Path, holder: str) -> None:
-        """`holder` is what others are told of who has it."""
+    def __init__(self, database: Path, process: str) -> None:
+        """`process` is what others are told of who has it."""
         self._path = database.with_name(database.name + ".serve")
-        self._holder = holder
+        self._process = process
         self._file: int | None = None
 
     @classmethod
-    def holder_of(cls, database: Path) -> str | None:
+    def holder_of(cls, database: Path) -> Holder | None:
         """Who serves the file now; `None` if nobody does."""
         try:
             opened = os.open(database.with_name(database.name + ".serve"), os.O_RDONLY | os.O_CLOEXEC)
@@ -32,29 +44,35 @@ class ServeLock:
         try:
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return os.pread(opened, _MOST, 0).decode(errors="replace").strip() or "another gateway"
+            return _read(opened)
         finally:
             os.close(opened)
         return None
 
     def __enter__(self) -> Self:
         try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             opened = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as cause:
             raise StoreReadOnly(f"{self._path} can't be written; check who owns the file and its folder") from cause
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as cause:
-            told = os.pread(opened, _MOST, 0).decode(errors="replace").strip()
+            holder = _read(opened)
             os.close(opened)
             raise AlreadyServed(
-                f"{self._path.with_suffix('')} is served by {told or 'another gateway'} already;"
+                f"{self._path.with_suffix('')} is served by {holder} already;"
                 " stop that one first, or use another database with --db"
             ) from cause
-        os.ftruncate(opened, 0)
-        os.pwrite(opened, self._holder.encode()[:_MOST], 0)
         self._file = opened
+        self.announce("")
         return self
+
+    def announce(self, address: str) -> None:
+        """Tells others, while the lock is held, at which address the page of its holder is."""
+        if self._file is not None:
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"{self._process}\n{address}".encode()[:_MOST], 0)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
@@ -63,3 +81,8 @@ class ServeLock:
             # The lock goes with the file; the name stays, so that nobody locks a file that is no longer there.
             os.close(self._file)
             self._file = None
+
+
+def _read(opened: int) -> Holder:
+    process, _, address = os.pread(opened, _MOST, 0).decode(errors="replace").partition("\n")
+    return Holder(process.strip() or "another gateway", address.strip())

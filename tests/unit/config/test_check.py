@@ -37,10 +37,8 @@ def test_a_secret_that_is_missing_is_a_problem(file: Path, tmp_path: Path) -> No
     token = "env:SLACK"
     """
     found = check_texts(file, text, {})
-    assert (
-        found[0]
-        == "agents.main.api_key: the variable API_KEY is not set; set it to the secret, or refer to another place"
-    )
+    assert found[0].startswith("agents.main.api_key: the variable API_KEY is not set; ")
+    assert "export API_KEY=" in found[0]
     assert found[1].startswith("platforms.telegram.token: ")
     assert found[2].startswith("platforms.telegram.proxy.passwords: the variable PROXY")
     assert len(found) == 3
@@ -91,13 +89,31 @@ def test_a_platform_is_known_by_its_kind_and_by_its_name(file: Path) -> None:
         assert _checked(file, f'{text}[[bindings]]\nagent = "main"\nplatform = "{platform}"') == []
 
 
-def test_a_file_that_others_can_change_is_a_warning(file: Path) -> None:
+@pytest.mark.parametrize(
+    ("folder", "fix"), [("threadline", "run: chmod 600 {file}"), ("elsewhere", "only you should be able to")]
+)
+def test_a_file_that_others_can_change_is_a_warning(
+    folder: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = tmp_path / folder / "config.toml"
+    file.parent.mkdir()
     file.write_text(SOUND)
     file.chmod(0o622)
     (finding,) = check(file, {})
-    assert finding == Finding(
-        "warning", f"others can change {file}, and with it the commands that run as you; run: chmod 600 {file}"
-    )
+    told = f"others can change {file}, and with it the commands that run as you; {fix.format(file=file)}"
+    assert finding == Finding("warning", told)
+
+
+def test_the_url_of_a_file_is_no_reference_to_a_secret(file: Path) -> None:
+    assert _checked(file, '[platforms.telegram]\nbase_url = "file:///etc/passwd"') == []
+    ((severity, problem),) = _checked(file, '[platforms.telegram]\ntoken = "file:///etc/passwd"')
+    assert (severity, "file:/PATH" in problem) == ("problem", True)
+
+
+def test_chmod_is_never_advised_for_a_file_of_the_system(file: Path) -> None:
+    (problem,) = check_texts(file, '[platforms.telegram]\nbase_url = "file:/etc/passwd"', {})
+    assert "chmod" not in problem
 
 
 @pytest.mark.parametrize(

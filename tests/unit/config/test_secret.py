@@ -48,7 +48,7 @@ def test_a_reference_says_where_a_secret_is(text: str, place: str, target: str) 
 @pytest.mark.parametrize(
     "text",
     ["", "sk-abc123", "env:", "env:sk-abc123", "env:A B", "ENV:A", "file:", "file:abc123", "file:/a\x00b", "command:",
-     "command:'abc123", "command: ", "vault:abc123", "command:a\x00b"],
+     "file:///etc/abc123", "command:'abc123", "command: ", "vault:abc123", "command:a\x00b"],
 )  # fmt: skip
 def test_what_is_no_reference_is_refused_without_being_repeated(text: str) -> None:
     with pytest.raises(ConfigError, match=r"env:|file:|command:") as error:
@@ -125,9 +125,29 @@ def test_a_file_holds_a_secret_with_or_without_a_line_end(content: bytes, text: 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o610, 0o777])
 def test_a_file_that_others_can_use_is_refused(mode: int, secret_file: Path) -> None:
     secret_file.chmod(mode)
-    with pytest.raises(ConfigError, match=r"run: chmod 600 '/.*my key'") as error:
+    with pytest.raises(
+        ConfigError, match=r"others can read .*my key.* refer to a file that only you can read"
+    ) as error:
         resolve_secret(Secret(f"file:{secret_file}"), {})
     assert "s3cret" not in str(error.value)
+    assert "chmod" not in str(error.value), "it may be a file of the system"
+
+
+@pytest.mark.parametrize("folder", ["XDG_DATA_HOME", "XDG_CONFIG_HOME"])
+def test_chmod_is_advised_for_a_file_in_our_folders(
+    folder: str, secret_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(folder, str(tmp_path))
+    ours = tmp_path / "threadline" / "my key"
+    ours.parent.mkdir()
+    secret_file.chmod(0o644)
+    ours.symlink_to(secret_file)
+    with pytest.raises(ConfigError, match="refer to a file that only you can read"):
+        resolve_secret(Secret(f"file:{ours}"), {})
+    ours.unlink()
+    secret_file.rename(ours)
+    with pytest.raises(ConfigError, match=r"run: chmod 600 '/.*threadline/my key'"):
+        resolve_secret(Secret(f"file:{ours}"), {})
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o400])

@@ -79,9 +79,9 @@ def test_someone_elses_platform_is_made_from_its_settings(install: Install) -> N
 
 
 def test_a_kind_that_nobody_offers_names_the_nearest() -> None:
-    with pytest.raises(UnknownPlatform, match=r"'scritped'.*did you mean 'scripted'\?"):
-        make_platform("scritped", PlatformSettings("x"))
-    with pytest.raises(InvalidRequest, match=r"there are .*local.*scripted"):
+    with pytest.raises(UnknownPlatform, match=r"'telegarm'.*did you mean 'telegram'\?"):
+        make_platform("telegarm", PlatformSettings("x"))
+    with pytest.raises(InvalidRequest, match="use one of these: telegram"):
         make_platform("zzz", PlatformSettings("x"))
 
 
