@@ -52,11 +52,12 @@ class HomeChannel(_Plain):
 
     platform: Platform
     chat_id: str
-    name: str = "Home"
+    name: str
 
     @classmethod
     def _read(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return {"platform": Platform(given["platform"]), "chat_id": str(given["chat_id"])}
+        name = given.get("name", "Home")
+        return {"platform": Platform(given["platform"]), "chat_id": str(given["chat_id"]), "name": name}
 
 
 @dataclass

@@ -14,6 +14,7 @@ import msgspec
 from threadline.config.paths import DATABASE_NAME
 from threadline.model.address import SessionAddress, SessionScope, parent_of
 from threadline.model.message import Message
+from threadline.model.session import SessionEntry
 from threadline.store import adoptions
 from threadline.store.composable import ComposableStore, OpenedAtFirstUse
 from threadline.store.database import Progress, Tx
@@ -66,6 +67,11 @@ class AdoptedFolder(OpenedAtFirstUse):
         """A page of all that is known of a person, such as `telegram:7`."""
         self.adopt_all()
         return self.core.export(person, **options)
+
+    def fork_session(self, session_id: str, **options: Any) -> SessionEntry:
+        """Fork a session with all that was said in it; the options are those of `threadline.SessionStore.fork_session`."""
+        self.adoption.adopt_session(checked_id(session_id))
+        return self.core.fork_session(session_id, **options)
 
     def erase_person(self, person: str) -> Erased:
         """Remove all that a person wrote, our exports of it too. Old files stay as they are, and are named."""
