@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -12,6 +12,10 @@ from threadline.cli import render
 from threadline.cli.options import AsJson, examples
 from threadline.cli.values import parse_path
 from threadline.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from threadline.store.database import Progress
+    from threadline.transfer.adoption import AdoptionReport
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Folders of another gateway: take them in.")
 
@@ -32,24 +36,16 @@ def adopt(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be taken in.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take every session and transcript of an older folder in, now instead of each at its first use.
+    """Take in every session and transcript of an older folder now.
 
-    They go into DIR/threadline.db, which `threadline.compat.SessionStore(DIR, config)` opens. The files stay as they are; what was
+    Otherwise each is taken in at its first use. They go into DIR/threadline.db, which `threadline.compat.SessionStore(DIR, config)` opens. The files stay as they are; what was
     taken in before is passed over.
     """
-    from threadline.compat import SessionStore
-    from threadline.compat.session import spelled_key
-    from threadline.transfer.adopted_folder import survey
-
     if not folder.is_dir():
         raise InvalidRequest(f"{folder} is no folder; name the one that has sessions.json in it")
     try:
         with render.progress("Reading" if dry_run else "Taking in") as told:
-            if dry_run:
-                report = survey(folder, spelled_key, told)
-            else:
-                with SessionStore(folder) as store:
-                    report = store.adopt_all(told)
+            report = _adopt(folder, told, dry_run=dry_run)
     except OSError as cause:
         raise InvalidRequest(f"{cause.filename or folder} can't be read: {cause.strerror or cause}") from cause
     if as_json:
@@ -59,3 +55,14 @@ def adopt(
     render.say(f"Would take in: {found}." if dry_run else f"Taken in: {found}. The old files are as they were.")
     for left in report.skipped:
         render.note(f"left out: {left.place}: {left.why}")
+
+
+def _adopt(folder: Path, progress: Progress, *, dry_run: bool) -> AdoptionReport:
+    from threadline.compat import SessionStore
+    from threadline.compat.session import spelled_key
+    from threadline.transfer.adopted_folder import survey
+
+    if dry_run:
+        return survey(folder, spelled_key, progress)
+    with SessionStore(folder) as store:
+        return store.adopt_all(progress)

@@ -70,17 +70,20 @@ class OpenedAtFirstUse:
         """Our own store behind this one."""
         if self._opened is None:
             with self._opening:
-                if self._opened is None:
-                    self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    opened = ComposableStore.open(self._path)
-                    try:
-                        self._begin(opened)
-                    except BaseException:
-                        opened.close()
-                        raise
-                    self._opened = opened
-                    _OPEN_HERE[_file_id(self._path)] += 1
+                # Another thread may have opened it meanwhile.
+                self._opened = self._opened or self._open()
         return self._opened
+
+    def _open(self) -> ComposableStore:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        opened = ComposableStore.open(self._path)
+        try:
+            self._begin(opened)
+        except BaseException:
+            opened.close()
+            raise
+        _OPEN_HERE[_file_id(self._path)] += 1
+        return opened
 
     def _begin(self, opened: ComposableStore) -> None:
         """Do what is to be done once before anything else."""

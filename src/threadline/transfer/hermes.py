@@ -177,9 +177,9 @@ class HermesFolder:
         with self._lock:
             if not self._database_sought:
                 owner = self.folder.stat().st_uid
-                for path in (self.folder / _DATABASE, self.folder.parent / _DATABASE):
-                    if self._database is None and not is_open_here(path):
-                        self._database = HermesDatabase.open(path, owner)
+                paths = (self.folder / _DATABASE, self.folder.parent / _DATABASE)
+                opened = (HermesDatabase.open(path, owner) for path in paths if not is_open_here(path))
+                self._database = next((database for database in opened if database is not None), None)
                 self._database_sought = True
             return self._database
 
