@@ -38,8 +38,8 @@ def adopt(
 ) -> None:
     """Take in every session and transcript of an older folder now.
 
-    Otherwise each is taken in at its first use. They go into DIR/threadline.db, which `threadline.compat.SessionStore(DIR, config)` opens. The files stay as they are; what was
-    taken in before is passed over.
+    Otherwise each is taken in at its first use. They go into DIR/threadline.db, which `threadline.compat.SessionStore(DIR, config)`
+    opens. The files stay as they are; what was taken in before is passed over.
     """
     if not folder.is_dir():
         raise InvalidRequest(f"{folder} is no folder; name the one that has sessions.json in it")
