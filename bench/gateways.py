@@ -7,19 +7,22 @@ import statistics
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from typing import TypeAlias
 
 import msgspec
 
 from bench import prepare
 from bench.measure import Figure, Pace, Sample, cpu_seconds, say
-from bench.serving import Serving, served
+from bench.serving import Served, Serving, served
 from bench.stage import Stage
 from bench.turns import Turns
 from threadline import AsyncSessionStore
 from threadline.testing.scripted import ScriptedChat
 
+# Says a word as a user and returns when it was answered.
+Exchange: TypeAlias = Callable[[str, str], Awaitable[None]]
 _TURNS_AT_ONCE = 64
 _PATIENCE_SECONDS = 120.0
 
@@ -55,7 +58,7 @@ def gateway_scale(stage: Stage) -> Iterator[Sample]:
 
 async def _both(few_url: str, many_url: str, active: Active) -> tuple[Pace, Pace]:
     """The pace on each of two stores, in turn and more than once, so that a drift of the machine meets both."""
-    async with _talking(few_url) as few, _talking(many_url) as many:
+    async with talking(few_url) as (few, _), talking(many_url) as (many, _):
         for side in (few, many):
             await side.converse(active.chats, active.chats)
         for _ in range(active.rounds):
@@ -69,8 +72,9 @@ async def _both(few_url: str, many_url: str, active: Active) -> tuple[Pace, Pace
 class Side:
     """People in a chat who talk to one gateway: how long they wait, and what that costs."""
 
-    def __init__(self, chat: ScriptedChat, pid: int) -> None:
-        self._chat = chat
+    def __init__(self, exchange: Exchange, pid: int) -> None:
+        """`exchange` says a single word as a user, and returns once the answer is there."""
+        self._exchange = exchange
         self._pid = pid
         self._waits: list[float] = []
         self._seconds = 0.0
@@ -81,6 +85,11 @@ class Side:
     def pace(self) -> Pace:
         """Of all rounds together."""
         return Pace(len(self._waits), self._seconds)
+
+    @property
+    def computed(self) -> Pace:
+        """The same turns by the time that the gateway has computed for them."""
+        return Pace(len(self._waits), self._computed)
 
     def told(self) -> str:
         """For whoever watches."""
@@ -104,30 +113,34 @@ class Side:
         left = iter(range(turns))
 
         async def talk(user: str) -> list[float]:
-            return [await self._exchange(user, f"message-{number}") for number in left]
+            return [await self._timed(user, f"message-{number}") for number in left]
 
         waits = await asyncio.gather(*(talk(f"user{number}") for number in range(chats)))
         return [wait for of_one in waits for wait in of_one]
 
-    async def _exchange(self, user: str, word: str) -> float:
+    async def _timed(self, user: str, word: str) -> float:
         # A single word: between words the echo agent pauses.
         began = time.perf_counter()
-        self._chat.say(word, user=user, message_id=uuid.uuid4().hex)
-        answer = await self._chat.next_message(f"dm-{user}", timeout=_PATIENCE_SECONDS)
-        assert answer.text == word, answer
+        await self._exchange(user, word)
         return time.perf_counter() - began
 
 
 @asynccontextmanager
-async def _talking(url: str) -> AsyncIterator[Side]:
+async def talking(url: str) -> AsyncIterator[tuple[Side, Served]]:
     """A gateway in a process of its own, the chat in this one: what people and their chats cost is not the gateway's."""
     with tempfile.TemporaryDirectory() as folder:
         async with (
             ScriptedChat(f"unix:{folder}/chat", resend_after=_PATIENCE_SECONDS) as chat,
-            served(_serving(url, chat.address).config()) as pid,
+            served(_serving(url, chat.address).config()) as serving,
         ):
             await chat.wait_for(lambda: chat.connected, timeout=_PATIENCE_SECONDS)
-            yield Side(chat, pid)
+
+            async def exchange(user: str, word: str) -> None:
+                chat.say(word, user=user, message_id=uuid.uuid4().hex)
+                answer = await chat.next_message(f"dm-{user}", timeout=_PATIENCE_SECONDS)
+                assert answer.text == word, answer
+
+            yield Side(exchange, serving.pid), serving
 
 
 def _serving(url: str, address: str) -> Serving:

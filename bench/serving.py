@@ -46,9 +46,16 @@ capabilities = {self.capabilities}
 """
 
 
+class Served(msgspec.Struct, frozen=True):
+    """A process that serves, by its number, and the address of its page."""
+
+    pid: int
+    address: str
+
+
 @asynccontextmanager
-async def served(wanted: str) -> AsyncIterator[int]:
-    """A process that serves as this configuration says, by its number; at the end of the block it is told to stop, and has."""
+async def served(wanted: str) -> AsyncIterator[Served]:
+    """Yield a process that serves as this configuration says; at the end of the block it is told to stop, and has."""
     with TemporaryDirectory() as folder, TemporaryFile() as errors:
         config = Path(folder) / "config.toml"
         config.write_text(wanted)
@@ -61,10 +68,11 @@ async def served(wanted: str) -> AsyncIterator[int]:
         )
         assert process.stdout is not None
         try:
-            if not await process.stdout.readline():
+            line = (await process.stdout.readline()).decode()
+            if not line:
                 errors.seek(0)
                 raise RuntimeError(f"serve did not start: {errors.read().decode()[-2000:]}")
-            yield process.pid
+            yield Served(process.pid, line.removeprefix("Threadline is at ").partition("#t=")[0].strip())
         finally:
             if process.returncode is None:
                 process.send_signal(signal.SIGTERM)

@@ -112,8 +112,9 @@ async def _agents_alone(chats: int, words: int) -> float:
 
 async def _while_streaming(url: str, chats: int, words: int, floor: float) -> list[Sample]:
     async with ScriptedChat() as chat:
-        async with served(_serving(url, chat.address, chats).config()) as pid:
+        async with served(_serving(url, chat.address, chats).config()) as serving:
             await chat.wait_for(lambda: chat.connected, timeout=60)
+            pid = serving.pid
             idle, spent, began = peak_bytes(pid), cpu_seconds(pid), time.perf_counter()
             for number in range(chats):
                 chat.say(f"{words} {chats}", user=f"user{number}")

@@ -19,7 +19,7 @@ from bench.stage import Stage
 from threadline.testing.telegram import BotApi
 
 # Starts a bot on the chats of this server; within it is the number of its process.
-_Start: TypeAlias = Callable[[BotApi], AbstractAsyncContextManager[int]]
+_Start: TypeAlias = Callable[[BotApi], AbstractAsyncContextManager[object]]
 
 _UPDATES = 2_000
 _CHATS = 200
@@ -85,7 +85,7 @@ def _check(api: BotApi, updates: int) -> None:
 
 
 @asynccontextmanager
-async def _bare(api: BotApi) -> AsyncIterator[int]:
+async def _bare(api: BotApi) -> AsyncIterator[None]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "bench.telegram_bare", api.url, api.token),
@@ -94,7 +94,7 @@ async def _bare(api: BotApi) -> AsyncIterator[int]:
         env=os.environ,
     )
     try:
-        yield process.pid
+        yield
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)

@@ -75,12 +75,12 @@ async def _of_serve(url: str, people: int, readers: int) -> Run:
         command = ("-m", "threadline", "serve", "--config", str(config), "--port", "0")
         async with _started(command, {"XDG_DATA_HOME": folder}) as (process, line):
             address = line.removeprefix("Threadline is at ").partition("#t=")[0]
-            cookies = await _let_in(url, address, people)
+            cookies = await let_in(url, address, people)
             return await _run(process.pid, address, Wanted(shown=cookies, readers=readers, rounds=_ROUNDS, text=_TEXT))
 
 
-async def _let_in(url: str, address: str, people: int) -> tuple[str, ...]:
-    """The cookies of so many people who were invited."""
+async def let_in(url: str, address: str, people: int) -> tuple[str, ...]:
+    """Return the cookies of so many people who were invited."""
     async with (
         await GatewayStore.open(url) as store,
         httpx.AsyncClient(base_url=address, headers={"Origin": address.rstrip("/")}) as client,

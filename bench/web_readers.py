@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 _EVENT, _GROWN, _OVER, _BEGUN = b"\nevent: ", b"\nevent: live\n", b"event: settled\n", b"event: snapshot\n"
+_ANSWER = b'"role":"assistant"'
 # So it is told to a reader who had fallen too far behind.
 _ANEW = b'"live":null'
 _CONVERSATION = "conversation"
@@ -58,6 +59,8 @@ class Reader(asyncio.BufferedProtocol):
         self.bytes = 0
         self.anew = 0
         self.turns = 0
+        # A turn that was over before anybody looked is told as messages alone.
+        self.answers = 0
         self.begun = asyncio.Event()
         self.stirred = asyncio.Event()
         self._request = request
@@ -78,9 +81,11 @@ class Reader(asyncio.BufferedProtocol):
         self.grown += seen.count(_GROWN) - self._tail.count(_GROWN)
         over = sum(seen.count(mark) - self._tail.count(mark) for mark in (_OVER, _ANEW))
         begun = seen.count(_BEGUN) - self._tail.count(_BEGUN)
+        answers = seen.count(_ANSWER) - self._tail.count(_ANSWER)
         self._tail = seen[-_TAIL:]
-        if over:
+        if over or answers:
             self.turns += over
+            self.answers += answers
             self.stirred.set()
         self.anew += begun
         if begun:
@@ -96,6 +101,12 @@ class Reader(asyncio.BufferedProtocol):
             self.stirred.clear()
             await self.stirred.wait()
 
+    async def read(self, answers: int) -> None:
+        """Returns once it has read so many answers."""
+        while self.answers < answers:
+            self.stirred.clear()
+            await self.stirred.wait()
+
 
 class Pages:
     """The readers of one server, and the one who says something there."""
@@ -107,6 +118,7 @@ class Pages:
         self._host, self._port = parts.hostname, parts.port
         self._wanted = wanted
         self._said = 0
+        self._kept: dict[str, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
 
     async def open(self) -> list[Reader]:
         """All readers, each with where its conversation stands before it."""
@@ -122,15 +134,24 @@ class Pages:
 
     async def say(self, text: str) -> None:
         """Says this in every conversation."""
+        for person in self._wanted.shown:
+            await self.say_as(person, text)
+
+    async def say_as(self, person: str, text: str) -> None:
+        """Says this in the conversation of one person, over the one connection that they keep open."""
         self._said += 1
         body = msgspec.json.encode({"id": f"m{self._said}", "text": text})
-        length = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
-        for person in self._wanted.shown:
-            stream, writer = await asyncio.open_connection(self._host, self._port)
-            writer.write(self._head(person, "POST", f"/api/conversations/{_CONVERSATION}/messages", length) + body)
-            answer = await stream.read()
-            assert b" 202 " in answer.split(b"\r\n", 1)[0], answer
-            writer.close()
+        length = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        if person not in self._kept:
+            self._kept[person] = await asyncio.open_connection(self._host, self._port)
+        stream, writer = self._kept[person]
+        # Head and body apart, as most programs send them.
+        writer.write(self._head(person, "POST", f"/api/conversations/{_CONVERSATION}/messages", length))
+        writer.write(body)
+        answer = await stream.readuntil(b"\r\n\r\n")
+        assert b" 202 " in answer.split(b"\r\n", 1)[0], answer
+        answered = next(line for line in answer.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        await stream.readexactly(int(answered.partition(b":")[2]))
 
     def _head(self, person: str, method: str, path: str, more: str = "") -> bytes:
         own = f"{self._host}:{self._port}"

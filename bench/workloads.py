@@ -22,6 +22,7 @@ from bench import (
     telegrams,
     turns,
     web,
+    web_turns,
 )
 from bench.measure import Sample
 from bench.stage import Stage
@@ -59,5 +60,6 @@ WORKLOADS = (
     Workload("acp_list", editors.acp_list),
     Workload("acp_replay", editors.acp_replay),
     Workload("web_readers", web.web_readers, ("sqlite",)),
+    Workload("web_turns", web_turns.web_turns, ("sqlite",)),
     Workload("postgres_append_32", appends.postgres_append_32, ("postgres",)),
 )

@@ -144,7 +144,10 @@ def serve(wanted: Serving, *, ready: Tell, note: Tell) -> None:
     from the usual one on is used; one that was asked for and is taken is `InvalidRequest`. A file that another gateway
     serves is `AlreadyServed`.
     """
-    asyncio.run(_serve(wanted, ready, note))
+    from threadline.web.server import new_event_loop
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_serve(wanted, ready, note))
 
 
 async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:

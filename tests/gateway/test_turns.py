@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from tests.gateway.talk import ask, running_with
 from tests.gateway.world import Open, awaited
 
@@ -13,7 +14,7 @@ from threadline import ResetPolicies, SessionResetPolicy
 from threadline.gateway.settings import ChatRules
 from threadline.model import words_gateway as words
 from threadline.ports.agent import AgentError, Event, Text, ToolCall, ToolResult, Turn, UsageOf
-from threadline.testing import FakeClock
+from threadline.testing import FakeClock, user
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_world import ALL_CAPABILITIES
@@ -39,6 +40,28 @@ async def test_the_same_event_again_is_answered_once(opened: Open) -> None:
         here.chat.say("hello", message_id="m1")
         here.chat.say("bye")
         await here.shows("hello", "bye")
+
+
+class _Forgetful(ScriptedAgent):
+    """Reads the last three messages of a conversation."""
+
+    history_limit = 3
+
+
+@pytest.mark.parametrize("earlier", [2, 100], ids=["short", "long"])
+@awaited
+async def test_an_agent_is_given_only_as_much_history_as_it_reads(opened: Open, earlier: int) -> None:
+    agent = _Forgetful(echo)
+    async with opened(agent) as here:
+        here.chat.say("hello")
+        await here.shows("hello")
+        (entry,) = await here.store.list_sessions()
+        for number in range(earlier):
+            await here.store.append_to_transcript(entry.session_id, user(f"note {number}"))
+        before = [text for _, text in await here.transcript()]
+        here.chat.say("bye")
+        await here.shows("hello", "bye")
+        assert [message["content"] for message in agent.turns[1].history] == before[-3:]
 
 
 @awaited

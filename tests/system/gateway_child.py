@@ -39,6 +39,7 @@ _PRELOADED = (
     "uvicorn.protocols.http.auto",
     "uvicorn.lifespan.off",
     "uvicorn.loops.auto",
+    "uvloop",
     "threadline.agents.function",
     "threadline.cli.program",
     "threadline.platforms.telegram",

@@ -17,7 +17,7 @@ import pytest
 
 from threadline import InvalidRequest, SessionStore
 from threadline.testing import dm, user
-from threadline.web.server import DEFAULT_PORT, bind
+from threadline.web.server import DEFAULT_PORT, bind, new_event_loop
 
 _GREETING = "Threadline is at "
 
@@ -145,4 +145,31 @@ def test_a_second_one_on_the_same_file_names_the_first(db: Path, takes_its_port:
         assert (second.returncode, second.stdout) == (1, "")
         assert f"is served by process {server.process.pid} at {server.address} already" in second.stderr
         assert server.token not in second.stderr
+        assert server.stop() == 0
+
+
+def test_a_kept_alive_connection_sends_without_waiting_for_acknowledgements() -> None:
+    with bind("127.0.0.1", 0, lambda _: None) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_serve_runs_on_uvloop_or_where_that_is_missing_on_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
+    def module() -> str:
+        loop = new_event_loop()
+        loop.close()
+        return type(loop).__module__.partition(".")[0]
+
+    assert module() == "uvloop"
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert module() == "asyncio"
+
+
+def test_it_answers_without_uvloop_and_httptools(db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("uvloop", "httptools"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with served(db, "--port", "0") as server:
+        assert httpx.get(f"{server.address}healthz").status_code == 200
         assert server.stop() == 0

@@ -363,5 +363,6 @@ def test_stored_messages_are_read_only_when_somebody_looks_and_once() -> None:
     assert stored
     with pytest.raises(ValueError, match="Expecting value"):
         list(stored)
+    assert stored[1:] == [{"role": "user"}]
     good = StoredMessages(['{"role":"user"}'])
     assert good[0] is good[0]

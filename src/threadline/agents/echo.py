@@ -21,6 +21,9 @@ _PIECES = 4
 class EchoAgent:
     """Answers with the turn's text, letter for letter, in at most four pieces, and with the files that came with it."""
 
+    # What was said before changes nothing.
+    history_limit = 0
+
     def __init__(self, *, pause: float = 0.05) -> None:
         """`pause` is the time between two pieces, in seconds: long enough to see that the answer is streamed."""
         self._pause = pause

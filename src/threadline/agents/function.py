@@ -139,8 +139,16 @@ class FunctionAgent:
     flush: Callable[[SessionEntry, Sequence[Message]], Coroutine[Any, Any, None]]
 
     def __init__(
-        self, function: AgentFunction, replay: Replay = "until_tool", *, grace: float = GRACE, threads: int = THREADS
+        self,
+        function: AgentFunction,
+        replay: Replay = "until_tool",
+        *,
+        grace: float = GRACE,
+        threads: int = THREADS,
+        history_limit: int | None = None,
     ) -> None:
+        """`history_limit`: how many of the last messages `turn.history` holds at most; `None`: all of them."""
+        self.history_limit = history_limit
         self._function = function
         self._replay: Replay = replay
         self._grace = grace
@@ -241,7 +249,7 @@ def make(settings: AgentSettings) -> FunctionAgent:
     """The agent that `call` names."""
     if not settings.call:
         raise InvalidRequest("a function agent needs `call`: the function that answers, such as 'my_agent:answer'")
-    return FunctionAgent(load_callable(settings.call))
+    return FunctionAgent(load_callable(settings.call), history_limit=settings.history_limit)
 
 
 def _import(name: str) -> object:

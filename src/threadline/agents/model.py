@@ -50,6 +50,12 @@ class ModelAgent:
     def replay(self) -> Replay:
         return "safe"
 
+    @property
+    def history_limit(self) -> int | None:
+        """One more than the model is shown, which tells that there was more: then its history begins with a user's words."""
+        limit = self._settings.history_limit
+        return None if limit is None else limit + 1
+
     async def run(self, turn: Turn) -> AsyncIterator[Event]:
         """The model's words and thoughts as they come; at the end, or where it broke off, one `UsageOf`."""
         asked = _Asked()

@@ -47,7 +47,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     api_key: str | None = None
     temperature: float | None = None
     max_tokens: int | None = None
-    # How many earlier messages the model sees at most; all, where there is none.
+    # How many earlier messages a model or a function sees at most; all, where there is none.
     history_limit: int | None = None
     # The program that answers, for an agent that speaks ACP: a known one, or its command; the variables that it is given.
     preset: str | None = None

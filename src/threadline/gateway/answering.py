@@ -121,8 +121,9 @@ class Answering:
         self._agent = agent
         if agent.replay != claimed.replay:
             await composer.store.declare_replay(claimed.held, agent.replay)
-        turn = await composer.prepare(claimed, self._cancelled, self._retried, self._take_more)
-        # By its name first: to look for a whole protocol takes as long as many a statement of SQL.
+        # By its name: to look for a whole protocol takes as long as many a statement of SQL.
+        limit = getattr(agent, "history_limit", None)
+        turn = await composer.prepare(claimed, self._cancelled, self._retried, self._take_more, limit)
         if hasattr(agent, "remembers") and isinstance(agent, Remembers):
             remembered = await composer.store.remembered(claimed.session_pk, self.agent)
             turn = msgspec.structs.replace(turn, remembered=remembered)

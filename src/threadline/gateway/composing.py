@@ -85,18 +85,17 @@ class Composer:
         self._pace = Pace()
 
     async def prepare(
-        self, claimed: Claimed, cancelled: asyncio.Event, retried: Retried | None, take: TakeMore
+        self, claimed: Claimed, cancelled: asyncio.Event, retried: Retried | None, take: TakeMore, limit: int | None
     ) -> Turn:
-        """The turn as the agent sees it. `take` takes in what is said while it runs."""
+        """Return the turn as the agent sees it, with at most `limit` messages of the history.
+
+        `take` takes in what is said while it runs.
+        """
         if retried is None:
-            history: Sequence[Message] = (
-                await self.store.load_transcript(claimed.session.session_id)
-                if claimed.history is None
-                else claimed.history
-            )
+            history = await self._history(claimed, limit)
             spoken = tuple(self._spoken(claimed, waiting) for waiting in claimed.taken)
         else:
-            history = retried.history
+            history = _last(retried.history, limit)
             spoken = (Spoken(text=retried.text, source=claimed.origin, attachments=retried.attachments),)
         rules = self.settings.rules_for(claimed.origin)
         return Turn(
@@ -118,6 +117,12 @@ class Composer:
             fetch=self._fetch,
             keep=functools.partial(self._keep, claimed.held),
         )
+
+    async def _history(self, claimed: Claimed, limit: int | None) -> Sequence[Message]:
+        if claimed.history is not None:
+            return _last(claimed.history, limit)
+        # An agent that reads nothing costs no look either.
+        return () if limit == 0 else await self.store.load_transcript(claimed.session.session_id, limit=limit)
 
     async def take_more(self, claimed: Claimed) -> tuple[Claimed, tuple[Spoken, ...]]:
         """The turn with what was said since it began, and that; none where messages are not to steer it."""
@@ -442,6 +447,10 @@ class Composer:
             # The block has told it; nobody is to tell the agent again.
             await self.store.take_reset_notice(entry.session_id, "agent")
         return kept
+
+
+def _last(history: Sequence[Message], limit: int | None) -> Sequence[Message]:
+    return history if limit is None else history[max(0, len(history) - limit) :]
 
 
 def unused(claimed: Claimed, uses: Uses) -> tuple[int, ...]:

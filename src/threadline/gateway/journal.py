@@ -17,12 +17,16 @@ from threadline.store.rows import json_text
 from threadline.store.turns import Claimed
 
 _SOONEST_SECONDS = 0.03
+# Each write is a sync of the disk. Words that somebody watches come in steps too small to notice; of those that nobody was
+# shown a kill may cost the last.
+_WATCHED_SECONDS = 0.1
+_UNSEEN_SECONDS = 0.5
 _WRITES_A_SECOND = 500
 _MOST_CHARS = 2_000
 
 
 class Pace:
-    """How soon the turns of a gateway write down what they say: at once while they are few, else each in its time.
+    """How soon the turns of a gateway write down what they say: soon while they are few, else each in its time.
 
     All together they write some five hundred times a second, however many there are and however small the pieces. What a
     chat is shown does not wait for that: it is written before.
@@ -31,10 +35,9 @@ class Pace:
     def __init__(self) -> None:
         self._turns = 0
 
-    @property
-    def seconds(self) -> float:
-        """How long words may wait now."""
-        return max(_SOONEST_SECONDS, self._turns / _WRITES_A_SECOND)
+    def seconds(self, soonest: float) -> float:
+        """Return how long words may wait now, `soonest` while few turns write."""
+        return max(soonest, self._turns / _WRITES_A_SECOND)
 
     @contextmanager
     def taking_part(self) -> Iterator[None]:
@@ -143,7 +146,7 @@ class Journal:
     @property
     def patience(self) -> float:
         """How many seconds the first words may wait until they are followed."""
-        return self._pace.seconds if self.keeps_words else _SOONEST_SECONDS
+        return self._pace.seconds(_SOONEST_SECONDS) if self.keeps_words else _SOONEST_SECONDS
 
     async def follow(self) -> None:
         """Keeps the words while they are said, or where they need no keeping tells them, until it is cancelled."""
@@ -156,7 +159,8 @@ class Journal:
             while True:
                 await self._unkept.wait()
                 kept = self._kept
-                await asyncio.sleep(self._pace.seconds)
+                soonest = _UNSEEN_SECONDS if self._grown is None else _WATCHED_SECONDS
+                await asyncio.sleep(self._pace.seconds(soonest))
                 # Who shows the words has kept them: what came after has its own time.
                 if self._kept == kept:
                     await self.keep()

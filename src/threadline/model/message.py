@@ -101,6 +101,8 @@ class StoredMessages(Sequence[Message]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[Message]: ...
     def __getitem__(self, place: int | slice) -> Message | Sequence[Message]:
+        if isinstance(place, slice) and self._read is None:
+            return StoredMessages(self._bodies[place])
         return self._messages()[place]
 
     def __iter__(self) -> Iterator[Message]:

@@ -304,7 +304,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     # What the turn answers: one text, and the messages that it is made of.
     text: str
     messages: tuple[Spoken, ...]
-    # What the model saw before, in chat-completions form, oldest first.
+    # What the model saw before, in chat-completions form, oldest first; the end of it for an agent that `LimitsHistory`.
     history: Sequence[Message]
     # The stored block that tells the agent where it is.
     context_prompt: str
@@ -394,6 +394,14 @@ class Flushes(Protocol):
     """An agent that wants to see a conversation once more after it has ended, to keep what it wants to remember."""
 
     async def flush(self, session: SessionEntry, history: Sequence[Message]) -> None: ...
+
+
+@runtime_checkable
+class LimitsHistory(Protocol):
+    """An agent that reads only the end of a conversation: so many messages at most, and no more are loaded; `None`: all."""
+
+    @property
+    def history_limit(self) -> int | None: ...
 
 
 @runtime_checkable

@@ -23,6 +23,8 @@ from threadline.web.shown import LiveTurn, Piece, Shown
 log = get_logger(__name__)
 
 _PAUSE_SECONDS = 1.0
+# A message, its turn and often the end of that come together: one look for all of them, and nobody sees such a delay.
+_TOGETHER_SECONDS = 0.02
 
 
 class Follower:
@@ -61,9 +63,10 @@ class Follower:
         self._wake.set()
 
     async def run(self) -> None:
-        """Looks whenever it is woken, until it is cancelled."""
+        """Looks a moment after it is woken, until it is cancelled."""
         while True:
             await self._wake.wait()
+            await asyncio.sleep(_TOGETHER_SECONDS)
             self._wake.clear()
             try:
                 await self.look()

@@ -21,7 +21,7 @@ log = get_logger(__name__)
 _NEWEST = 20
 _POLL_SECONDS = 5.0
 # Several things mostly happen together.
-_PAUSE_SECONDS = 0.1
+_PAUSE_SECONDS = 0.3
 # Who goes from one conversation to another breaks off and comes back at once.
 _AWAY_SECONDS = 5.0
 

@@ -116,6 +116,9 @@ def test_a_message_without_text_is_still_a_message() -> None:
 )
 def test_a_limit_cuts_at_what_a_user_said(limit: int | None, left: list[Message]) -> None:
     assert list(recent(CONVERSATION, limit)) == left
+    if limit is not None:
+        # What a turn holds for a model: one more than it is shown.
+        assert list(recent(CONVERSATION[-limit - 1 :], limit)) == left
 
 
 _ids = st.sampled_from(["a", "b", "c\ud800", ""])

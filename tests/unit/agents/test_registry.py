@@ -18,6 +18,7 @@ from threadline.agents.registry import AgentSettings, agent_kinds, make_agent
 from threadline.assembly import Agents
 from threadline.config.load import load_config
 from threadline.errors import InvalidRequest
+from threadline.ports.agent import LimitsHistory
 
 Install: TypeAlias = Callable[..., None]
 
@@ -59,6 +60,19 @@ def test_the_built_in_kinds_are_made() -> None:
     assert isinstance(make_agent(AgentSettings(kind="function", call="builtins:repr")), FunctionAgent)
     model = AgentSettings(kind="model", model="openai:gpt-5", api_key="k")
     assert isinstance(make_agent(model), ModelAgent)
+
+
+def test_an_agent_tells_how_much_history_it_reads() -> None:
+    def limit_of(kind: str, limit: int | None) -> int | None:
+        settings = AgentSettings(
+            kind=kind, call="builtins:repr", model="openai:gpt-5", api_key="k", history_limit=limit
+        )
+        agent = make_agent(settings)
+        assert isinstance(agent, LimitsHistory)
+        return agent.history_limit
+
+    assert [limit_of(kind, None) for kind in ("echo", "function", "model")] == [0, None, None]
+    assert [limit_of(kind, 20) for kind in ("echo", "function", "model")] == [0, 20, 21]
 
 
 def test_an_unknown_kind_is_told_with_the_nearest_and_how_to_get_another() -> None:
