@@ -9,7 +9,7 @@ import msgspec
 from threadline.clock import Instant
 from threadline.model.message import EncodedMessage, Message, decode_body
 from threadline.model.view import MAX_SEQ, message_number, seq_of
-from threadline.store import adoptions, transcript
+from threadline.store import adoptions, transcript, views
 from threadline.store.database import Tx
 from threadline.store.rows import StoredSession, session_of
 from threadline.store.transcript import AppendRequest
@@ -31,7 +31,7 @@ class _Matches(msgspec.Struct):
 def append(tx: Tx, session_id: str, message: EncodedMessage, *, at: Instant, is_stored: bool) -> bool:
     """Append a message; whether that could be done: not where the session is unknown or its old transcript is still to be taken in.
 
-    `is_stored`: the agent says that it stored this message already. A stored message answers for one such call.
+    `is_stored`: the agent says that it stored this message already. A stored message that the session shows answers for one such call.
     """
     row = tx.find("find_session", session_id=session_id)
     if row is None or adoptions.adoption_state(tx, session_id) == adoptions.WAITING:
@@ -50,8 +50,10 @@ def _append_unless_stored(tx: Tx, session: StoredSession, request: AppendRequest
     matches.upto = max(matches.upto, session.last_seq - _WINDOW)
     wanted = _compared(decode_body(request.messages[0].body))
     lo, hi = message_number(session.pk, matches.upto + 1), message_number(session.pk, MAX_SEQ)
+    shown = views.load(tx, session.pk, session.view_version).shown
     for number, *_, body in tx.rows("load_log", lo=lo, hi=hi, limit=_WINDOW):
-        if seq_of(number) not in matches.own and _compared(decode_body(body)) == wanted:
+        is_free = seq_of(number) not in matches.own and any(span.lo <= number <= span.hi for span in shown)
+        if is_free and _compared(decode_body(body)) == wanted:
             matches.upto = seq_of(number)
             break
     else:
