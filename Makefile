@@ -7,7 +7,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),build/uv/bin/uv)
 PYTEST := $(BIN)/python -m pytest
 N ?= 200
 
-.PHONY: chromium nginx ngircd help setup lock serve test test-peers soak check bench docs web wheel clean
+.PHONY: chromium nginx ngircd help setup lock serve test test-peers soak check bench bench-peers docs web wheel clean
 
 help: ## what you can ask for
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -62,6 +62,14 @@ check: setup ## format, lint, types, layers, caps, stale docs
 
 bench: setup ## every workload beside its floor: build/bench/*.json and a table
 	$(BIN)/python -m bench $(ARGS)
+
+build/peers/%/.ready: bench/peers/%.txt | $(filter build/%,$(UV))
+	$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
+	$(UV) pip install --quiet --python $(@D)/bin/python -r $<
+	@touch $@
+
+bench-peers: setup $(patsubst bench/peers/%.txt,build/peers/%/.ready,$(wildcard bench/peers/*.txt)) ## the same work through other programs that keep conversations
+	$(BIN)/python -m bench.peers $(ARGS)
 
 docs: setup ## write docs/reference anew from the code
 	$(BIN)/python scripts/reference.py
