@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 Message: TypeAlias = dict[str, Any]
+# Milliseconds an operation: by the clock, and of the processors.
+Cost: TypeAlias = tuple[float, float]
 _CALLERS = 64
 _LAST = 50
 _LIMIT = 20
@@ -60,13 +61,13 @@ class Peer(Protocol):
 
 
 class Drive:
-    """All figures of one program: microseconds an operation by name."""
+    """All figures of one program by name."""
 
     def __init__(self, make: Callable[[Path], Peer], work: dict[str, Any]) -> None:
         self._make = make
         self._work = work
         self._messages: list[Message] = work["messages"]
-        self.figures: dict[str, float | None] = {}
+        self.figures: dict[str, Cost | None] = {}
         self.hits: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -89,9 +90,8 @@ class Drive:
         self.figures[f"turn, {self._work['few']} sessions"] = await self._turns(peer, self._work["few"])
         sessions = [await peer.resolve(f"chat-{number}") for number in range(self._work["few"])]
         count = self._work["appends"]
-        self.figures["append, one caller"] = await _mean(
-            peer.append(sessions[n % len(sessions)], self._alternating(n), f"one:{n}") for n in range(count)
-        )
+        appends = (peer.append(sessions[n % len(sessions)], self._alternating(n), f"one:{n}") for n in range(count))
+        self.figures["append, one caller"] = await _each(appends, count)
         await self._append_by_many(peer, sessions, range(_CALLERS))  # opens what is opened at the first use
         self.figures["append, 64 callers"] = await self._append_by_many(peer, sessions, range(count, 2 * count))
         for session in sessions:
@@ -99,8 +99,9 @@ class Drive:
         await self._fill(peer, "long", self._messages[: self._work["long"]])
         long = await peer.resolve("long")
         for name, limit in ((f"load the last {_LAST}", _LAST), ("load all", None)):
-            loads = range(self._work["loads"])
-            self.figures[f"{name} of {self._work['long']:,}"] = await _median(peer.load(long, limit) for _ in loads)
+            times = self._work["loads"]
+            loads = (peer.load(long, limit) for _ in range(times))
+            self.figures[f"{name} of {self._work['long']:,}"] = await _each(loads, times)
         assert len(await peer.load(long, _LAST)) == _LAST
         assert len(await peer.load(long, None)) == self._work["long"]
         await peer.release(long)
@@ -110,24 +111,24 @@ class Drive:
             self.figures[f"search, {kind}"] = None
             if peer.can_search:
                 self.hits[kind] = await peer.search(query, _LIMIT)
-                searches = range(self._work["searches"])
-                self.figures[f"search, {kind}"] = await _median(peer.search(query, _LIMIT) for _ in searches)
+                times = self._work["searches"]
+                searches = (peer.search(query, _LIMIT) for _ in range(times))
+                self.figures[f"search, {kind}"] = await _each(searches, times)
         self.figures[f"turn, {self._work['many']:,} sessions"] = await self._turns(peer, self._work["many"])
 
-    async def _append_by_many(self, peer: Peer, sessions: list[Any], numbers: range) -> float:
+    async def _append_by_many(self, peer: Peer, sessions: list[Any], numbers: range) -> Cost:
         waiting = iter(numbers)
 
         async def caller() -> None:
             for n in waiting:
                 await peer.append_beside_others(sessions[n % len(sessions)], self._alternating(n), f"many:{n}")
 
-        started = time.perf_counter()
-        await asyncio.gather(*(caller() for _ in range(_CALLERS)))
-        return (time.perf_counter() - started) / len(numbers) * 1_000_000
+        return await _cost(asyncio.gather(*(caller() for _ in range(_CALLERS))), len(numbers))
 
-    async def _turns(self, peer: Peer, sessions: int) -> float:
+    async def _turns(self, peer: Peer, sessions: int) -> Cost:
         # A step that shares no divisor with the number of sessions: neighbours in time are no neighbours in the file.
-        return await _mean(self._turn(peer, f"chat-{n * 7 % sessions}", n) for n in range(self._work["turns"]))
+        times = self._work["turns"]
+        return await _each((self._turn(peer, f"chat-{n * 7 % sessions}", n) for n in range(times)), times)
 
     async def _turn(self, peer: Peer, chat: str, number: int) -> None:
         """Resolve, three appends, usage, the last fifty messages."""
@@ -176,19 +177,18 @@ def _refuse_network(event: str, _: tuple[Any, ...]) -> None:
         raise PermissionError(f"{event}: the network is not for benches")
 
 
-async def _mean(operations: Iterable[Awaitable[object]]) -> float:
-    done = 0
-    started = time.perf_counter()
-    for operation in operations:
-        await operation
-        done += 1
-    return (time.perf_counter() - started) / done * 1_000_000
+async def _each(operations: Iterable[Awaitable[object]], count: int) -> Cost:
+    """What each costs when they are done one after the other."""
+    return await _cost(_in_turn(operations), count)
 
 
-async def _median(operations: Iterable[Awaitable[object]]) -> float:
-    taken = []
+async def _in_turn(operations: Iterable[Awaitable[object]]) -> None:
     for operation in operations:
-        started = time.perf_counter()
         await operation
-        taken.append(time.perf_counter() - started)
-    return statistics.median(taken) * 1_000_000
+
+
+async def _cost(work: Awaitable[object], count: int) -> Cost:
+    started, computed = time.perf_counter(), time.process_time()
+    await work
+    taken, used = time.perf_counter() - started, time.process_time() - computed
+    return taken / count * 1_000, used / count * 1_000
