@@ -6,8 +6,10 @@ BIN := .venv/bin
 UV := $(or $(shell command -v uv 2>/dev/null),build/uv/bin/uv)
 PYTEST := $(BIN)/python -m pytest
 N ?= 200
+# Images of containers often set it. Then every process that a test starts compiles all that it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: chromium nginx ngircd help setup lock serve test test-peers soak check bench docs web wheel clean
+.PHONY: chromium nginx ngircd help setup lock serve test test-fast test-peers soak check bench bench-peers docs web wheel clean
 
 help: ## what you can ask for
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -42,8 +44,14 @@ lock: | $(filter build/%,$(UV)) ## choose dependency versions anew
 serve: .venv/.serve ## run the gateway with its web page; installs what that needs and no more
 	$(BIN)/threadline serve $(if $(PORT),--port $(PORT))
 
+# More workers than cores: many tests wait for processes, for leases to run out, or for a server.
+WORKERS := -n $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) ))) --dist worksteal
+
 test: setup ## every test of ours, a real PostgreSQL included
-	$(PYTEST) -n 2 -m "not peers and not soak" tests
+	$(PYTEST) $(WORKERS) -m "not peers and not soak" tests
+
+test-fast: setup ## after every edit: the units, and the store's contract on SQLite
+	$(PYTEST) $(WORKERS) -m "not peers and not soak and not postgres" tests/unit tests/contract
 
 # Programs of Debian that tests talk to; each is installed where it is missing and that is allowed.
 chromium nginx ngircd: PACKAGE = $(if $(filter nginx,$@),nginx-light,$@)
@@ -67,6 +75,14 @@ check: setup ## format, lint, types, layers, caps, stale docs
 
 bench: setup ## every workload beside its floor: build/bench/*.json and a table
 	$(BIN)/python -m bench $(ARGS)
+
+build/peers/%/.ready: bench/peers/%.txt | $(filter build/%,$(UV))
+	$(UV) venv --quiet --clear --python $(PYTHON) $(@D)
+	$(UV) pip install --quiet --python $(@D)/bin/python -r $<
+	@touch $@
+
+bench-peers: setup $(patsubst bench/peers/%.txt,build/peers/%/.ready,$(wildcard bench/peers/*.txt)) ## the same work through other programs that keep conversations
+	$(BIN)/python -m bench.peers $(ARGS)
 
 docs: setup ## write docs/reference anew from the code
 	$(BIN)/python scripts/reference.py

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import count
+from pathlib import Path
 from typing import Any
 
+from bench import prepare
+from bench.floor import SqliteFloor
 from bench.measure import Figure, Sample, alternate, rate
 from bench.stage import Stage, source
 from threadline import AsyncSessionStore, SessionStore
@@ -35,6 +40,13 @@ POSTGRES = Figure(
     at_least=0.7,
     aim=1.3,
 )
+SUSTAINED = Figure(
+    name="append for 60 s and index all, 64 async callers",
+    unit="per second",
+    beside="apsw + FTS5, one commit an append",
+    at_least=1.5,
+    aim=2.0,
+)
 _ROUNDS = 4
 
 
@@ -46,6 +58,16 @@ class Writers:
         self._sessions = sessions
         self._messages = messages
         self._keys = count()
+
+    async def run_for(self, seconds: float) -> int:
+        """Every caller appends until that time is over; then all that was appended is indexed."""
+        end = time.perf_counter() + seconds
+        rounds = 0
+        while time.perf_counter() < end:
+            await self.run(10)
+            rounds += 1
+        await prepare.level(self._store)
+        return rounds * 10 * len(self._sessions)
 
     async def run(self, each: int) -> int:
         """Every caller appends `each` messages."""
@@ -62,6 +84,28 @@ class Writers:
 def append_64_async(stage: Stage) -> Iterator[Sample]:
     """64 callers on an event loop."""
     yield _async(stage, MANY, callers=64, each=stage.scaled(100), floor=stage.scaled(1_500))
+
+
+def append_sustained(stage: Stage) -> Iterator[Sample]:
+    """64 callers for a minute, the index level at its end; before and after it half a minute of the bare driver."""
+    seconds = stage.scaled(60)
+    path = stage.places.fresh("floor-sustained")
+    with closing(SqliteFloor(Path(path.removeprefix("sqlite://")), stage.bodies(1_000))) as raw:
+        raw.index_words()
+        with stage.async_store(stage.places.fresh("appends")) as (runner, store):
+            writers = _writers(stage, runner, store, 64)
+            paces = alternate(
+                lambda: _append_for(raw, seconds / 2), lambda: runner.run(writers.run_for(seconds)), rounds=1
+            )
+    yield rate(SUSTAINED, paces)
+
+
+def _append_for(floor: SqliteFloor, seconds: float) -> int:
+    end = time.perf_counter() + seconds
+    done = 0
+    while time.perf_counter() < end:
+        done += floor.append(64)
+    return done
 
 
 def append_1_async(stage: Stage) -> Iterator[Sample]:
@@ -103,8 +147,7 @@ def _append_each(
 def _async(stage: Stage, figure: Figure, *, callers: int, each: int, floor: int, connections: int = 1) -> Sample:
     url = stage.places.fresh("appends")
     with stage.floor(connections=connections) as raw, stage.async_store(url) as (runner, store):
-        entries = [runner.run(store.get_or_create_session(source(n))) for n in range(callers)]
-        writers = Writers(store, [entry.session_id for entry in entries], stage.corpus.messages(0, 1_000))
+        writers = _writers(stage, runner, store, callers)
         paces = alternate(
             lambda: raw.append(floor),
             lambda: runner.run(writers.run(each)),
@@ -112,3 +155,8 @@ def _async(stage: Stage, figure: Figure, *, callers: int, each: int, floor: int,
             between=lambda: runner.run(store.index_pending()),
         )
     return rate(figure, paces)
+
+
+def _writers(stage: Stage, runner: asyncio.Runner, store: AsyncSessionStore, callers: int) -> Writers:
+    entries = [runner.run(store.get_or_create_session(source(n))) for n in range(callers)]
+    return Writers(store, [entry.session_id for entry in entries], stage.corpus.messages(0, 1_000))

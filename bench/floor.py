@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,12 @@ _PG_TABLE = (
     " session TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL)"
 )
 _INDEX = "CREATE UNIQUE INDEX IF NOT EXISTS raw_by_key ON raw(session, key)"
+_WORDS = "CREATE VIRTUAL TABLE raw_words USING fts5(text, content='', contentless_delete=1)"
+_WORDS_FOLLOW = (
+    "CREATE TRIGGER raw_indexed AFTER INSERT ON raw BEGIN"
+    " INSERT INTO raw_words (rowid, text) VALUES (new.id, new.body ->> 'content'); END"
+)
+_SESSIONS = "CREATE TABLE raw_sessions (id INTEGER PRIMARY KEY, address TEXT NOT NULL UNIQUE, touched BIGINT NOT NULL)"
 
 
 class SqliteFloor:
@@ -47,17 +54,37 @@ class SqliteFloor:
         self._appended += count
         return count
 
+    def index_words(self) -> None:
+        """From now on every append puts its text into a full-text index too, in the same transaction."""
+        self._connection.execute(_WORDS)
+        self._connection.execute(_WORDS_FOLLOW)
+
     def fill(self) -> None:
         """All bodies as the rows of one session, in one transaction; before anything is appended."""
         rows = [("all", f"key:{n}", body) for n, body in enumerate(self._bodies)]
         with self._connection:
             self._connection.executemany("INSERT INTO raw (session, key, body) VALUES (?, ?, ?)", rows)
 
-    def load(self) -> list[Any]:
-        """Select the rows that `fill` made by their range of the primary key, and parse them."""
-        query = "SELECT body FROM raw WHERE id BETWEEN 1 AND ? ORDER BY id"
-        rows: list[Any] = self._connection.execute(query, (len(self._bodies),)).fetchall()
-        return [msgspec.json.decode(body) for (body,) in rows]
+    def load(self, limit: int | None = None) -> list[Any]:
+        """Select the last `limit` of the rows that `fill` made by their range of the primary key, and parse them."""
+        query = "SELECT body FROM raw WHERE id BETWEEN 1 AND ? ORDER BY id DESC LIMIT ?"
+        count = len(self._bodies)
+        rows: list[Any] = self._connection.execute(query, (count, limit or count)).fetchall()
+        return [msgspec.json.decode(body) for (body,) in reversed(rows)]
+
+    def fill_sessions(self, count: int) -> None:
+        """Insert so many rows of sessions, in one transaction."""
+        with self._connection:
+            self._connection.execute(_SESSIONS)
+            rows = ((n, f"address-{n}", 0) for n in range(count))
+            self._connection.executemany("INSERT INTO raw_sessions VALUES (?, ?, ?)", rows)
+
+    def resolve(self, number: int) -> None:
+        """Look one of those sessions up by its address and write the time into it, in one transaction."""
+        execute = self._connection.execute
+        with self._connection:
+            found = execute("SELECT id FROM raw_sessions WHERE address = ?", (f"address-{number}",)).fetchall()
+            execute("UPDATE raw_sessions SET touched = ? WHERE id = ?", (time.time_ns(), *found[0]))
 
     def close(self) -> None:
         """Releases the connection."""
@@ -97,11 +124,26 @@ class PostgresFloor:
         with self._connections[0].transaction(), self._connections[0].cursor() as cursor:
             cursor.executemany("INSERT INTO raw (session, key, body) VALUES (%s, %s, %s)", rows)
 
-    def load(self) -> list[Any]:
-        """Select the rows that `fill` made by their range of the primary key, and parse them."""
-        query = "SELECT body FROM raw WHERE id BETWEEN 1 AND %s ORDER BY id"
-        rows = self._connections[0].execute(query, (len(self._bodies),)).fetchall()
-        return [msgspec.json.decode(body) for (body,) in rows]
+    def load(self, limit: int | None = None) -> list[Any]:
+        """Select the last `limit` of the rows that `fill` made by their range of the primary key, and parse them."""
+        query = "SELECT body FROM raw WHERE id BETWEEN 1 AND %s ORDER BY id DESC LIMIT %s"
+        rows = self._connections[0].execute(query, (len(self._bodies), limit)).fetchall()
+        return [msgspec.json.decode(body) for (body,) in reversed(rows)]
+
+    def fill_sessions(self, count: int) -> None:
+        """Insert so many rows of sessions, in one transaction."""
+        with self._connections[0].transaction(), self._connections[0].cursor() as cursor:
+            cursor.execute(_SESSIONS)
+            rows = ((n, f"address-{n}", 0) for n in range(count))
+            cursor.executemany("INSERT INTO raw_sessions VALUES (%s, %s, %s)", rows)
+
+    def resolve(self, number: int) -> None:
+        """Look one of those sessions up by its address and write the time into it, in one transaction."""
+        connection = self._connections[0]
+        with connection.transaction():
+            query = "SELECT id FROM raw_sessions WHERE address = %s"
+            found = connection.execute(query, (f"address-{number}",)).fetchall()
+            connection.execute("UPDATE raw_sessions SET touched = %s WHERE id = %s", (time.time_ns(), *found[0]))
 
     def close(self) -> None:
         """Releases the connections."""

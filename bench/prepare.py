@@ -68,7 +68,7 @@ async def _fill_spread(stage: Stage, url: str, spread: Spread) -> None:
                 for i, n in enumerate(spread.long)
             )
             await _by_many(jobs)
-        await _level(store)
+        await level(store)
         say("    long ones filled, index level")
 
 
@@ -82,11 +82,11 @@ async def _fill_library(stage: Stage, url: str) -> None:
             for n in range(corpus.size)
         )
         await _by_many(jobs)
-        await _level(store)
+        await level(store)
         say(f"    {corpus.size:,} messages in {sessions:,} sessions, index level")
 
 
-async def _level(store: AsyncSessionStore) -> None:
+async def level(store: AsyncSessionStore) -> None:
     """Indexes until the store itself says that nothing is left: a store that is behind measures something else."""
     await store.index_pending()
     while behind := (await store.facts()).behind:

@@ -18,20 +18,23 @@ AMONG = Figure(
     beside="last 50 of 100, few sessions",
     at_most=2.5,
 )
+RAW = Figure(name="last 50 of 10,000, against SQL", unit="microseconds", beside="raw select + JSON parse", at_most=2.5)
 ALL = Figure(name="all of 10,000 messages", unit="microseconds", beside="raw select + JSON parse", at_most=1.5)
 _PIECE = 100
 
 
 def last_50(stage: Stage) -> Iterator[Sample]:
-    """The last fifty of a long session, and of one among very many."""
+    """The last fifty of a long session, and of one among very many; and of the long one beside the bare driver."""
     times = stage.scaled(400, least=10)
+    count = stage.scaled(10_000, least=200)
     spread_url, spread = prepare.wide(stage)
     draw = random.Random(stage.corpus.seed)
     with (
         stage.store(stage.places.fresh("reads")) as store,
         stage.store(spread_url, check=False) as wide,
+        stage.floor(count) as raw,
     ):
-        long, short = filled(stage, store, 0, stage.scaled(10_000, least=200)), filled(stage, store, 1, 100)
+        long, short = filled(stage, store, 0, count), filled(stage, store, 1, 100)
         chosen = [spread.source(number) for number in draw.sample(spread.long, min(200, len(spread.long)))]
         many = cycle([wide.get_or_create_session(place).session_id for place in chosen])
         floor, work = interleave(
@@ -46,6 +49,10 @@ def last_50(stage: Stage) -> Iterator[Sample]:
             times=times,
         )
         yield Sample(AMONG, work, floor)
+        raw.fill()
+        assert store.load_transcript(long, limit=50) == raw.load(50)
+        floor, work = interleave(lambda: raw.load(50), lambda: store.load_transcript(long, limit=50), times=times)
+        yield Sample(RAW, work, floor)
 
 
 def load_all(stage: Stage) -> Iterator[Sample]:

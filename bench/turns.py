@@ -11,6 +11,7 @@ from typing import Any
 
 from bench import prepare
 from bench.measure import Figure, Sample, alternate, cost
+from bench.places import Floor
 from bench.stage import Stage
 from threadline import AsyncSessionStore, SessionSource, SessionStore
 
@@ -18,6 +19,12 @@ _FEW = "the same with 10 sessions"
 ONE = Figure(name="whole turn, one caller", unit="microseconds", beside=_FEW, at_most=1.4)
 MANY = Figure(name="whole turn, 64 async callers", unit="microseconds", beside=_FEW, at_most=3.0)
 RESOLVE = Figure(name="resolve an existing session", unit="microseconds", beside=_FEW, at_most=1.25)
+RESOLVE_RAW = Figure(
+    name="resolve, against SQL",
+    unit="microseconds",
+    beside="raw select + update, one commit, as many sessions",
+    at_most=2.5,
+)
 _CALLERS = 64
 _SPENT: dict[str, Any] = {"input_tokens": 900, "output_tokens": 200, "cost_usd": 0.01, "model": "some-model"}
 
@@ -93,11 +100,23 @@ def resolve_scale(stage: Stage) -> Iterator[Sample]:
         _resolve(narrow, few, random.Random(2), times * 5)
         _resolve(wide, many, random.Random(2), times * 5)
         yield cost(RESOLVE, alternate(floor, work))
+        with stage.floor() as raw:
+            raw.fill_sessions(many.sessions)
+            bare = partial(_resolve_raw, raw, many.sessions, random.Random(1), times)
+            for _ in range(5):
+                bare()
+            yield cost(RESOLVE_RAW, alternate(bare, work))
 
 
 def _resolve(store: SessionStore, spread: prepare.Spread, draw: random.Random, times: int) -> int:
     for _ in range(times):
         store.get_or_create_session(spread.source(draw.randrange(spread.sessions)))
+    return times
+
+
+def _resolve_raw(floor: Floor, sessions: int, draw: random.Random, times: int) -> int:
+    for _ in range(times):
+        floor.resolve(draw.randrange(sessions))
     return times
 
 

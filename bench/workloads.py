@@ -40,6 +40,7 @@ class Workload(msgspec.Struct, frozen=True):
 
 WORKLOADS = (
     Workload("append_64_async", appends.append_64_async, ("sqlite",)),
+    Workload("append_sustained", appends.append_sustained, ("sqlite",)),
     Workload("append_1_blocking", appends.append_1_blocking, ("sqlite",)),
     Workload("append_1_async", appends.append_1_async, ("sqlite",)),
     Workload("turn_scale", turns.turn_scale),

@@ -6,6 +6,7 @@ A test that asks for `location` runs on each of them, on a fresh database.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,11 @@ __all__ = ["client", "clock", "open_store", "store"]
 # Neither tests nor the programs that they start read the configuration of whoever runs them.
 os.environ["THREADLINE_CONFIG"] = os.devnull
 
+
+# Where there is a disk in memory, tests write there: a commit waits for the disk, and no test cuts the power.
+_MEMORY = Path("/dev/shm")
+if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 4 * 2**30:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
 # How long an example takes says how busy the machine is, and nothing about the program.
 hypothesis.settings.register_profile("threadline", deadline=None)
@@ -190,7 +196,14 @@ def postgres_server() -> Iterator[PostgresServer]:
     server.stop()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs a server, so that `-m "not postgres"` runs without one."""
+    for item in items:
+        if "postgres_server" in getattr(item, "fixturenames", ()):
+            item.add_marker("postgres")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
     """A fresh database, on each engine in turn."""
     if request.param == "sqlite":
