@@ -21,6 +21,7 @@ _ROOT = Path(__file__).parents[2]
 # By the name of the driver, which is the name of its environment too.
 PEERS = {
     "ours": "Threadline",
+    "compat": "`threadline.compat`",
     "hermes": "hermes-agent 0.19.0",
     "openai_agents": "OpenAI Agents 0.24.0 `SQLiteSession`",
     "langgraph_saver": "LangGraph `SqliteSaver` 3.1.2",
@@ -79,7 +80,7 @@ def _workload(scale: float, seed: int) -> dict[str, Any]:
 
 def _drive(driver: str, work: dict[str, Any], out: Path) -> dict[str, Any]:
     """Run one driver in its environment, with a home of its own and none of our variables."""
-    python = Path(sys.executable) if driver == "ours" else _ROOT / "build" / "peers" / driver / "bin" / "python"
+    python = Path(sys.executable) if driver in ("ours", "compat") else _ROOT / "build" / "peers" / driver / "bin" / "python"
     folder = (out / f"peers-{os.getpid()}").absolute()
     folder.mkdir(parents=True)
     try:
