@@ -147,7 +147,15 @@ def test_the_longer_wins_and_of_equal_ones_the_database(
 
 def test_only_valid_messages_are_counted(folder: Path, open_store: Open) -> None:
     write_index(folder, entry("s", **origin()))
-    damaged = [b"{", b"", b"null", b'"x"', b"\xff", b'{"role": "session_meta", "tools": []}', b'{"role": "user", "x": NaN}']
+    damaged = [
+        b"{",
+        b"",
+        b"null",
+        b'"x"',
+        b"\xff",
+        b'{"role": "session_meta", "tools": []}',
+        b'{"role": "user", "x": NaN}',
+    ]
     write_lines(folder, "s", "f1", raw=damaged)
     write_database(folder, {"s": ["d1", "d2"]})
     store = open_store()
