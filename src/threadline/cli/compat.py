@@ -44,12 +44,9 @@ def adopt(
     if not folder.is_dir():
         raise InvalidRequest(f"{folder} is no folder; name the one that has sessions.json in it")
     try:
-        with render.progress("Reading" if dry_run else "Taking in") as told:
-            if dry_run:
-                report = survey(folder, spelled_key, told)
-            else:
-                with SessionStore(folder) as store:
-                    report = store.adopt_all(told)
+        with render.progress("Reading" if dry_run else "Taking in") as told, SessionStore(folder) as store:
+            # A store is opened by the first call to it: by a dry run never.
+            report = survey(folder, spelled_key, told) if dry_run else store.adopt_all(told)
     except OSError as cause:
         raise InvalidRequest(f"{cause.filename or folder} can't be read: {cause.strerror or cause}") from cause
     if as_json:

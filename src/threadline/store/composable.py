@@ -68,19 +68,23 @@ class OpenedAtFirstUse:
     @property
     def core(self) -> ComposableStore:
         """Our own store behind this one."""
-        if self._opened is None:
-            with self._opening:
-                if self._opened is None:
-                    self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    opened = ComposableStore.open(self._path)
-                    try:
-                        self._begin(opened)
-                    except BaseException:
-                        opened.close()
-                        raise
-                    self._opened = opened
-                    _OPEN_HERE[_file_id(self._path)] += 1
-        return self._opened
+        if (opened := self._opened) is not None:
+            return opened
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._open()
+                _OPEN_HERE[_file_id(self._path)] += 1
+            return self._opened
+
+    def _open(self) -> ComposableStore:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        opened = ComposableStore.open(self._path)
+        try:
+            self._begin(opened)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
 
     def _begin(self, opened: ComposableStore) -> None:
         """Do what is to be done once before anything else."""

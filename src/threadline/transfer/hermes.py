@@ -175,12 +175,13 @@ class HermesFolder:
     def _opened_database(self) -> HermesDatabase | None:
         """Return the database of this folder, else of its parent; None where neither has one."""
         with self._lock:
-            if not self._database_sought:
-                owner = self.folder.stat().st_uid
-                for path in (self.folder / _DATABASE, self.folder.parent / _DATABASE):
-                    if self._database is None and not is_open_here(path):
-                        self._database = HermesDatabase.open(path, owner)
-                self._database_sought = True
+            if self._database_sought:
+                return self._database
+            owner = self.folder.stat().st_uid
+            for path in (self.folder / _DATABASE, self.folder.parent / _DATABASE):
+                if self._database is None and not is_open_here(path):
+                    self._database = HermesDatabase.open(path, owner)
+            self._database_sought = True
             return self._database
 
 
