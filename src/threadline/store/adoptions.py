@@ -24,6 +24,8 @@ from threadline.store.sessions import AddressRow, Beginning, Resolve
 WAITING: Final = "waiting"
 DONE: Final = "done"
 EXPORTED: Final = "exported"
+# Under which name a session remembers, as JSON, up to which place (`upto`) callers have told it what was stored already.
+MATCHES: Final = "threadline.compat"
 _PAGE = 500
 
 
@@ -186,10 +188,13 @@ def adopt_transcript(
         return False
     entry = create(tx, arrival, is_current=False) if session is None and arrival else session_of(_the(session)).entry
     at = to_instant(entry.updated_at)
+    pk = sessions.get_session(tx, session_id).pk
     if messages:
         transcript.append(tx, transcript.AppendRequest(session_id, messages, at))
+        # What was said there is over: none of it is about to be told again.
+        tx.run("remember", session_pk=pk, agent=MATCHES, text=json_text({"upto": len(messages)}))
     if entry.memory_flushed:
-        tx.run("mark_flushed", seq=len(messages), session_pk=sessions.get_session(tx, session_id).pk)
+        tx.run("mark_flushed", seq=len(messages), session_pk=pk)
     tx.run("set_adoption", session_id=session_id, state=DONE)
     return True
 

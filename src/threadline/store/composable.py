@@ -68,11 +68,12 @@ class OpenedAtFirstUse:
     @property
     def core(self) -> ComposableStore:
         """Our own store behind this one."""
-        if self._opened is None:
-            with self._opening:
-                # Another thread may have opened it meanwhile.
-                self._opened = self._opened or self._open()
-        return self._opened
+        if (opened := self._opened) is not None:
+            return opened
+        with self._opening:
+            # Another thread may have opened it meanwhile.
+            self._opened = self._opened or self._open()
+            return self._opened
 
     def _open(self) -> ComposableStore:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

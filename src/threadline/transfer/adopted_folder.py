@@ -78,7 +78,8 @@ class AdoptedFolder(OpenedAtFirstUse):
         self.adopt_all()
         theirs = self.core.run_read(adoptions.sessions_of, person)
         exports = [self._export_path(session_id) for session_id in theirs]
-        old = dict.fromkeys(path for session_id in theirs for path in self._folder.files_of(session_id))
+        old_ids = [*theirs, *self.adoption.ids_of(person)]
+        old = dict.fromkeys(path for session_id in old_ids for path in self._folder.files_of(session_id))
         count = self.core.erase_person(person)
         for path in exports:
             path.unlink(missing_ok=True)

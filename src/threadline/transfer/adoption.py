@@ -12,6 +12,7 @@ from threadline.errors import InvalidMessage, ThreadlineError
 from threadline.log import get_logger
 from threadline.model.address import SessionAddress, SessionScope, address_of
 from threadline.model.message import EncodedMessage, Message, encode_message
+from threadline.model.ownership import ownership_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import CHAT_TYPES, SessionSource, is_platform_slug
 from threadline.model.usage import COST_STATUSES
@@ -88,6 +89,12 @@ class FolderAdoption:
         _, unusable = self._folder.read_index()
         skipped = [*unusable, *(place for _, places in taken for place in places)]
         return AdoptionReport(sessions, len(taken), sum(count for count, _ in taken), skipped)
+
+    def ids_of(self, person: str) -> list[str]:
+        """Return the ids of the sessions that the index says are a person's own, those deleted here since included."""
+        adopted, _ = self._adopted(self._folder.read_index()[0])
+        arrivals = [entry.arrival for entry in adopted]
+        return [one.session_id for one in arrivals if ownership_of(one.source, one.address).owner == person]
 
     def _adopt(self, session_id: str, *, is_there: bool) -> Transcript | None:
         """Take in the transcript of a session and return it; `None`: there is neither an old one nor a session."""

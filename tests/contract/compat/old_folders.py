@@ -77,7 +77,7 @@ def write_lines(folder: Path, session_id: str, *texts: str, raw: Sequence[bytes]
 def write_database(folder: Path, said: dict[str, Sequence[str]], *, source: str = "telegram") -> Path:
     """Write `state.db` with sessions and messages of a user."""
     path = folder / "state.db"
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         fill_database(connection, said, source=source)
     return path
 
