@@ -91,6 +91,7 @@ def _delete(tx: Tx, session: StoredSession) -> None:
         "drop_speakers",
     ):
         tx.run(left, session_pk=session.pk)
+    tx.run("settle_adoption", session_id=session.entry.session_id)
     tx.run("set_meta", name=sessions.HAD_SESSIONS, value="1")
     scope = indexing.scope_of(session.pk, session.entry.owner, session.entry.platform, session.chat)
     tx.run("mark_log_deleted", log=session.pk, session_id=session.entry.session_id, scope=" ".join(scope))

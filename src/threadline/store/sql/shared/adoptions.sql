@@ -16,6 +16,10 @@ SELECT state FROM adoptions WHERE session_id = :session_id
 INSERT INTO adoptions (session_id, state) VALUES (:session_id, :state)
 ON CONFLICT (session_id) DO UPDATE SET state = excluded.state
 
+-- name: settle_adoption
+-- A session that is deleted before its old transcript was taken in: that stays where it is.
+UPDATE adoptions SET state = 'done' WHERE session_id = :session_id AND state = 'waiting'
+
 -- name: waiting_adoptions
 SELECT session_id FROM adoptions WHERE state = 'waiting' AND session_id > :after ORDER BY session_id LIMIT :limit
 
