@@ -57,3 +57,10 @@ def test_a_deleted_session_does_not_stand_in_the_way_of_an_erase(store: Composab
     store.delete_session("old")
     store.erase_person("telegram:7")
     assert store.run_read(adoptions.adoption_state, "old") == adoptions.DONE
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_what_was_flushed_there_is_flushed_here(store: ComposableStore, count: int) -> None:
+    adopt(store, "old", dm(), memory_flushed=True)
+    store.run_write(adoptions.adopt_transcript, "old", [encode_message(user(f"m{n}")) for n in range(count)])
+    assert store.get_session("old").memory_flushed

@@ -188,8 +188,8 @@ def adopt_transcript(
     at = to_instant(entry.updated_at)
     if messages:
         transcript.append(tx, transcript.AppendRequest(session_id, messages, at))
-    if entry.memory_flushed:
-        tx.run("mark_flushed", seq=len(messages), session_pk=sessions.get_session(tx, session_id).pk)
+        if entry.memory_flushed:
+            tx.run("mark_flushed", seq=len(messages), session_pk=sessions.get_session(tx, session_id).pk)
     tx.run("set_adoption", session_id=session_id, state=DONE)
     return True
 
