@@ -39,7 +39,7 @@ def adopt(store: ComposableStore, session_id: str, source: SessionSource, **fiel
     """Take in an entry of an index whose transcript is still to be read."""
     coming = arrival(session_id, source)
     known = {"created_at": THEN, "updated_at": THEN} | fields
-    entry = AdoptedEntry(arrival=coming, stored_key=coming.key or "", fields=known)
+    entry = AdoptedEntry(arrival=coming, stored_key=coming.key or "", fields=known, has_origin=True)
     assert store.run_write(adoptions.adopt_entries, [entry]) == [session_id]
 
 

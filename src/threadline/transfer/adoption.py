@@ -115,7 +115,9 @@ class FolderAdoption:
         row = next((row for row in self._folder.database_sessions() if row.session_id == session_id), None)
         platform = row.source if row is not None and row.source else NOWHERE
         at = row.started_at if row is not None else None
-        return arrival_of(session_id, platform, now() if at is None else to_instant(at))
+        # Whose it is: earlier sessions are not in the index, and an erase must find them.
+        user_id = row.user_id or None if row is not None else None
+        return arrival_of(session_id, platform, now() if at is None else to_instant(at), user_id=user_id)
 
     def _adopted(self, entries: Sequence[IndexEntry]) -> tuple[list[AdoptedEntry], list[Skipped]]:
         """The entries of an index, the most recently used first, and those that can't be taken in."""
@@ -143,7 +145,7 @@ class FolderAdoption:
             key=self._key_of(address) if is_origin else entry.key,
             display_name=fields["display_name"],
         )
-        return AdoptedEntry(arrival=arrival, stored_key=entry.key, fields=fields)
+        return AdoptedEntry(arrival=arrival, stored_key=entry.key, fields=fields, has_origin=is_origin)
 
 
 def arrival_of(
