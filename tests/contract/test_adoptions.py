@@ -64,3 +64,15 @@ def test_what_was_flushed_there_is_flushed_here(store: ComposableStore, count: i
     adopt(store, "old", dm(), memory_flushed=True)
     store.run_write(adoptions.adopt_transcript, "old", [encode_message(user(f"m{n}")) for n in range(count)])
     assert store.get_session("old").memory_flushed
+
+
+def test_a_session_belongs_to_whom_it_was_switched_to_also_where_there_was_none(store: ComposableStore) -> None:
+    ada, tom = dm(), dm(chat_id="dm-9", user_id="9")
+    first, second = store.get_or_create_session(ada), store.get_or_create_session(tom)
+    store.run_write(adoptions.take_over, first.session_key, arrival(second.session_id, tom))
+    # Tom's conversation has no session now.
+    taken = store.run_write(adoptions.take_over, second.session_key, arrival(first.session_id, ada))
+    assert taken is not None
+    assert (taken.session_key, taken.session_id) == (second.session_key, first.session_id)
+    assert store.get_session(first.session_id).owner == "telegram:9"
+    assert store.get_session(second.session_id).owner == "telegram:7"

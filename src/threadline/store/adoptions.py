@@ -25,6 +25,18 @@ WAITING: Final = "waiting"
 DONE: Final = "done"
 EXPORTED: Final = "exported"
 _PAGE = 500
+# Under which name a session keeps its `Matches`.
+MATCHES: Final = "threadline.compat"
+
+
+class Matches(msgspec.Struct):
+    """Which stored messages have answered for a call that said "this one is stored already".
+
+    `upto`: up to which place of the log. `own`: the places behind it that were stored by such calls.
+    """
+
+    upto: int = 0
+    own: list[int] = []
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,14 +145,16 @@ def take_over(tx: Tx, key: str, arrival: Arrival) -> SessionEntry | None:
         return session.entry
     if session.pk != address.session_pk:
         tx.run("unpoint_session", session_pk=session.pk)
+        platform = session.entry.platform
         if address.session_pk is not None:
             here = session_of(_the(tx.find("find_session_by_pk", session_pk=address.session_pk)))
             sessions.end(tx, here, reason="session_switch", at=arrival.at)
             how = switching.beginning_at(here.entry, session.entry, new_id=arrival.session_id, at=arrival.at)
             switching.bring(tx, session, how)
-            _change_owner(tx, session, address, here.entry.platform)
+            platform = here.entry.platform
             if session.entry.display_name is None:
                 set_fields(tx, arrival.session_id, {"display_name": here.entry.display_name})
+        _change_owner(tx, session, address, platform)
     return switching.reopen(tx, address, session, at=arrival.at)
 
 
@@ -192,8 +206,11 @@ def adopt_transcript(
     at = to_instant(entry.updated_at)
     if messages:
         transcript.append(tx, transcript.AppendRequest(session_id, messages, at))
+        pk = sessions.get_session(tx, session_id).pk
+        # What was said there answers for no message that is said here.
+        tx.run("remember", session_pk=pk, agent=MATCHES, text=json_text(Matches(upto=len(messages))))
         if entry.memory_flushed:
-            tx.run("mark_flushed", seq=len(messages), session_pk=sessions.get_session(tx, session_id).pk)
+            tx.run("mark_flushed", seq=len(messages), session_pk=pk)
     tx.run("set_adoption", session_id=session_id, state=DONE)
     return True
 

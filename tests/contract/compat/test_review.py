@@ -111,3 +111,12 @@ def test_a_key_that_is_spelled_alike_does_not_lead_to_somebody_elses_session(sto
     mine = store.get_or_create_session(SessionSource(Platform.TELEGRAM, "1:2", user_id="9"))
     assert (mine.session_key, texts(store, mine.session_id)) == ("agent:main:telegram:dm:1:2~2", [])
     assert store.get_or_create_session(dm("1", thread_id="2")).session_id == "theirs"
+
+
+def test_an_adopted_message_does_not_answer_for_one_that_is_said_now(store: SessionStore) -> None:
+    write_index(store.sessions_dir, entry("a", **origin(user_id="7")))
+    write_lines(store.sessions_dir, "a", "hello", "ok")
+    store.append_to_transcript("a", user("ok"), skip_db=True)
+    store.append_to_transcript("a", user("stored"))
+    store.append_to_transcript("a", user("stored"), skip_db=True)
+    assert texts(store, "a") == ["hello", "ok", "ok", "stored"]
