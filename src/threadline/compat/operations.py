@@ -10,8 +10,9 @@ from threadline.clock import Instant
 from threadline.model.message import EncodedMessage, Message, decode_body
 from threadline.model.view import MAX_SEQ, message_number, seq_of
 from threadline.store import adoptions, transcript, views
+from threadline.store.adoptions import MATCHES, Matches
 from threadline.store.database import Tx
-from threadline.store.rows import StoredSession, session_of
+from threadline.store.rows import StoredSession, json_text, session_of
 from threadline.store.transcript import AppendRequest
 
 # A call is compared with so many of the last messages.
@@ -19,17 +20,11 @@ _WINDOW = 1_000
 _COMPARED = ("role", "content", "tool_calls", "tool_call_id")
 
 
-class _Matches(msgspec.Struct):
-    """Up to which place of the log `skip_db` calls were matched, and the places behind it that such calls stored."""
-
-    upto: int = 0
-    own: list[int] = []
-
-
 def append(tx: Tx, session_id: str, message: EncodedMessage, *, at: Instant, is_stored: bool) -> bool:
     """Append a message; whether that could be done: not where the session is unknown or its old transcript is still to be taken in.
 
-    `is_stored`: the agent says that it stored this message already. A message that the session shows answers for one such call.
+    `is_stored`: the agent says that it stored this message already. A stored message that the session shows answers for one
+    such call.
     """
     row = tx.find("find_session", session_id=session_id)
     if row is None or adoptions.adoption_state(tx, session_id) == adoptions.WAITING:
@@ -43,8 +38,8 @@ def append(tx: Tx, session_id: str, message: EncodedMessage, *, at: Instant, is_
 
 
 def _append_unless_stored(tx: Tx, session: StoredSession, request: AppendRequest) -> None:
-    row = tx.find("remembered", session_pk=session.pk, agent=adoptions.MATCHES)
-    matches = _Matches() if row is None else msgspec.json.decode(row[0], type=_Matches)
+    row = tx.find("remembered", session_pk=session.pk, agent=MATCHES)
+    matches = Matches() if row is None else msgspec.json.decode(row[0], type=Matches)
     matches.upto = max(matches.upto, session.last_seq - _WINDOW)
     wanted = _compared(decode_body(request.messages[0].body))
     lo, hi = message_number(session.pk, matches.upto + 1), message_number(session.pk, MAX_SEQ)
@@ -60,7 +55,7 @@ def _append_unless_stored(tx: Tx, session: StoredSession, request: AppendRequest
     while matches.upto + 1 in matches.own:
         matches.upto += 1
         matches.own.remove(matches.upto)
-    tx.run("remember", session_pk=session.pk, agent=adoptions.MATCHES, text=msgspec.json.encode(matches).decode())
+    tx.run("remember", session_pk=session.pk, agent=MATCHES, text=json_text(matches))
 
 
 def _compared(message: Message) -> tuple[Any, ...]:

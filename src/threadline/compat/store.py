@@ -91,9 +91,9 @@ class SessionStore(AdoptedFolder):
     def append_to_transcript(self, session_id: str, message: Mapping[str, Any], skip_db: bool = False) -> None:
         """Append a message. With `skip_db`, unless the agent has stored the same one already and no call was for that yet."""
         encoded = encode_message(with_role(message))
-        if not self.core.run_write(operations.append, checked_id(session_id), encoded, at=now(), is_stored=skip_db):
+        # Asked again: another process may delete the session between the two steps.
+        while not self.core.run_write(operations.append, checked_id(session_id), encoded, at=now(), is_stored=skip_db):
             self._ensure(session_id)
-            self.core.run_write(operations.append, session_id, encoded, at=now(), is_stored=skip_db)
 
     def rewrite_transcript(self, session_id: str, messages: Sequence[Mapping[str, Any]]) -> None:
         """Replace what the model sees, all or nothing."""

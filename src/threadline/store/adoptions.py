@@ -24,9 +24,19 @@ from threadline.store.sessions import AddressRow, Beginning, Resolve
 WAITING: Final = "waiting"
 DONE: Final = "done"
 EXPORTED: Final = "exported"
-# Under which name a session remembers, as JSON, up to which place (`upto`) callers have told it what was stored already.
-MATCHES: Final = "threadline.compat"
 _PAGE = 500
+# Under which name a session keeps its `Matches`.
+MATCHES: Final = "threadline.compat"
+
+
+class Matches(msgspec.Struct):
+    """Which stored messages have answered for a call that said "this one is stored already".
+
+    `upto`: up to which place of the log. `own`: the places behind it that were stored by such calls.
+    """
+
+    upto: int = 0
+    own: list[int] = []
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +58,8 @@ class AdoptedEntry(msgspec.Struct, frozen=True, kw_only=True):
     arrival: Arrival
     stored_key: str
     fields: dict[str, Any]
+    # Whether its address is that of its origin; else no source leads there but by the stored key.
+    has_origin: bool
 
 
 def create(tx: Tx, arrival: Arrival, *, is_current: bool = True) -> SessionEntry:
@@ -133,14 +145,16 @@ def take_over(tx: Tx, key: str, arrival: Arrival) -> SessionEntry | None:
         return session.entry
     if session.pk != address.session_pk:
         tx.run("unpoint_session", session_pk=session.pk)
+        platform = session.entry.platform
         if address.session_pk is not None:
             here = session_of(_the(tx.find("find_session_by_pk", session_pk=address.session_pk)))
             sessions.end(tx, here, reason="session_switch", at=arrival.at)
             how = switching.beginning_at(here.entry, session.entry, new_id=arrival.session_id, at=arrival.at)
             switching.bring(tx, session, how)
-            _change_owner(tx, session, address, here.entry.platform)
+            platform = here.entry.platform
             if session.entry.display_name is None:
                 set_fields(tx, arrival.session_id, {"display_name": here.entry.display_name})
+        _change_owner(tx, session, address, platform)
     return switching.reopen(tx, address, session, at=arrival.at)
 
 
@@ -166,8 +180,10 @@ def _adopt_entry(tx: Tx, entry: AdoptedEntry) -> bool:
             _move_apart(tx, there, address)
     created = create(tx, arrival)
     set_fields(tx, created.session_id, entry.fields)
-    here = _the(tx.find("find_address", digest=arrival.address.digest))
-    tx.run("add_key_alias", key=entry.stored_key, address_pk=here[0])
+    if entry.stored_key != entry.arrival.key or not entry.has_origin:
+        # Else its address is found without it, and nobody else whose key is spelled alike is led here.
+        here = _the(tx.find("find_address", digest=arrival.address.digest))
+        tx.run("add_key_alias", key=entry.stored_key, address_pk=here[0])
     tx.run("set_adoption", session_id=created.session_id, state=WAITING)
     return True
 
@@ -188,13 +204,13 @@ def adopt_transcript(
         return False
     entry = create(tx, arrival, is_current=False) if session is None and arrival else session_of(_the(session)).entry
     at = to_instant(entry.updated_at)
-    pk = sessions.get_session(tx, session_id).pk
     if messages:
         transcript.append(tx, transcript.AppendRequest(session_id, messages, at))
-        # What was said there is over: none of it is about to be told again.
-        tx.run("remember", session_pk=pk, agent=MATCHES, text=json_text({"upto": len(messages)}))
-    if entry.memory_flushed:
-        tx.run("mark_flushed", seq=len(messages), session_pk=pk)
+        pk = sessions.get_session(tx, session_id).pk
+        # What was said there answers for no message that is said here.
+        tx.run("remember", session_pk=pk, agent=MATCHES, text=json_text(Matches(upto=len(messages))))
+        if entry.memory_flushed:
+            tx.run("mark_flushed", seq=len(messages), session_pk=pk)
     tx.run("set_adoption", session_id=session_id, state=DONE)
     return True
 

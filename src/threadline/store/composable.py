@@ -42,6 +42,7 @@ class ComposableStore(SessionStore):
 
 # Files that this process has open as stores. To open and close such a file otherwise would drop the locks that SQLite holds on it.
 _OPEN_HERE: Counter[tuple[int, int]] = Counter()
+_COUNTING = threading.Lock()
 
 
 def is_open_here(path: Path) -> bool:
@@ -64,6 +65,7 @@ class OpenedAtFirstUse:
         self._path = path
         self._opening = threading.RLock()
         self._opened: ComposableStore | None = None
+        self._file_id = (0, 0)
 
     @property
     def core(self) -> ComposableStore:
@@ -83,7 +85,9 @@ class OpenedAtFirstUse:
         except BaseException:
             opened.close()
             raise
-        _OPEN_HERE[_file_id(self._path)] += 1
+        self._file_id = _file_id(self._path)
+        with _COUNTING:
+            _OPEN_HERE[self._file_id] += 1
         return opened
 
     def _begin(self, opened: ComposableStore) -> None:
@@ -94,7 +98,9 @@ class OpenedAtFirstUse:
         with self._opening:
             opened, self._opened = self._opened, None
             if opened is not None:
-                _OPEN_HERE[_file_id(self._path)] -= 1
+                # By what it was when it was opened: the file may have been deleted or replaced.
+                with _COUNTING:
+                    _OPEN_HERE[self._file_id] -= 1
                 opened.close()
 
     def __enter__(self) -> Self:

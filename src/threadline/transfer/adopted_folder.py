@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import tempfile
@@ -77,12 +78,14 @@ class AdoptedFolder(OpenedAtFirstUse):
         """Remove all that a person wrote, our exports of it too. Old files stay as they are, and are named."""
         self.adopt_all()
         theirs = self.core.run_read(adoptions.sessions_of, person)
-        exports = [self._export_path(session_id) for session_id in theirs]
+        exports = [path for session_id in theirs for path in self._exports_of(session_id)]
         old_ids = [*theirs, *self.adoption.ids_of(person)]
         old = dict.fromkeys(path for session_id in old_ids for path in self._folder.files_of(session_id))
+        # Before the sessions: where this breaks off, nobody could tell any more whose exports they were.
+        _delete_exports(exports)
         count = self.core.erase_person(person)
-        for path in exports:
-            path.unlink(missing_ok=True)
+        # Another process may have written one meanwhile.
+        _delete_exports(exports)
         return Erased(count, [path for path in old if path not in exports])
 
     def write_export(self, session_id: str, messages: Sequence[Message]) -> Path:
@@ -117,6 +120,12 @@ class AdoptedFolder(OpenedAtFirstUse):
         return path if is_ours or not os.path.lexists(path) else path.parent / "exports" / path.name
 
 
+    def _exports_of(self, session_id: str) -> list[Path]:
+        """Where exports of a session may lie: an old file may have had its name, and be gone by now."""
+        apart = self._path.parent / "exports" / f"{session_id}.jsonl"
+        return [apart, *({self._export_path(session_id)} - {apart})]
+
+
 def survey(folder: Path, key_of: Callable[[SessionAddress], str], progress: Progress | None = None) -> AdoptionReport:
     """What would be taken in from a folder: it is taken into a copy of the store, which is deleted then."""
     with tempfile.TemporaryDirectory(prefix="threadline-") as place:
@@ -131,6 +140,14 @@ def survey(folder: Path, key_of: Callable[[SessionAddress], str], progress: Prog
 def _current_id(tx: Tx, address: SessionAddress) -> str | None:
     row = tx.find("peek_current", digest=address.digest)
     return None if row is None else entry_of(row).session_id
+
+
+def _delete_exports(paths: Sequence[Path]) -> None:
+    """Delete exports, and what was left of one whose writing broke off."""
+    for path in paths:
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+            left.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 def _write_lines(path: Path, messages: Sequence[Message]) -> None:

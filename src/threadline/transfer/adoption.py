@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from threadline.clock import Instant, SystemClock, to_instant
-from threadline.errors import InvalidMessage, ThreadlineError
+from threadline.errors import InvalidMessage, InvalidRequest, ThreadlineError
 from threadline.log import get_logger
 from threadline.model.address import SessionAddress, SessionScope, address_of
 from threadline.model.message import EncodedMessage, Message, encode_message
@@ -28,6 +28,7 @@ log = get_logger("adoption")
 NOWHERE = "unknown"
 _AT_ONCE = 100
 _STAMP = "adopted_index"
+_MAX_COUNT = 2**53
 _NUMBERS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "last_prompt_tokens")
 
 
@@ -60,7 +61,7 @@ class FolderAdoption:
         entries, skipped = self._folder.read_index()
         adopted, unfit = self._adopted(entries)
         for start in range(0, len(adopted), _AT_ONCE):
-            self._store.run_write(adoptions.adopt_entries, adopted[start : start + _AT_ONCE])
+            unfit += self._adopt_entries(adopted[start : start + _AT_ONCE])
         # The stamp last: where this breaks off, the next opening goes on.
         self._store.run_write(_set_stamp, stamp)
         return [*skipped, *unfit]
@@ -107,11 +108,23 @@ class FolderAdoption:
         self._store.run_write(adoptions.adopt_transcript, session_id, messages, arrival)
         return Transcript(found.messages[: len(messages)], [*found.skipped, *unfit], found.source)
 
+    def _adopt_entries(self, entries: Sequence[AdoptedEntry]) -> list[Skipped]:
+        """Take in entries, and return those that the store refuses: each of them alone, so that the others are taken in."""
+        try:
+            self._store.run_write(adoptions.adopt_entries, entries)
+        except (InvalidRequest, OverflowError) as error:
+            if len(entries) > 1:
+                return [refused for entry in entries for refused in self._adopt_entries([entry])]
+            return [_refused(entries[0].stored_key, error)]
+        return []
+
     def _arrival(self, session_id: str) -> Arrival:
         row = next((row for row in self._folder.database_sessions() if row.session_id == session_id), None)
         platform = row.source if row is not None and row.source else NOWHERE
         at = row.started_at if row is not None else None
-        return arrival_of(session_id, platform, now() if at is None else to_instant(at))
+        # Whose it is: earlier sessions are not in the index, and an erase must find them.
+        user_id = row.user_id or None if row is not None else None
+        return arrival_of(session_id, platform, now() if at is None else to_instant(at), user_id=user_id)
 
     def _adopted(self, entries: Sequence[IndexEntry]) -> tuple[list[AdoptedEntry], list[Skipped]]:
         """The entries of an index, the most recently used first, and those that can't be taken in."""
@@ -121,8 +134,7 @@ class FolderAdoption:
             try:
                 adopted.append(self._adopted_entry(entry))
             except (ThreadlineError, ValueError, TypeError) as error:
-                skipped.append(Skipped(entry.key, str(error)))
-                log.warning("entry_skipped", key=entry.key, why=str(error))
+                skipped.append(_refused(entry.key, error))
         return sorted(adopted, key=lambda entry: entry.fields["updated_at"], reverse=True), skipped
 
     def _adopted_entry(self, entry: IndexEntry) -> AdoptedEntry:
@@ -140,7 +152,7 @@ class FolderAdoption:
             key=self._key_of(address) if is_origin else entry.key,
             display_name=fields["display_name"],
         )
-        return AdoptedEntry(arrival=arrival, stored_key=entry.key, fields=fields)
+        return AdoptedEntry(arrival=arrival, stored_key=entry.key, fields=fields, has_origin=is_origin)
 
 
 def arrival_of(
@@ -175,13 +187,20 @@ def with_role(message: Mapping[str, Any]) -> dict[str, Any]:
     return dict(message) if isinstance(role, str) and role else {**message, "role": "unknown"}
 
 
+def _refused(key: str, error: Exception) -> Skipped:
+    log.warning("entry_skipped", key=key, why=str(error))
+    return Skipped(key, str(error))
+
+
 def _fields_of(entry: IndexEntry) -> dict[str, Any]:
     """What is kept of an entry besides where it belongs."""
     raw = entry.fields
     known = SessionEntry.from_dict(raw | {"session_key": entry.key, "origin": None, "platform": None})
     cost, status = raw.get("estimated_cost_usd"), raw.get("cost_status")
-    fields = {name: getattr(known, name) for name in ("created_at", "updated_at", "display_name", *_NUMBERS)}
+    fields = {name: getattr(known, name) for name in ("created_at", "updated_at", "display_name")}
+    counts = {name: getattr(known, name) for name in _NUMBERS}
     return fields | {
+        **{name: count if 0 <= count <= _MAX_COUNT else 0 for name, count in counts.items()},
         "cost_micros": round(cost * 1_000_000) if isinstance(cost, int | float) and 0 <= cost < 1e9 else 0,
         "cost_status": status if status in COST_STATUSES else "unknown",
         "memory_flushed": bool(raw.get("memory_flushed") or raw.get("expiry_finalized")),

@@ -17,7 +17,7 @@ from threadline.log import get_logger
 
 log = get_logger(__name__)
 
-MAX_ID_CHARS = 200
+MAX_ID_BYTES = 200
 _NO_FILE = {errno.ENOENT, errno.ENAMETOOLONG}
 
 
@@ -32,9 +32,9 @@ def is_safe_id(text: object) -> bool:
     """Return whether `text` can stand as a plain file name: no path, no hidden file, no control characters."""
     return (
         isinstance(text, str)
-        and 0 < len(text) <= MAX_ID_CHARS
         and not text.startswith(".")
         and not re.search(r"[/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]", text)
+        and 0 < len(text.encode()) <= MAX_ID_BYTES
     )
 
 

@@ -38,6 +38,7 @@ class DatabaseSession(msgspec.Struct, frozen=True):
 
     session_id: str
     source: str | None
+    user_id: str | None
     title: str | None
     model: str | None
     started_at: datetime | None
@@ -115,7 +116,7 @@ class HermesDatabase:
         """Return the stored sessions that have a safe id, sorted by it."""
         if not self._session_columns:
             return []
-        names = ["source", "title", "model", "started_at", "ended_at", "end_reason", "parent_session_id"]
+        names = ["source", "user_id", "title", "model", "started_at", "ended_at", "end_reason", "parent_session_id"]
         chosen = [name if name in self._session_columns else "NULL" for name in names]
         rows, _ = self._rows(f"SELECT id, {', '.join(chosen)} FROM sessions")
         return sorted((_session(row) for row in rows if is_safe_id(row[0])), key=lambda found: found.session_id)
@@ -247,10 +248,11 @@ def _settle(connection: sqlite3.Connection) -> bool:
 
 
 def _session(row: Any) -> DatabaseSession:
-    session_id, source, title, model, started_at, ended_at, end_reason, parent = row
+    session_id, source, user_id, title, model, started_at, ended_at, end_reason, parent = row
     return DatabaseSession(
         session_id=session_id,
         source=_readable(source),
+        user_id=_readable(user_id),
         title=_readable(title),
         model=_readable(model),
         started_at=_moment(started_at),

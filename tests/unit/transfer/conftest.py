@@ -17,7 +17,7 @@ Lines: TypeAlias = Callable[..., Path]
 
 # The columns of the newest layout that a reader may meet.
 SESSIONS = (
-    "id TEXT PRIMARY KEY, source TEXT NOT NULL, title TEXT, model TEXT, started_at REAL NOT NULL, ended_at REAL,"
+    "id TEXT PRIMARY KEY, source TEXT NOT NULL, user_id TEXT, title TEXT, model TEXT, started_at REAL NOT NULL, ended_at REAL,"
     " end_reason TEXT, parent_session_id TEXT"
 )
 MESSAGES = (

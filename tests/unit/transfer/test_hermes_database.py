@@ -119,6 +119,7 @@ def test_the_sessions_are_listed_with_times_in_utc(hermes: HermesFolder, databas
         "sessions",
         id="b",
         source="telegram",
+        user_id="7",
         title="Trip",
         model="m",
         started_at=0.5,
@@ -130,14 +131,14 @@ def test_the_sessions_are_listed_with_times_in_utc(hermes: HermesFolder, databas
     insert(connection, "sessions", id="../c", source="cli", started_at=0, parent_session_id="../d")
     started, ended = datetime(1970, 1, 1, 0, 0, 0, 500_000, UTC), datetime(1970, 1, 2, tzinfo=UTC)
     assert hermes.database_sessions() == [
-        DatabaseSession("a", "cli", None, None, None, None, None, None),
-        DatabaseSession("b", "telegram", "Trip", "m", started, ended, "reset", "a"),
+        DatabaseSession("a", "cli", None, None, None, None, None, None, None),
+        DatabaseSession("b", "telegram", "7", "Trip", "m", started, ended, "reset", "a"),
     ]
 
 
 def test_missing_columns_of_sessions_are_none(hermes: HermesFolder, database: Database) -> None:
     insert(database(sessions="id TEXT PRIMARY KEY, source TEXT"), "sessions", id="s", source="cli")
-    assert hermes.database_sessions() == [DatabaseSession("s", "cli", None, None, None, None, None, None)]
+    assert hermes.database_sessions() == [DatabaseSession("s", "cli", None, None, None, None, None, None, None)]
 
 
 def test_ids_come_from_both_tables_and_the_files(hermes: HermesFolder, lines: Lines, database: Database) -> None:

@@ -17,7 +17,7 @@ INSERT INTO adoptions (session_id, state) VALUES (:session_id, :state)
 ON CONFLICT (session_id) DO UPDATE SET state = excluded.state
 
 -- name: settle_adoption
--- A session that is deleted before its transcript was taken in: that is not to be taken in any more.
+-- A session that is deleted before its old transcript was taken in: that stays where it is.
 UPDATE adoptions SET state = 'done' WHERE session_id = :session_id AND state = 'waiting'
 
 -- name: waiting_adoptions
