@@ -31,7 +31,8 @@ class _Matches(msgspec.Struct):
 def append(tx: Tx, session_id: str, message: EncodedMessage, *, at: Instant, is_stored: bool) -> bool:
     """Append a message; whether that could be done: not where the session is unknown or its old transcript is still to be taken in.
 
-    `is_stored`: the agent says that it stored this message already. A stored message that the session shows answers for one such call.
+    `is_stored`: the agent says that it stored this message already. A stored message that the session shows answers for one such
+    call.
     """
     row = tx.find("find_session", session_id=session_id)
     if row is None or adoptions.adoption_state(tx, session_id) == adoptions.WAITING:
