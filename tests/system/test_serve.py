@@ -155,6 +155,35 @@ def test_a_kept_alive_connection_sends_without_waiting_for_acknowledgements() ->
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
+@pytest.mark.parametrize(
+    "begins",
+    [
+        b"GET /",
+        b"GET /healthz HTTP/1.1\r\nX-Long: ",
+        b"POST /api/login HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Long: ",
+    ],
+    ids=["address", "head", "trailer"],
+)
+def test_a_head_without_end_ends_the_connection(db: Path, begins: bytes) -> None:
+    with served(db, "--port", "0") as server, socket.create_connection(("127.0.0.1", server.port), 10) as client:
+        with pytest.raises(ConnectionError):
+            client.sendall(begins + b"a" * 30_000_000)
+        assert httpx.get(f"{server.address}healthz").status_code == 200
+
+
+def test_a_body_is_read_that_comes_with_the_offer_of_another_protocol(db: Path) -> None:
+    offer = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAABkAAQAAP__"}
+    with served(db, "--port", "0") as server:
+        headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json", **offer}
+        with httpx.Client(base_url=server.address, headers=headers) as client:
+            for number in range(2):
+                said = client.post("/api/conversations/12345678/messages", json={"id": f"m{number}", "text": "hello"})
+                assert (said.status_code, said.json()) == (202, {"verdict": "accepted"})
+            # In pieces, of which the first has the head alone.
+            pieces = iter((b'{"id": "m2", ', b'"text": "hello"}'))
+            assert client.post("/api/conversations/12345678/messages", content=pieces).status_code == 202
+
+
 def test_serve_runs_on_uvloop_or_where_that_is_missing_on_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
     def module() -> str:
         loop = new_event_loop()

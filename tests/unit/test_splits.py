@@ -13,9 +13,11 @@ THEN = datetime(2026, 1, 5, tzinfo=UTC)
 CAN = Capabilities(max_length=100, length_unit="utf16")
 
 
-def is_last(splits: SplitTexts, text: str, *, user: str = "ada", chat: str = "den", after: float = 0.0) -> bool:
+def is_last(
+    splits: SplitTexts, text: str, *, user: str = "ada", chat: str = "den", after: float = 0.0, album: str | None = None
+) -> bool:
     source = SessionSource(platform="p", chat_id=chat, user_id=user)
-    event = Inbound(dedupe_key="1", message_id="1", source=source, sent_at=THEN, text=text)
+    event = Inbound(dedupe_key="1", message_id="1", source=source, sent_at=THEN, text=text, album_id=album)
     return splits.is_last_part(event, CAN, THEN + timedelta(seconds=after))
 
 
@@ -37,3 +39,8 @@ def test_nobody_ends_anothers_text_and_none_that_was_sent_long_ago() -> None:
     assert not is_last(splits, "x", chat="hall")
     assert not is_last(splits, "x", after=7)
     assert not is_last(splits, "x", after=7)
+
+
+def test_an_album_that_follows_a_long_text_is_waited_for() -> None:
+    splits = SplitTexts()
+    assert [is_last(splits, "x" * 100), is_last(splits, "a caption", album="7")] == [False, False]

@@ -31,4 +31,5 @@ class SplitTexts:
         if length(event.text, can.length_unit) >= can.max_length * _NEARLY:
             self._open = {one: at for one, at in self._open.items() if now - at <= _FOLLOWS_WITHIN} | {sender: now}
             return False
-        return before is not None and now - before <= _FOLLOWS_WITHIN
+        # Of an album more is to come.
+        return before is not None and now - before <= _FOLLOWS_WITHIN and event.album_id is None

@@ -8,6 +8,7 @@ import errno
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -59,6 +60,15 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
+def _http() -> type[asyncio.Protocol] | Literal["h11"]:
+    """What reads requests: httptools, or where that is not installed h11, which is slower."""
+    try:
+        from threadline.web.heads import BoundedHttp
+    except ImportError:
+        return "h11"
+    return BoundedHttp
+
+
 async def run_server(
     app: ASGIApp, listening: socket.socket, ready: Callable[[str], None], stopping: Callable[[], None] = lambda: None
 ) -> None:
@@ -71,6 +81,7 @@ async def run_server(
         access_log=False,
         log_config=None,
         lifespan="off",
+        http=_http(),
         ws="none",
         proxy_headers=False,
         server_header=False,
