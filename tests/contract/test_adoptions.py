@@ -30,9 +30,7 @@ def store(location: str, clock: FakeClock) -> Iterator[ComposableStore]:
 def arrival(session_id: str, source: SessionSource) -> Arrival:
     """How a session of that id comes to where the source leads."""
     address = address_of(source)
-    return Arrival(
-        session_id=session_id, source=source, address=address, at=to_instant(THEN), key=spelled_key(address)
-    )
+    return Arrival(session_id=session_id, source=source, address=address, at=to_instant(THEN), key=spelled_key(address))
 
 
 def adopt(store: ComposableStore, session_id: str, source: SessionSource, **fields: Any) -> None:

@@ -119,7 +119,6 @@ class AdoptedFolder(OpenedAtFirstUse):
         is_ours = self.core.run_read(adoptions.adoption_state, session_id) == adoptions.EXPORTED
         return path if is_ours or not os.path.lexists(path) else path.parent / "exports" / path.name
 
-
     def _exports_of(self, session_id: str) -> list[Path]:
         """Where exports of a session may lie: an old file may have had its name, and be gone by now."""
         apart = self._path.parent / "exports" / f"{session_id}.jsonl"

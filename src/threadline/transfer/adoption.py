@@ -141,6 +141,10 @@ class FolderAdoption:
         fields = _fields_of(entry)
         source, chat_type, is_origin = _source_of(entry)
         address = msgspec.structs.replace(address_of(source, self._scope), chat_type=chat_type)
+        own = msgspec.structs.replace(address, sender=source.sender)
+        if address.is_shared and self._key_of(own) == entry.key:
+            # It was one member's own, and stays theirs where the group shares a session by now.
+            address = own
         if not is_origin:
             # No message leads to it but by the key that it was stored under.
             address = msgspec.structs.replace(address, agent=f"key:{entry.key}")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.contract.compat.old_folders import entry, origin, write_database, write_index, write_lines
-from tests.contract.compat.talk import dm, texts, user
+from tests.contract.compat.talk import current, dm, group, texts, user
 
-from threadline.compat import Platform, SessionSource, SessionStore
+from threadline import MessageRef
+from threadline.compat import GatewayConfig, Platform, SessionSource, SessionStore
 from threadline.store import composable
 
 
@@ -120,3 +122,22 @@ def test_an_adopted_message_does_not_answer_for_one_that_is_said_now(store: Sess
     store.append_to_transcript("a", user("stored"))
     store.append_to_transcript("a", user("stored"), skip_db=True)
     assert texts(store, "a") == ["hello", "ok", "ok", "stored"]
+
+
+def test_a_members_own_session_does_not_become_that_of_the_group(open_store: Callable[..., SessionStore]) -> None:
+    store = open_store(GatewayConfig(group_sessions_per_user=False))
+    theirs = entry("theirs", "agent:main:telegram:group:-5:7", **origin("-5", chat_type="group", user_id="7"))
+    write_index(store.sessions_dir, theirs)
+    write_lines(store.sessions_dir, "theirs", "private")
+    shared = store.get_or_create_session(group(user="8"))
+    assert (shared.session_key, texts(store, shared.session_id)) == ("agent:main:telegram:group:-5", [])
+    assert current(store)["agent:main:telegram:group:-5:7"] == "theirs"
+
+
+def test_after_a_redaction_no_earlier_message_answers_for_a_new_one(store: SessionStore) -> None:
+    for text in ("ok", "secret"):
+        store.append_to_transcript("a", user(text))
+        store.append_to_transcript("a", user(text), skip_db=True)
+    store.core.redact(MessageRef("a", 2))
+    store.append_to_transcript("a", user("ok"), skip_db=True)
+    assert [message["content"] for message in store.load_transcript("a")][::2] == ["ok", "ok"]

@@ -16,6 +16,7 @@ SELECT agent, text FROM memories WHERE session_pk = :session_pk ORDER BY agent
 DELETE FROM memories WHERE session_pk = :session_pk
 
 -- name: drop_memories_of
--- Those kept with the session that a message was said in, and with all that show it.
-DELETE FROM memories WHERE session_pk = CAST(:number AS BIGINT) >> 24 OR session_pk IN (
-  SELECT v.session_pk FROM spans v WHERE v.lo BETWEEN (CAST(:number AS BIGINT) >> 24) << 24 AND :number AND v.hi >= :number)
+-- Those kept with the session that a message was said in, and with all that show it. The places in a log that the original
+-- API has matched hold no words, and what it had matched must not answer for another message.
+DELETE FROM memories WHERE agent <> 'threadline.compat' AND (session_pk = CAST(:number AS BIGINT) >> 24 OR session_pk IN (
+  SELECT v.session_pk FROM spans v WHERE v.lo BETWEEN (CAST(:number AS BIGINT) >> 24) << 24 AND :number AND v.hi >= :number))
