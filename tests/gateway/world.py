@@ -89,7 +89,7 @@ def awaited(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     @functools.wraps(test)
     def run(*args: P.args, **options: P.kwargs) -> None:
         async def limited() -> None:
-            await asyncio.wait_for(test(*args, **options), 30)
+            await asyncio.wait_for(test(*args, **options), 120)
 
         asyncio.run(limited())
 

@@ -124,14 +124,14 @@ class ScriptedChat(ScriptedWorld):
         """How many clients are there."""
         return len(self._lines)
 
-    async def wait_for(self, predicate: Callable[[], T], timeout: float = 10.0) -> T:  # noqa: ASYNC109 - what tests call it
+    async def wait_for(self, predicate: Callable[[], T], timeout: float = 30.0) -> T:  # noqa: ASYNC109 - what tests call it
         """The first value of `predicate` that counts as true; `TimeoutError`, which tells how things stand, where none comes.
 
         It is asked after every change, and now and then: it may look at other things than this chat.
         """
         return await self._lookout.until(predicate, timeout)
 
-    async def next_message(self, chat: str, timeout: float = 10.0) -> ChatMessage:  # noqa: ASYNC109 - as above
+    async def next_message(self, chat: str, timeout: float = 30.0) -> ChatMessage:  # noqa: ASYNC109 - as above
         """What is shown next in this chat, from now on; `TimeoutError` as of `wait_for` where nothing is.
 
         However many wait, each in a chat of its own: a message costs only those who wait for it.

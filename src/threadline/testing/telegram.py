@@ -124,14 +124,14 @@ class BotApi(TelegramWorld):
         """The calls of one method, oldest first."""
         return [call for call in self.calls if call.method.lower() == method.lower()]
 
-    async def wait_for(self, predicate: Callable[[], T], timeout: float = 10.0) -> T:  # noqa: ASYNC109 - what tests call it
+    async def wait_for(self, predicate: Callable[[], T], timeout: float = 30.0) -> T:  # noqa: ASYNC109 - what tests call it
         """The first value of `predicate` that counts as true; `TimeoutError`, which tells how things stand, where none comes.
 
         It is asked after every change, and now and then: it may look at other things than this server.
         """
         return await self._lookout.until(predicate, timeout)
 
-    async def next_message(self, chat: Chat | int, timeout: float = 10.0) -> ShownMessage:  # noqa: ASYNC109 - as above
+    async def next_message(self, chat: Chat | int, timeout: float = 30.0) -> ShownMessage:  # noqa: ASYNC109 - as above
         """What a bot shows next in this chat, from now on. A message costs only those who wait for one in its chat."""
         return await self._lookout.next_in(chat.id if isinstance(chat, Chat) else chat, timeout)
 
