@@ -113,6 +113,23 @@ async def test_words_are_kept_though_nobody_shows_them(location: str) -> None:
 
 
 @awaited
+async def test_words_that_nobody_was_shown_are_written_together(location: str) -> None:
+    async with await GatewayStore.open(location) as store:
+        journal = journal_of(store, await begun(store, replay="never"))
+        keeping = asyncio.create_task(journal.keep_words())
+        for number in range(20):
+            journal.add(Text(f"{number} "))
+            await asyncio.sleep(0.05)
+        await journal.keep()
+        keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeping
+        found = await on_disk(store)
+        assert len(found) <= 10
+        assert "".join(event.text for event in found if isinstance(event, Text)) == "".join(f"{n} " for n in range(20))
+
+
+@awaited
 async def test_who_lost_the_turn_writes_nothing_and_is_told(location: str) -> None:
     told: list[str] = []
     async with await GatewayStore.open(location) as store:
