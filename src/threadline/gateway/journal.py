@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
@@ -17,8 +18,8 @@ from threadline.store.rows import json_text
 from threadline.store.turns import Claimed
 
 _SOONEST_SECONDS = 0.03
-# Each write is a sync of the disk. Words that somebody watches come in steps too small to notice; of those that nobody was
-# shown a kill may cost the last.
+# Between two writes, each of which is a sync of the disk. Words that somebody watches come in steps too small to notice; of
+# those that nobody was shown a kill may cost the last.
 _WATCHED_SECONDS = 0.1
 _UNSEEN_SECONDS = 0.5
 _WRITES_A_SECOND = 500
@@ -35,9 +36,10 @@ class Pace:
     def __init__(self) -> None:
         self._turns = 0
 
-    def seconds(self, soonest: float) -> float:
-        """Return how long words may wait now, `soonest` while few turns write."""
-        return max(soonest, self._turns / _WRITES_A_SECOND)
+    @property
+    def seconds(self) -> float:
+        """How long words may wait now that come after a silence."""
+        return max(_SOONEST_SECONDS, self._turns / _WRITES_A_SECOND)
 
     @contextmanager
     def taking_part(self) -> Iterator[None]:
@@ -154,16 +156,18 @@ class Journal:
 
     async def keep_words(self) -> None:
         """Keeps what was said, and then what was said a moment ago, also where the agent falls silent, until it is cancelled."""
+        loop, written_at = asyncio.get_running_loop(), -math.inf
         with self._pace.taking_part():
             await self.keep()
             while True:
                 await self._unkept.wait()
                 kept = self._kept
-                soonest = _UNSEEN_SECONDS if self._grown is None else _WATCHED_SECONDS
-                await asyncio.sleep(self._pace.seconds(soonest))
+                between = _UNSEEN_SECONDS if self._grown is None else _WATCHED_SECONDS
+                await asyncio.sleep(max(self._pace.seconds, written_at + between - loop.time()))
                 # Who shows the words has kept them: what came after has its own time.
                 if self._kept == kept:
                     await self.keep()
+                written_at = loop.time()
 
     async def tell_words(self) -> None:
         """Tells what was said, and then what was said a moment ago, where words need no keeping, until it is cancelled."""
