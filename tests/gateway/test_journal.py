@@ -148,8 +148,8 @@ def test_the_more_turns_write_the_longer_each_waits() -> None:
     pace = Pace()
     with ExitStack() as turns:
         turns.enter_context(pace.taking_part())
-        soon = pace.seconds(0.1)
+        soon = pace.seconds
         for _ in range(999):
             turns.enter_context(pace.taking_part())
-        assert soon == 0.1 < 1 <= pace.seconds(0.1)
-    assert pace.seconds(0.1) == soon
+        assert soon < 0.1 < 1 <= pace.seconds
+    assert pace.seconds == soon

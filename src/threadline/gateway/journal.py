@@ -148,7 +148,7 @@ class Journal:
     @property
     def patience(self) -> float:
         """How many seconds the first words may wait until they are followed."""
-        return self._pace.seconds(_SOONEST_SECONDS) if self.keeps_words else _SOONEST_SECONDS
+        return self._pace.seconds if self.keeps_words else _SOONEST_SECONDS
 
     async def follow(self) -> None:
         """Keeps the words while they are said, or where they need no keeping tells them, until it is cancelled."""
