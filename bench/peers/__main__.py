@@ -80,7 +80,9 @@ def _workload(scale: float, seed: int) -> dict[str, Any]:
 
 def _drive(driver: str, work: dict[str, Any], out: Path) -> dict[str, Any]:
     """Run one driver in its environment, with a home of its own and none of our variables."""
-    python = Path(sys.executable) if driver in ("ours", "compat") else _ROOT / "build" / "peers" / driver / "bin" / "python"
+    python = (
+        Path(sys.executable) if driver in ("ours", "compat") else _ROOT / "build" / "peers" / driver / "bin" / "python"
+    )
     folder = (out / f"peers-{os.getpid()}").absolute()
     folder.mkdir(parents=True)
     try:

@@ -51,9 +51,7 @@ def test_an_entry_of_each_revision_is_current(folder: Path, open_store: Open, re
 
 def test_an_origin_is_kept(folder: Path, open_store: Open) -> None:
     write_index(folder, entry("s", **REVISIONS["newest"]))
-    assert open_store().list_sessions()[0].origin == SessionSource(
-        Platform.TELEGRAM, "7", user_id="7", user_name="Ada"
-    )
+    assert open_store().list_sessions()[0].origin == SessionSource(Platform.TELEGRAM, "7", user_id="7", user_name="Ada")
 
 
 @pytest.mark.parametrize("old_key", ["agent:main:telegram:dm", "telegram:7", "ünlikely key", "agent:main:telegram:7"])
@@ -161,7 +159,11 @@ DAMAGED: dict[str, Any] = {
     "null": None,
     "no-times": {"session_id": "x1"},
     "bad-time": {"session_id": "x2", "created_at": "yesterday", "updated_at": "2025-06-01T10:00:00"},
-    "path": {"session_id": "../../etc/passwd", "created_at": "2025-06-01T10:00:00", "updated_at": "2025-06-01T10:00:00"},
+    "path": {
+        "session_id": "../../etc/passwd",
+        "created_at": "2025-06-01T10:00:00",
+        "updated_at": "2025-06-01T10:00:00",
+    },
     "hidden": {"session_id": ".x", "created_at": "2025-06-01T10:00:00", "updated_at": "2025-06-01T10:00:00"},
     "number": {"session_id": 5, "created_at": "2025-06-01T10:00:00", "updated_at": "2025-06-01T10:00:00"},
 }

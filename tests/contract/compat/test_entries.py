@@ -142,9 +142,7 @@ SETTINGS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "value"), SETTINGS)
-def test_an_attribute_that_is_set_is_stored(
-    open_store: Callable[..., SessionStore], name: str, value: Any
-) -> None:
+def test_an_attribute_that_is_set_is_stored(open_store: Callable[..., SessionStore], name: str, value: Any) -> None:
     store = open_store()
     entry = store.get_or_create_session(group())
     before = {field: getattr(entry, field) for field, _ in SETTINGS}

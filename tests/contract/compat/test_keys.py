@@ -10,7 +10,14 @@ from typing import NamedTuple
 import pytest
 
 import threadline
-from threadline.compat import GatewayConfig, Platform, SessionResetPolicy, SessionSource, SessionStore, build_session_key
+from threadline.compat import (
+    GatewayConfig,
+    Platform,
+    SessionResetPolicy,
+    SessionSource,
+    SessionStore,
+    build_session_key,
+)
 
 TYPES = ("dm", "group", "channel", "thread", "forum")
 
@@ -29,9 +36,7 @@ class Case(NamedTuple):
 
 CASES = [
     Case(*case)
-    for case in product(
-        TYPES, (None, "c"), (None, "t"), (None, "u"), (None, "a"), (True, False), (True, False)
-    )
+    for case in product(TYPES, (None, "c"), (None, "t"), (None, "u"), (None, "a"), (True, False), (True, False))
 ]
 
 
@@ -92,7 +97,9 @@ def test_the_key_of_our_own_api_follows_the_same_rules(chat_type: str) -> None:
                 user_id=case.user,
                 user_id_alt=case.alternative,
             )
-            assert threadline.build_session_key(source, case.per_user, case.threads_per_user) == expected_key(case), case
+            assert threadline.build_session_key(source, case.per_user, case.threads_per_user) == expected_key(case), (
+                case
+            )
 
 
 @pytest.mark.parametrize(
