@@ -44,7 +44,7 @@ def expected_parts(case: Case) -> list[str]:
     """The rules: what stands in the key behind the platform."""
     sender = case.alternative or case.user
     if case.chat_type == "dm":
-        first = case.chat if case.chat else sender
+        first = case.chat or sender
         return [part for part in ("dm", first, case.thread) if part]
     isolates = case.per_user and (not case.thread or case.threads_per_user)
     return [part for part in (case.chat_type, case.chat, case.thread, sender if isolates else None) if part]
