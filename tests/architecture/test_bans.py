@@ -27,7 +27,7 @@ TERMINAL = {"print", "input", "builtins.print", "builtins.input"}
 EMPTY_WORDS = {"manager", "helper", "util", "handler", "data", "info", "misc"}
 # The public managers of sessions, and the command `threadline db info`.
 # Those of a protocol are not ours to choose.
-ALLOWED_NAMES = {"SessionManager", "AsyncSessionManager", "info", "SessionInfo", "SessionInfoUpdate"}
+ALLOWED_NAMES = {"SessionManager", "AsyncSessionManager", "info", "SessionInfo", "SessionInfoUpdate", "data_received"}
 
 SEARCHED = {".py", ".md", ".toml", ".sql", ".txt", ".html", ".css", ".js", ".yml", ".yaml", ".json", ".lock", ""}
 FOREIGN_FOLDERS = {".git", ".venv", "build", "dist", "node_modules", "__pycache__"}

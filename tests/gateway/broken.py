@@ -12,7 +12,7 @@ from threadline.ids import new_turn_ids
 from threadline.model.delivery import Target, target_of
 from threadline.model.inbound import Inbound
 from threadline.model.source import SessionSource
-from threadline.model.turn import Lane, Replay
+from threadline.model.turn import Lane, Replay, Suspicion
 from threadline.ports.agent import Event, ToolCall
 from threadline.ports.platform import Outgoing
 from threadline.store.gateway import GatewayStore
@@ -77,9 +77,14 @@ def claim(store: GatewayStore, count: int = 1, **changes: Any) -> Claim:
 
 async def suspected(store: GatewayStore, user: str, deaths: int) -> Claimed:
     """A turn that waits to run again, and is suspected of so many deaths; as the last gateway had it."""
-    claimed = await begun(store, user=user)
-    await store.rerun_turn(claimed.held, claimed.session_pk, deaths=deaths, wait=0)
+    claimed = charged(await begun(store, user=user), deaths)
+    await store.rerun_turns([claimed], first=0)
     return claimed
+
+
+def charged(claimed: Claimed, deaths: int) -> Claimed:
+    """The turn, suspected of so many deaths."""
+    return msgspec.structs.replace(claimed, suspected=Suspicion(deaths))
 
 
 async def streamed(

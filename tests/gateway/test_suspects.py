@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from tests.gateway.broken import DEAD, accepted, begun, claim, suspected
+from tests.gateway.broken import DEAD, accepted, begun, charged, claim, suspected
 from tests.gateway.talk import echo
 from tests.gateway.world import Open, awaited
 
 from threadline.clock import to_instant
 from threadline.model import words_alarms, words_gateway
 from threadline.model.turn import Suspicion, apart_for, back_off, part_of, suspicion
+from threadline.store import turns
 from threadline.store.gateway import GatewayStore
 from threadline.testing.agents import ScriptedAgent
 
@@ -59,8 +62,8 @@ async def test_a_suspect_runs_in_a_gateway_that_has_lived_through_its_back_off(l
 @awaited
 async def test_suspects_of_two_deaths_run_in_parts_in_each_gateway(location: str) -> None:
     async with await GatewayStore.open(location) as store:
-        for lost in [await begun(store, user=f"p{number}") for number in range(12)]:
-            await store.rerun_turn(lost.held, lost.session_pk, deaths=2, wait=0)
+        lost = [charged(await begun(store, user=f"p{number}"), 2) for number in range(12)]
+        await store.rerun_turns(lost, first=0)
         found = to_instant(store.clock.now())
         parts, running = [], 0
         for owner, lived in (("serve:one", 4 * FIRST), ("serve:another", 5 * FIRST)):
@@ -87,6 +90,31 @@ async def test_what_a_death_left_behind_is_taken_over_together(location: str) ->
         assert await store.take_over_turns("serve:next", ["scripted"], HOUR) == []
         await store.void_leases(f"{DEAD}%")
         taken = await store.take_over_turns("serve:next", ["scripted"], HOUR)
+        assert [turn.suspected for turn in taken] == [Suspicion(4, is_sole=False)] * 2
+
+
+@awaited
+async def test_turns_that_died_together_are_recovered_in_one_step(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, recovered = turns.release, 0
+
+    def broken_off(*given: Any, **named: Any) -> None:
+        nonlocal recovered
+        recovered += 1
+        if recovered == 2:
+            raise RuntimeError
+        release(*given, **named)
+
+    async with await GatewayStore.open(location) as store:
+        await store.rerun_turns([charged(await begun(store, user=user), 3) for user in ("ada", "bob")], first=0)
+        assert len(await store.claim_turns(claim(store, 2, lease=-1))) == 2
+        taken = await store.take_over_turns("serve:next", ["scripted"], -1)
+        monkeypatch.setattr(turns, "release", broken_off)
+        with pytest.raises(RuntimeError):
+            await store.rerun_turns(taken, first=0)
+        # Neither looks as if it had been alone.
+        taken = await store.take_over_turns("serve:last", ["scripted"], HOUR)
         assert [turn.suspected for turn in taken] == [Suspicion(4, is_sole=False)] * 2
 
 

@@ -139,3 +139,11 @@ def test_good_and_bad_have_colours(home: Path, cli: Cli, monkeypatch: pytest.Mon
     assert "\x1b[32mok  \x1b[0m\x1b[1mdatabase" in shown
     assert "\x1b[1;31m !  \x1b[0m\x1b[1magent main" in shown
     assert "\x1b[33m      `threadline config init`" in shown
+
+
+def test_it_shows_no_secrets_of_commands_and_databases(home: Path, cli: Cli) -> None:
+    configured(home, '[agents.main]\nkind = "acp"\ncommand = ["true", "--key", "s3cret"]')
+    done = cli("doctor", "--db", "postgresql://me:s3cret@127.0.0.1:1/x?sslpassword=s3cret&password=s3cret")
+    assert "acp, true" in done.out
+    assert "postgresql://me:…@127.0.0.1:1/x?sslpassword=…&password=…" in done.out
+    assert "s3cret" not in done.out + done.err

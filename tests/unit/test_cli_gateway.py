@@ -194,11 +194,12 @@ def test_an_open_alarm_is_shown_until_it_is_over(db: Path, cli: Cli) -> None:
 
 
 def test_doctor_tells_which_alarms_are_about_nothing_that_is_configured_here(db: Path, cli: Cli) -> None:
-    for name in ("agent:main", "platform:telegram@main", "chat:telegram/main/42/"):
+    for name in ("agent:main", "platform:telegram@main", "chat:telegram/main/42/", "parked:t1"):
         on(db, lambda store, name=name: store.sound_alarm(Alarm(name=name, text=f"<{name}>", since=NOW), ()))  # type: ignore[misc]
     told = " ".join(cli("doctor").out.split())
     assert told.count("about something that is not in this configuration") == 1
     assert told.count("until it has worked again") == 2
+    assert told.count("told for an hour") == 1
 
 
 def test_doctor_finds_nothing_wrong_with_a_fresh_installation(db: Path, cli: Cli) -> None:

@@ -145,7 +145,8 @@ def _agent(config: Config, name: str) -> Finding:
 
 
 def _described(agent: AgentSettings) -> str:
-    parts = (agent.preset, shlex.join(agent.command), agent.call, agent.model)
+    # Arguments of a command may be secrets, and what is told here is shown to others.
+    parts = (agent.preset, *agent.command[:1], agent.call, agent.model)
     return ", ".join([agent.kind, *(part for part in parts if part)])
 
 
@@ -244,7 +245,7 @@ def _alarms(config: Config, place: str) -> Iterator[Finding]:
     from threadline.app import is_there, locate, with_gateway_store
     from threadline.assembly import alarms_of
     from threadline.errors import ThreadlineError
-    from threadline.gateway.alarms import is_about_chat
+    from threadline.gateway.alarms import is_about_chat, is_about_message
 
     if not is_there(locate(place)):
         return
@@ -254,6 +255,10 @@ def _alarms(config: Config, place: str) -> Iterator[Finding]:
         # What is wrong with the database was told before.
         return
     for alarm in alarms:
-        is_ours = alarm.name in alarms_of(config) or is_about_chat(alarm.name)
-        until = "until it has worked again" if is_ours else "about something that is not in this configuration"
+        if is_about_message(alarm.name):
+            until = "told for an hour"
+        elif alarm.name in alarms_of(config) or is_about_chat(alarm.name):
+            until = "until it has worked again"
+        else:
+            until = "about something that is not in this configuration"
         yield Finding(f"alarm since {render.when(alarm.since)}, {until}", alarm.text)

@@ -69,8 +69,8 @@ class Alarms:
     async def forget_all_but(self, known: Collection[str]) -> None:
         """Alarms about any other agents and platforms are over. Only for one whose database no other gateway uses."""
         names = [state.name for state in await self._store.alarm_states()]
-        lasting = (_CHAT, _PARKED)
-        await self.forget([name for name in names if name not in known and not name.startswith(lasting)])
+        others = [name for name in names if not (is_about_chat(name) or is_about_message(name))]
+        await self.forget([name for name in others if name not in known])
 
     async def refresh(self) -> None:
         """Looks up which alarms are open: others may have sounded some. What could not be told before is told if it can be now.
@@ -229,6 +229,11 @@ def chat_alarm(chat: Target) -> str:
 def is_about_chat(name: str) -> bool:
     """Whether an alarm of that name is about a chat."""
     return name.startswith(_CHAT)
+
+
+def is_about_message(name: str) -> bool:
+    """Whether an alarm of that name is about a message that was given up."""
+    return name.startswith(_PARKED)
 
 
 def agent_alarm(name: str) -> str:

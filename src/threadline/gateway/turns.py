@@ -140,11 +140,9 @@ class Turns:
         while await self._store.expire_asks():
             pass
         while taken := await self._store.take_over_turns(settings.owner, self._platforms, settings.lease):
-            for claimed in taken:
-                decision = after_crash(claimed.replay, called_tool=claimed.called_tool, suspected=claimed.suspected)
-                name, deaths = type(decision).__name__, claimed.suspected.deaths
-                log.info("turn.recovered", turn=claimed.held.turn_id, decision=name, deaths=deaths)
-                self._outbox.metrics.turn_recovered(name.lower())
+            decided = [(claimed, self._decided(claimed)) for claimed in taken]
+            await self._rerun([claimed for claimed, decision in decided if isinstance(decision, Rerun)])
+            for claimed, decision in decided:
                 try:
                     await self._settle_crashed(claimed, decision)
                 except (LeaseLost, StoreError) as cause:
@@ -164,27 +162,35 @@ class Turns:
                     await self._quiet.wait()
         return not self._held
 
+    def _decided(self, claimed: Claimed) -> Rerun | Close | GiveUp:
+        decision = after_crash(claimed.replay, called_tool=claimed.called_tool, suspected=claimed.suspected)
+        if claimed.stop is not None or self._composer.is_attended(claimed):
+            # Nobody wants it any more, or whoever waited for it has seen it break off.
+            decision = Close()
+        name, deaths = type(decision).__name__, claimed.suspected.deaths
+        log.info("turn.recovered", turn=claimed.held.turn_id, decision=name, deaths=deaths)
+        self._outbox.metrics.turn_recovered(name.lower())
+        return decision
+
     async def _settle_crashed(self, claimed: Claimed, decision: Rerun | Close | GiveUp) -> None:
         if claimed.stop is not None:
             await self._close_stopped(claimed, claimed.stop)
-        elif self._composer.is_attended(claimed):
-            # Whoever waited for it has seen it break off.
-            await self._composer.close(claimed, "interrupted", words.BROKEN_OFF)
-        elif isinstance(decision, Rerun):
-            await self._rerun(claimed)
         elif isinstance(decision, GiveUp):
             # First the owner, who hears of it once by its name: who is parked is not looked at again.
             await self._alarms.message_parked(claimed.held.turn_id, target_of(claimed.origin))
             await self._composer.park(claimed)
-        else:
+        elif isinstance(decision, Close):
             await self._composer.close(claimed, "interrupted", words.BROKEN_OFF)
 
-    async def _rerun(self, claimed: Claimed) -> None:
-        """It runs again after its back-off, which is none where others are suspected."""
-        deaths = claimed.suspected.deaths
-        wait = back_off(claimed.held.turn_id, deaths, self._settings.crash_back_off)
-        await self._store.rerun_turn(claimed.held, claimed.session_pk, deaths=deaths, wait=wait)
-        self.wake(wait / 1_000_000)
+    async def _rerun(self, left: Sequence[Claimed]) -> None:
+        """They run again after their back-offs, which are none where others are suspected."""
+        first = self._settings.crash_back_off
+        try:
+            await self._store.rerun_turns(left, first=first)
+        except StoreError as cause:
+            log.warning("turns.not_recovered", turns=len(left), error=repr(cause))
+        for turn in left:
+            self.wake(back_off(turn.held.turn_id, turn.suspected.deaths, first) / 1_000_000)
 
     async def _close_stopped(self, claimed: Claimed, stop: Stop) -> None:
         """Nobody wants it any more: it does not run again. An agent that waits for an answer in it hears so."""

@@ -99,7 +99,7 @@ class GatewayStore(AsyncSessionStore):
     forget_journal = _awaited(GatewayVerbs.forget_journal)
     finish_turn = _awaited(GatewayVerbs.finish_turn)
     release_turn = _awaited(GatewayVerbs.release_turn)
-    rerun_turn = _awaited(GatewayVerbs.rerun_turn)
+    rerun_turns = _awaited(GatewayVerbs.rerun_turns)
     take_over_turns = _awaited(GatewayVerbs.take_over_turns)
     void_leases = _awaited(GatewayVerbs.void_leases)
     take_name = _awaited(GatewayVerbs.take_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit, urlunsplit
@@ -11,6 +12,7 @@ import msgspec
 from threadline.errors import InvalidLocation
 
 _POSTGRES = ("postgresql://", "postgres://")
+_QUERY_PASSWORD = re.compile(r"([?&]\w*password=)[^&#]*", re.IGNORECASE)
 
 
 class SqliteLocation(msgspec.Struct, frozen=True):
@@ -31,10 +33,11 @@ class PostgresLocation(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The URL without its password."""
-        parts = urlsplit(self.url)
+        """The URL without its passwords."""
+        shown = _QUERY_PASSWORD.sub(r"\1…", self.url)
+        parts = urlsplit(shown)
         if parts.password is None:
-            return self.url
+            return shown
         netloc = parts.netloc.replace(f":{parts.password}@", ":…@", 1)
         return urlunsplit(parts._replace(netloc=netloc))
 

@@ -16,7 +16,7 @@ from threadline.model.message import EncodedMessage, Message
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker
-from threadline.model.turn import Fate, Lane, Outcome, Replay, Stop, Suspicion, Waiting, WhenBusy
+from threadline.model.turn import Fate, Lane, Outcome, Replay, Stop, Suspicion, Waiting, WhenBusy, back_off
 from threadline.model.usage import Usage
 from threadline.store import aliases, asks, files, inbox, names, outbox, sessions, speakers, transcript, usage
 from threadline.store.database import Row, Tx
@@ -268,11 +268,17 @@ def release(
     inbox.mark_ready(tx, session_pk, at=at, wait=wait)
 
 
-def rerun(tx: Tx, held: Held, session_pk: int, *, deaths: int, wait: int, at: Instant) -> None:
-    """A turn that was left behind runs again from the start, after `wait` microseconds; it is suspected of so many deaths."""
-    _require(tx.run("suspect_turn", turn_pk=held.turn_pk, fence=held.fence, deaths=deaths, at=at))
-    tx.run("drop_journal", turn_pk=held.turn_pk)
-    release(tx, held, session_pk, at=at, wait=wait)
+def rerun(tx: Tx, left: Sequence[Claimed], *, first: int, at: Instant) -> None:
+    """Turns that were left behind run again from the start, each after its back-off; `first` is the first one.
+
+    All at once: a death between two would leave the second behind as if it had been alone. Those that are another's now are not
+    touched.
+    """
+    for turn in left:
+        held, deaths = turn.held, turn.suspected.deaths
+        if tx.run("suspect_turn", turn_pk=held.turn_pk, fence=held.fence, deaths=deaths, at=at):
+            tx.run("drop_journal", turn_pk=held.turn_pk)
+            release(tx, held, turn.session_pk, at=at, wait=back_off(held.turn_id, deaths, first))
 
 
 def void(tx: Tx, owners: str) -> int:

@@ -15,12 +15,12 @@ class BoundedHttp(HttpToolsProtocol):
 
     # How much came since something was complete: the parser keeps all of it, however much that is.
     _open_bytes = 0
-    _data = b""
+    _came = b""
 
     def data_received(self, data: bytes) -> None:
         """Reads what came."""
         self._open_bytes += len(data)
-        self._data = data
+        self._came = data
         super().data_received(data)
         if self._open_bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response("The head of the request is too long.")
@@ -52,6 +52,6 @@ class BoundedHttp(HttpToolsProtocol):
             return
         lines = [b"%s %s HTTP/%s" % (self.scope["method"].encode(), self.url, self.parser.get_http_version().encode())]
         lines += [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
-        rest = self._data[offer.args[0] :]
+        rest = self._came[offer.args[0] :]
         self.parser = httptools.HttpRequestParser(self)
         self.data_received(b"\r\n".join(lines) + b"\r\n\r\n" + rest)

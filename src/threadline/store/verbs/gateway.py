@@ -133,9 +133,9 @@ class GatewayVerbs(
         at = self._now()
         yield from write(turns.release, held, session_pk, at=at, wait=wait, is_counted=is_counted, unused=unused)
 
-    def rerun_turn(self, held: turns.Held, session_pk: int, *, deaths: int, wait: int) -> Plan[None]:
-        """Runs a turn that was left behind again, from the start and after `wait`; it is suspected of so many deaths."""
-        yield from write(turns.rerun, held, session_pk, deaths=deaths, wait=wait, at=self._now())
+    def rerun_turns(self, left: Sequence[turns.Claimed], *, first: int) -> Plan[None]:
+        """Runs turns that were left behind again, from the start, each after its back-off; `first` is the first one."""
+        yield from write(turns.rerun, left, first=first, at=self._now())
 
     def take_over_turns(self, owner: str, platforms: Sequence[str], lease: int) -> Plan[list[turns.Claimed]]:
         """Turns on these platforms whose holder is gone."""
