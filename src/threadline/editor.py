@@ -106,7 +106,6 @@ async def editing(
     `agents`: those that answer, where they are not the configured ones.
     """
     supervisor, agents, user = Supervisor(), agents or EditorAgents(config), login_name()
-    await store.hurry()
     desk = Desk(store, prepared=agents.prepared)
     sessions = AsyncSessionManager(store, user=user, agent_for=agents.name_at)
     server = AcpServer(

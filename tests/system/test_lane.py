@@ -42,8 +42,7 @@ class Writer:
     def release(self) -> None:
         self._go_on.set()
 
-    def run(self, jobs: Sequence[Job], before_waiting: Callable[[], None]) -> None:
-        before_waiting()
+    def run(self, jobs: Sequence[Job]) -> None:
         ending, self._ending = self._ending, None
         self.busy.set()
         # Short waits: a signal is heard in between.
@@ -63,7 +62,7 @@ def writer() -> Writer:
 
 @pytest.fixture
 def lane(writer: Writer) -> Iterator[Lane]:
-    lane = Lane(writer.run, "lane-under-test", in_halves=True)
+    lane = Lane(writer.run, "lane-under-test")
     yield lane
     writer.release()
     lane.close()
@@ -311,14 +310,14 @@ def test_ctrl_c_in_a_store_leaves_it_working_for_all_threads(location: str, call
         assert store.check().ok
 
 
-def test_callers_whose_telling_was_put_off_hear_of_it_when_the_next_batch_fails() -> None:
-    def fails_on_bad(jobs: Sequence[Job], _: Callable[[], None]) -> None:
+def test_callers_of_a_batch_that_was_stored_hear_of_it_when_the_next_batch_fails() -> None:
+    def fails_on_bad(jobs: Sequence[Job]) -> None:
         if any(job.step == "bad" for job in jobs):
             dies()
         for job in jobs:
             job.result = f"stored {job.step}"
 
-    lane = Lane(fails_on_bad, "put-off", in_halves=True)
+    lane = Lane(fails_on_bad, "fails")
 
     async def many() -> list[Any]:
         steps = [*(f"step {n}" for n in range(40)), "bad"]
@@ -341,29 +340,3 @@ def test_a_steady_stream_of_awaiting_callers_all_hear_in_order(lane: Lane, write
     heard = asyncio.run(many())
     assert heard == [[f"stored {n}.{turn}" for turn in range(50)] for n in range(16)]
     assert len(writer.stored) == len(set(writer.stored)) == 800
-
-
-def test_a_signal_behind_what_was_done_here_leaves_the_lane_free(
-    lane: Lane, writer: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(job: Job) -> bool:
-        writer.run([job], lambda: None)
-        return True
-
-    def struck(_own: Job) -> bool:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(lane, "_released", struck)
-        with pytest.raises(KeyboardInterrupt):
-            lane.perform_here("first", run)
-    done = lane.perform_here("second", run)
-    assert done is not None
-    assert done.outcome() == "stored second"
-    assert lane.perform("third") == "stored third"
-    assert writer.stored == ["first", "second", "third"]
-
-
-def test_what_could_not_begin_here_leaves_the_lane_free(lane: Lane) -> None:
-    assert lane.perform_here("first", lambda _job: False) is None
-    assert lane.perform("second") == "stored second"

@@ -61,15 +61,11 @@ class Tx(Protocol):
 
 
 class WriteStep(msgspec.Struct, frozen=True):
-    """Run `operation` in a transaction that is durable when the step ends.
-
-    `is_brief`: it touches few rows, however much the store holds, and somebody waits for it.
-    """
+    """Run `operation` in a transaction that is durable when the step ends."""
 
     operation: Callable[..., Any]
     arguments: tuple[Any, ...]
     options: dict[str, Any]
-    is_brief: bool = False
 
 
 class ReadStep(msgspec.Struct, frozen=True):
@@ -119,14 +115,7 @@ class Database(Protocol):
         """Carries the step out, blocking."""
 
     def perform_async(self, step: Step) -> Awaitable[Any]:
-        """Carries the step out without blocking the running event loop; see `hurry` for the one exception."""
-
-    def hurry(self) -> None:
-        """From now on brief steps of callers on a loop may be carried out on the loop's own thread.
-
-        For a process that serves one person, who waits for what is written: it saves two changes of threads, where nobody
-        else writes and the disk is quick. An engine that gains nothing by it goes on as before.
-        """
+        """Carries the step out without blocking the running event loop."""
 
     def describe(self) -> EngineFacts:
         """What an operator asks first: engine, version, size, schema."""
@@ -161,12 +150,6 @@ class EngineFacts(msgspec.Struct, frozen=True):
 def write(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> Plan[T]:
     """A step that writes, for use with `yield from`."""
     result: T = yield WriteStep(operation, args, options)
-    return result
-
-
-def write_briefly(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> Plan[T]:
-    """A step that writes a few rows, and that somebody waits for."""
-    result: T = yield WriteStep(operation, args, options, is_brief=True)
     return result
 
 

@@ -79,7 +79,6 @@ class GatewayStore(AsyncSessionStore):
             self._missed["unavailable"] += 1
             raise
 
-    hurry = _awaited(GatewayVerbs.hurry)
     accept = _awaited(GatewayVerbs.accept)
     refuse = _awaited(GatewayVerbs.refuse)
     park_event = _awaited(GatewayVerbs.park_event)

@@ -2,8 +2,7 @@
 
 Leader and followers: a blocking caller who finds the lane free runs the batch on its own thread and so pays for no thread
 hop; one who finds it taken waits, and is woken either with its outcome or as the next leader. Callers on an event loop are
-served by a thread of the lane, unless they ask for what need not wait for others. A leader whom a signal strikes (Ctrl-C)
-leaves alone: what it led for others goes on.
+served by a thread of the lane. A leader whom a signal strikes (Ctrl-C) leaves alone: what it led for others goes on.
 """
 
 from __future__ import annotations
@@ -12,22 +11,19 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from threadline.errors import StoreClosed, StoreUnavailable, ThreadlineError
 from threadline.log import get_logger
 from threadline.store.database import BatchStep
-from threadline.store.doorbell import Bells, Doorbell
 
 log = get_logger(__name__)
 
 MAX_OPERATIONS = 256
 MAX_BYTES = 4 * 1024 * 1024
-# From this many callers on it pays to commit for one half while the other goes on.
-CROWD = 16
 
-RunBatch: TypeAlias = Callable[[Sequence["Job"], Callable[[], None]], None]
+RunBatch: TypeAlias = Callable[[Sequence["Job"]], None]
 
 _PENDING: Any = object()
 
@@ -35,21 +31,16 @@ _PENDING: Any = object()
 class Job:
     """One step on its way through the lane, and its outcome."""
 
-    __slots__ = ("_future", "_woken", "bell", "error", "promoted", "result", "size", "step")
+    __slots__ = ("_future", "_woken", "error", "loop", "promoted", "result", "size", "step")
 
-    def __init__(
-        self,
-        step: Any,
-        bell: Doorbell | None = None,
-        future: asyncio.Future[Any] | None = None,
-    ) -> None:
+    def __init__(self, step: Any, future: asyncio.Future[Any] | None = None) -> None:
         self.step = step
         self.size: int = step.size if type(step) is BatchStep else 0
         self.result: Any = _PENDING
         self.error: BaseException | None = None
         self.promoted = False
-        # Where the event loop is told that waits for this job; None for a blocking caller.
-        self.bell = bell
+        # The event loop that waits for this job; None for a blocking caller.
+        self.loop = None if future is None else future.get_loop()
         self._future = future
         self._woken: threading.Lock | None = None
 
@@ -88,12 +79,6 @@ class Job:
         else:
             future.set_result(self.result)
 
-    def outcome_on(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
-        """The outcome as a future that need not be waited for."""
-        self._future = loop.create_future()
-        self.settle_future()
-        return self._future
-
     def outcome(self) -> Any:
         """The result, or the error raised."""
         if self.error is not None:
@@ -104,21 +89,15 @@ class Job:
 class Lane:
     """Serves jobs in the order of their arrival, in batches, one batch at a time."""
 
-    def __init__(self, run_batch: RunBatch, name: str, *, in_halves: bool = False, bells: Bells | None = None) -> None:
+    def __init__(self, run_batch: RunBatch, name: str) -> None:
         """`run_batch` settles every job that it is given (result or error) and raises only if the lane is lost.
-
-        It calls its second argument once, before it waits for the disk or the network: a good moment for others to go on.
-        `in_halves` suits a writer that works long with the interpreter and then waits long without it. `bells`: by which callers
-        on a loop are told; they are taken down with the lane.
 
         Where a signal's exception (`KeyboardInterrupt`) strikes it, jobs that it left unsettled have changed nothing.
         """
         self._run_batch = run_batch
-        self._in_halves = in_halves
         self._mutex = threading.Lock()
         self._queue: deque[Job] = deque()
         self._running: list[Job] = []
-        self._untold: list[Job] = []
         self._busy = False
         self._leader: Job | None = None
         self._closed = False
@@ -130,7 +109,6 @@ class Lane:
         self._wake.acquire()
         self._name = name
         self._thread: threading.Thread | None = None
-        self._bells = bells or Bells()
 
     def perform(self, step: Any) -> Any:
         """Runs the step, blocking until it is durable."""
@@ -155,35 +133,10 @@ class Lane:
             raise
         return job.outcome()
 
-    def perform_here(self, step: Any, run: Callable[[Job], bool]) -> Job | None:
-        """Runs the step on this thread where it need not wait for others; `None`, and nothing was done, where it would.
-
-        `run` settles the job, or is false where it could not begin.
-        """
-        job = Job(step)
-        try:
-            with self._mutex:
-                self._require_open()
-                if self._busy:
-                    return None
-                self._busy, self._leader, self._running = True, job, [job]
-            try:
-                is_done = run(job)
-            except Exception as cause:  # noqa: BLE001 - everyone is told, this caller through its own job
-                self._give_up(cause)
-                return job
-            self._released(job)
-        except BaseException:
-            self._leave(job)
-            raise
-        return job if is_done else None
-
     def perform_async(self, step: Any) -> asyncio.Future[Any]:
         """Runs the step on the lane's thread; the future is the running event loop's."""
-        loop = asyncio.get_running_loop()
-        self._require_open()
-        future: asyncio.Future[Any] = loop.create_future()
-        job = Job(step, self._bells.of(loop), future)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        job = Job(step, future)
         with self._mutex:
             self._require_open()
             starts = not self._busy
@@ -206,7 +159,6 @@ class Lane:
         if thread is not None and thread is not threading.current_thread():
             self._wake.release()
             thread.join()
-        self._bells.dismiss()
 
     def _require_open(self) -> None:
         if self._lost is not None:
@@ -217,50 +169,34 @@ class Lane:
     def _lead_alone(self, own: Job) -> None:
         """The shortest way for a caller whom nobody waits beside."""
         try:
-            self._run_batch(self._running, _nothing)
+            self._run_batch(self._running)
         except Exception as cause:  # noqa: BLE001 - everyone is told, the leader through its own job
             self._give_up(cause)
             return
         self._released(own)
 
     def _lead(self, own: Job | None) -> None:
-        """Runs batches until `own` is settled (or, with none, until nothing waits), then passes the lead on.
-
-        The lane's own thread tells the callers of one batch while the next is being committed: a commit waits for the disk
-        without holding the interpreter, and that is the time in which callers can go on without being in the way.
-        """
+        """Runs batches until `own` is settled (or, with none, until nothing waits), then passes the lead on."""
         while True:
-            batch = self._take(in_halves=self._in_halves and own is None)
+            batch = self._take()
             try:
-                self._run_batch(batch, self._tell)
+                self._run_batch(batch)
             except Exception as cause:  # noqa: BLE001 - everyone is told, the leader through its own job
                 self._give_up(cause)
                 return
-            if own is None:
-                self._tell()
-                self._untold = batch
-            else:
-                self._settle(batch, own)
+            self._settle(batch, own)
             if (own is not None or not self._queue) and self._released(own):
                 return
 
-    def _tell(self) -> None:
-        """Tells the callers of the batch before this one, if that was put off."""
-        if self._untold:
-            untold, self._untold = self._untold, []
-            self._settle(untold, None)
-
-    def _take(self, *, in_halves: bool) -> list[Job]:
-        """The next batch. In halves, no more than half of all who wait or are yet to be told: the two then take turns."""
+    def _take(self) -> list[Job]:
+        """The next batch."""
         with self._mutex:
             queue = self._queue
-            crowd = len(queue) + len(self._untold)
-            most = min(MAX_OPERATIONS, (crowd + 1) // 2) if in_halves and crowd >= CROWD else MAX_OPERATIONS
             # Never out of both lists: a signal that strikes in between must not take others' jobs away.
             batch: list[Job] = []
             self._running = batch
             size = 0
-            while queue and len(batch) < most:
+            while queue and len(batch) < MAX_OPERATIONS:
                 job = queue[0]
                 size += job.size
                 if batch and size > MAX_BYTES:
@@ -270,28 +206,24 @@ class Lane:
             return batch
 
     def _settle(self, batch: Sequence[Job], own: Job | None) -> None:
-        if len(batch) == 1 and (bell := batch[0].bell) is not None:
-            bell.ring(batch[0].settle_future)
-            return
-        by_bell: dict[Doorbell, list[Job]] = {}
+        by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
         for job in batch:
-            if job.bell is not None:
-                by_bell.setdefault(job.bell, []).append(job)
+            if job.loop is not None:
+                by_loop.setdefault(job.loop, []).append(job)
             elif job is not own:
                 job.wake()
-        for bell, jobs in by_bell.items():
+        for loop, jobs in by_loop.items():
             # A loop may have been closed while its callers waited; what they asked for is stored all the same.
-            bell.ring(partial(_settle_futures, jobs))
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_settle_futures, jobs)
 
     def _released(self, own: Job | None) -> bool:
-        if self._untold:
-            self._tell()
         with self._mutex:
             self._running = []
             if self._queue and own is None:
                 return False
             for job in self._queue:
-                if job.bell is None:
+                if job.loop is None:
                     self._leader, job.promoted = job, True
                     job.wake()
                     return True
@@ -336,7 +268,6 @@ class Lane:
             if not job.settled:
                 job.error = StoreUnavailable("the store's writer stopped; close the store and open it again")
                 job.error.__cause__ = cause
-        self._tell()
         self._settle(waiting, None)
         log.error("store.writer_lost", lane=self._name, error=repr(cause))
 
@@ -368,7 +299,3 @@ def fail_unsettled(jobs: Sequence[Job], error: ThreadlineError) -> None:
 def _settle_futures(jobs: Sequence[Job]) -> None:
     for job in jobs:
         job.settle_future()
-
-
-def _nothing() -> None:
-    """Nobody waits to be told."""

@@ -22,9 +22,6 @@ from threadline.store import aliases, asks, files, inbox, names, outbox, session
 from threadline.store.database import Row, Tx
 from threadline.store.rows import source_of
 
-_BRIEF_MESSAGES = 16
-_BRIEF_CHARS = 64 * 1024
-
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """Who wants turns, at most as many as there are ids for them, and under which limits."""
@@ -144,11 +141,6 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     # The session that goes on with what waits in this one.
     move_to: str | None = None
-
-    @property
-    def is_brief(self) -> bool:
-        """Whether little was said, and so little is written: the journal that goes with it says no more than the answer."""
-        return len(self.answer) <= _BRIEF_MESSAGES and sum([len(one.body) for one in self.answer]) <= _BRIEF_CHARS
 
 
 def declare(tx: Tx, held: Held, replay: Replay) -> None:

@@ -13,9 +13,7 @@ import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from threadline.errors import StoreUnavailable, ThreadlineError
-from threadline.store.crew import Crew
 from threadline.store.database import BatchStep, EngineFacts, EngineStep, Progress, ReadStep, Step
-from threadline.store.doorbell import Bells
 from threadline.store.lane import Job, Lane, fail_unsettled
 from threadline.store.migrations import latest_version, migrations
 from threadline.store.opened import Opened
@@ -32,6 +30,7 @@ from threadline.store.postgres.connection import (
 )
 from threadline.store.postgres.schema import ensure_schema, migrate_schema, read_state
 from threadline.store.postgres.transaction import PostgresTx
+from threadline.store.reader_pool import ReaderPool
 
 T = TypeVar("T")
 
@@ -57,9 +56,8 @@ class PostgresDatabase:
             ensure_schema(connection, migrate=migrate)
         self._writers = make_pool(url, _CONNECTIONS, read_only=False)
         self._readers = make_pool(url, _CONNECTIONS, read_only=True)
-        self._bells = Bells()
-        self._lane = Lane(self._run_batch, name="threadline-postgres-append", bells=self._bells)
-        self._crew = Crew(self.perform, self._bells, most=2 * _CONNECTIONS, name="threadline-postgres")
+        self._lane = Lane(self._run_batch, name="threadline-postgres-append")
+        self._thread_pool = ReaderPool(self.perform, max_threads=2 * _CONNECTIONS, name="threadline-postgres")
 
     def perform(self, step: Step) -> Any:
         self._opened.require()
@@ -78,11 +76,7 @@ class PostgresDatabase:
         self._opened.require()
         if isinstance(step, BatchStep):
             return self._lane.perform_async(step)
-        return self._crew.perform_async(step)
-
-    def hurry(self) -> None:
-        # It waits for a network, and for that no thread need be changed.
-        return
+        return self._thread_pool.perform_async(step)
 
     def describe(self) -> EngineFacts:
         with connect(self._url) as connection, translated():
@@ -125,7 +119,7 @@ class PostgresDatabase:
     def close(self) -> None:
         if not self._opened.end():
             return
-        self._crew.close()
+        self._thread_pool.close()
         self._lane.close()
         self._writers.close()
         self._readers.close()
@@ -163,9 +157,7 @@ class PostgresDatabase:
                 return result
         raise StoreUnavailable
 
-    def _run_batch(self, jobs: Sequence[Job], before_waiting: Callable[[], None]) -> None:
-        # All of it is waiting for the server.
-        before_waiting()
+    def _run_batch(self, jobs: Sequence[Job]) -> None:
         for operation, group in groupby(jobs, key=lambda job: job.step.operation):
             batch = list(group)
             try:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from threadline.errors import StoreError, StoreReadOnly, StoreUnavailable
-from threadline.store.crew import Crew
+from threadline.errors import StoreReadOnly, StoreUnavailable
 from threadline.store.database import BatchStep, EngineFacts, EngineStep, Progress, ReadStep, Step, WriteStep
-from threadline.store.doorbell import Bells
 from threadline.store.lane import Lane
 from threadline.store.migrations import latest_version, migrations
 from threadline.store.opened import Opened
+from threadline.store.reader_pool import ReaderPool
 from threadline.store.sqlite.backup import copy_database
 from threadline.store.sqlite.connection import READ_ONLY, connect_reader, connect_writer, translated
 from threadline.store.sqlite.schema import ensure_schema, migrate_schema, read_state
@@ -26,11 +24,6 @@ from threadline.store.sqlite.writer import BetweenBatches, Writer
 
 _ASYNC_READERS = 4
 _KEPT_READERS = 8
-# A write on the loop's thread that took longer holds up what else goes on there. None is done there again for so many times as
-# long, and for so many seconds at most: a disk that has stumbled is soon trusted again.
-_QUICK_SECONDS = 0.005
-_PATIENCE = 20
-_PATIENT_SECONDS = 1.0
 
 
 class SqliteDatabase:
@@ -47,18 +40,14 @@ class SqliteDatabase:
         try:
             with translated(path):
                 ensure_schema(connection, migrate=migrate)
-            self._writer = Writer(connection, path, lengthens=vfs is None)
+            self._writer = Writer(connection, path)
         except BaseException:
             connection.close()
             raise
-        self._bells = Bells()
-        self._lane = Lane(self._writer.run, name="threadline-sqlite-writer", in_halves=True, bells=self._bells)
+        self._lane = Lane(self._writer.run, name="threadline-sqlite-writer")
         self._readers: list[apsw.Connection] = []
         self._readers_lock = threading.Lock()
-        self._hurries = False
-        self._patient_until = 0.0
-        self._had_its_turn = False
-        self._crew = Crew(self.perform, self._bells, most=_ASYNC_READERS, name="threadline-sqlite-reader")
+        self._reader_pool = ReaderPool(self.perform, max_threads=_ASYNC_READERS, name="threadline-sqlite-reader")
 
     def perform(self, step: Step) -> Any:
         self._opened.require()
@@ -72,12 +61,8 @@ class SqliteDatabase:
     def perform_async(self, step: Step) -> Awaitable[Any]:
         self._opened.require()
         if isinstance(step, (WriteStep, BatchStep)):
-            at_once = self._at_once(step) if self._hurries and type(step) is WriteStep and step.is_brief else None
-            return at_once or self._lane.perform_async(step)
-        return self._crew.perform_async(step)
-
-    def hurry(self) -> None:
-        self._hurries = True
+            return self._lane.perform_async(step)
+        return self._reader_pool.perform_async(step)
 
     def describe(self) -> EngineFacts:
         with self._reader() as connection:
@@ -114,40 +99,13 @@ class SqliteDatabase:
     def close(self) -> None:
         if not self._opened.end():
             return
-        self._crew.close()
+        self._reader_pool.close()
         self._lane.close()
         with self._readers_lock:
             readers, self._readers = self._readers, []
         for connection in readers:
             connection.close()
         self._writer.close()
-
-    def _at_once(self, step: WriteStep) -> asyncio.Future[Any] | None:
-        """The step, carried out on the loop's thread; `None` where that would have to wait, or has lately taken long.
-
-        One in each round of the loop: those of many callers at once share a commit, and the loop goes on meanwhile.
-        """
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        if self._had_its_turn or began < self._patient_until:
-            return None
-        job = self._lane.perform_here(step, self._writer.run_now)
-        if job is None:
-            return None
-        self._had_its_turn = True
-        loop.call_soon(self._next_round)
-        ended = loop.time()
-        if ended - began > _QUICK_SECONDS:
-            self._patient_until = ended + min(_PATIENCE * (ended - began), _PATIENT_SECONDS)
-        chore = self._writer.chore
-        if chore is not None:
-            # Nobody waits for it, and what was stored is stored. A store that is being closed needs nothing of it.
-            with suppress(StoreError, RuntimeError):
-                self._lane.perform_async(BetweenBatches(chore))
-        return job.outcome_on(loop)
-
-    def _next_round(self) -> None:
-        self._had_its_turn = False
 
     @contextmanager
     def _reader(self, *, in_transaction: bool = True) -> Iterator[apsw.Connection]:

@@ -11,7 +11,7 @@ from threadline.model.inbound import Moved, Unreadable
 from threadline.model.source import SessionSource
 from threadline.model.turn import Replay, Stop, Waiting
 from threadline.store import claiming, inbox, moves, outbox, sessions, stories, turns
-from threadline.store.database import EngineStep, Plan, read, write, write_briefly
+from threadline.store.database import Plan, read, write
 from threadline.store.verbs import Verbs
 from threadline.store.verbs.alarms import AlarmVerbs
 from threadline.store.verbs.asks import AskVerbs
@@ -43,10 +43,6 @@ class GatewayVerbs(
     NameVerbs,
 ):
     """What a running gateway asks of its store, as plans."""
-
-    def hurry(self) -> Plan[None]:
-        """For a process that serves one person: a turn begins and ends without a change of threads, where that is quick."""
-        yield EngineStep(lambda database: database.hurry())
 
     def resolve_of(
         self, source: SessionSource, *, agent: str | None = None, must_exist: bool = False
@@ -120,7 +116,7 @@ class GatewayVerbs(
 
     def finish_turn(self, wanted: turns.Finish) -> Plan[None]:
         """Ends a turn."""
-        yield from (write_briefly if wanted.is_brief else write)(turns.finish, wanted)
+        yield from write(turns.finish, wanted)
         self._grown()
 
     def release_turn(

@@ -11,7 +11,7 @@ from threadline.model.access import Role
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Waiting
 from threadline.store import asks, claiming, inbox, outbox, reception, turns
-from threadline.store.database import Plan, read, write, write_briefly
+from threadline.store.database import Plan, read, write
 from threadline.store.verbs.base import VerbsBase
 
 
@@ -35,7 +35,7 @@ class ReceptionVerbs(VerbsBase):
         self, wanted: inbox.Admission, greeting: reception.Greeting, claim: turns.Claim
     ) -> Plan[tuple[reception.Received, list[turns.Claimed]]]:
         """Takes an event in, once, and begins its turn where nothing else is to be done there: one commit for both."""
-        begun = yield from write_briefly(claiming.receive, claim, wanted, greeting)
+        begun = yield from write(claiming.receive, claim, wanted, greeting)
         self._grown()
         return begun
 
