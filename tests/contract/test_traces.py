@@ -70,6 +70,8 @@ ELSEWHERE = {
     "file_uses",
     "web_logins",
     "web_invites",
+    "key_aliases",
+    "adoptions",
 }
 
 

@@ -152,7 +152,7 @@ def test_when_the_writer_dies_awaiting_callers_hear_it_too(lane: Lane, writer: W
 
 
 def test_what_was_stored_before_the_writer_died_is_not_denied(lane: Lane, callers: ThreadPoolExecutor) -> None:
-    def settles_one_and_dies(jobs: Sequence[Job], _: Callable[[], None]) -> None:
+    def settles_one_and_dies(jobs: Sequence[Job]) -> None:
         jobs[0].result = None
         dies()
 

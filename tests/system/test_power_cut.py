@@ -88,8 +88,7 @@ def record_of_a_busy_store(folder: Path, *, synchronous: str) -> list[Event]:
     """What a disk saw while a store was made, written by several callers, indexed and closed."""
     with pytest.MonkeyPatch.context() as patched:
         # A small journal, so that checkpoints come in between: they write into the database file itself.
-        patched.setattr(writer_module, "_SHORT", 40)
-        patched.setattr(writer_module, "_LONG", 40)
+        patched.setattr(writer_module, "_WAL_AUTOCHECKPOINT_PAGES", 40)
         return _record_of(folder, synchronous)
 
 

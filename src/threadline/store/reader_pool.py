@@ -19,6 +19,7 @@ class ReaderPool:
     def __init__(self, perform: Callable[[Any], Any], *, max_threads: int, name: str) -> None:
         """`perform` performs a step, blocking."""
         self._perform = perform
+        self._name = name
         self._executor = ThreadPoolExecutor(max_threads, thread_name_prefix=name)
 
     def perform_async(self, step: Any) -> asyncio.Future[Any]:
@@ -33,8 +34,8 @@ class ReaderPool:
 
     def close(self) -> None:
         """Refuse more steps, and return once all that were accepted are done."""
-        in_pool = threading.current_thread().name.startswith(self._executor._thread_name_prefix)  # noqa: SLF001
-        self._executor.shutdown(wait=not in_pool)
+        # A step may close the store that it runs in; its own thread can't wait for itself.
+        self._executor.shutdown(wait=not threading.current_thread().name.startswith(self._name))
 
     def _run(self, job: Job) -> None:
         # Nobody wants the result of a step whose caller was cancelled.
