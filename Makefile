@@ -50,8 +50,8 @@ WORKERS := -n $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) ))) --dist wor
 test: setup ## every test of ours, a real PostgreSQL included
 	$(PYTEST) $(WORKERS) -m "not peers and not soak" tests
 
-test-fast: setup ## after every edit: the units, and the store's contract on SQLite
-	$(PYTEST) $(WORKERS) -m "not peers and not soak and not postgres" tests/unit tests/contract
+test-fast: setup ## after every edit: the units and the contracts, on SQLite, without property tests
+	$(PYTEST) $(WORKERS) -m "not peers and not soak and not postgres and not hypothesis" tests/unit tests/contract
 
 # Programs of Debian that tests talk to; each is installed where it is missing and that is allowed.
 chromium nginx ngircd: PACKAGE = $(if $(filter nginx,$@),nginx-light,$@)

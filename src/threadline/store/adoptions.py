@@ -60,6 +60,8 @@ class AdoptedEntry(msgspec.Struct, frozen=True, kw_only=True):
     fields: dict[str, Any]
     # Whether its address is that of its origin; else no source leads there but by the stored key.
     has_origin: bool
+    # The key of its origin, where that is another conversation's.
+    origin_key: str | None = None
 
 
 def create(tx: Tx, arrival: Arrival, *, is_current: bool = True) -> SessionEntry:
@@ -180,10 +182,12 @@ def _adopt_entry(tx: Tx, entry: AdoptedEntry) -> bool:
             _move_apart(tx, there, address)
     created = create(tx, arrival)
     set_fields(tx, created.session_id, entry.fields)
+    here = _the(tx.find("find_address", digest=arrival.address.digest))
     if entry.stored_key != entry.arrival.key or not entry.has_origin:
         # Else its address is found without it, and nobody else whose key is spelled alike is led here.
-        here = _the(tx.find("find_address", digest=arrival.address.digest))
         tx.run("add_key_alias", key=entry.stored_key, address_pk=here[0])
+    if entry.origin_key not in (None, entry.arrival.key):
+        tx.run("add_key_alias", key=entry.origin_key, address_pk=here[0])
     tx.run("set_adoption", session_id=created.session_id, state=WAITING)
     return True
 

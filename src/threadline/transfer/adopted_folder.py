@@ -86,7 +86,7 @@ class AdoptedFolder(OpenedAtFirstUse):
         count = self.core.erase_person(person)
         # Another process may have written one meanwhile.
         _delete_exports(exports)
-        return Erased(count, [path for path in old if path not in exports])
+        return Erased(count, [path for path in old if path.exists()])
 
     def write_export(self, session_id: str, messages: Sequence[Message]) -> Path:
         """Write a session's transcript as JSONL and return the path; of an unknown session only the path."""

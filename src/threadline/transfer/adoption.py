@@ -145,6 +145,10 @@ class FolderAdoption:
         if address.is_shared and self._key_of(own) == entry.key:
             # It was one member's own, and stays theirs where the group shares a session by now.
             address = own
+        shared, led = msgspec.structs.replace(address, sender=None), None
+        if chat_type != "dm" and self._key_of(shared) == entry.key:
+            # It was the group's, and stays so where each member has their own by now; whom it began with goes on with it.
+            address, led = shared, self._key_of(address)
         if not is_origin:
             # No message leads to it but by the key that it was stored under.
             address = msgspec.structs.replace(address, agent=f"key:{entry.key}")
@@ -156,7 +160,7 @@ class FolderAdoption:
             key=self._key_of(address) if is_origin else entry.key,
             display_name=fields["display_name"],
         )
-        return AdoptedEntry(arrival=arrival, stored_key=entry.key, fields=fields, has_origin=is_origin)
+        return AdoptedEntry(arrival=arrival, stored_key=entry.key, fields=fields, has_origin=is_origin, origin_key=led)
 
 
 def arrival_of(

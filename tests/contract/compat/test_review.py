@@ -141,3 +141,20 @@ def test_after_a_redaction_no_earlier_message_answers_for_a_new_one(store: Sessi
     store.core.redact(MessageRef("a", 2))
     store.append_to_transcript("a", user("ok"), skip_db=True)
     assert [message["content"] for message in store.load_transcript("a")][::2] == ["ok", "ok"]
+
+
+def test_a_groups_adopted_session_is_not_erased_with_the_member_who_began_it(store: SessionStore) -> None:
+    key = "agent:main:telegram:group:900"
+    write_index(store.sessions_dir, entry("g", key, **origin("900", chat_type="group", user_id="7")))
+    write_lines(store.sessions_dir, "g", "said by several")
+    assert [one.session_key for one in store.list_sessions()] == [key]
+    assert store.erase_person("telegram:7").count == 0
+    assert texts(store, "g") == ["said by several"]
+
+
+def test_an_erase_names_no_file_that_is_gone(store: SessionStore) -> None:
+    session_id = store.get_or_create_session(dm()).session_id
+    store.append_to_transcript(session_id, user("hello"))
+    export = store.get_transcript_path(session_id)
+    assert store.erase_person(str(store.core.get_session(session_id).owner)).files == []
+    assert not export.exists()
