@@ -18,6 +18,7 @@ from tests.system.seeds import seeded, soak_count
 from threadline.model import words_acp as words
 from threadline.rpc.acp import METHODS
 from threadline.rpc.connection import INTERNAL
+from threadline.rpc.envelope import NOT_FOUND
 
 TALKS = 14
 STEPS = 90
@@ -82,7 +83,11 @@ async def _mean_well(editor: FuzzedEditor) -> None:
     for session in {editor.known.near[-1], editor.known.near[0]}:
         own = editor.request("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "hello"}]})
         await editor.answered_all(15)
-        assert _answer_to(editor, own)["result"]["stopReason"] == "end_turn"
+        answer = _answer_to(editor, own)
+        if session != editor.known.near[-1] and answer.get("error", {}).get("code") == NOT_FOUND:
+            # The fuzzing has deleted it.
+            continue
+        assert answer.get("result", answer).get("stopReason") == "end_turn"
         said = editor.updates_of(session)
         assert any(one.get("content") == {"type": "text", "text": "You said hello. "} for one in said)
 
