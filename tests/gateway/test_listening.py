@@ -98,19 +98,19 @@ async def test_one_listens_and_both_send(location: str) -> None:
         await GatewayStore.open(location) as here,
         await GatewayStore.open(location) as there,
         gateway_on(here, [first]) as one,
-        gateway_on(there, [second]) as other,
     ):
         await ready(one)
-        await ready(other)
-        assert box.listening == [first]
-        assert await states(one) == ("1", "1")
-        assert await states(other) == ("1", "0")
-        for number in range(30):
-            box.write(f"letter {number}")
-        await answered(box, *(f"letter {number}" for number in range(30)))
-        await _both_sent(box, here)
-        assert box.most == 1
-        assert [held.name for held in await here.held_names()] == [NAME]
+        async with gateway_on(there, [second]) as other:
+            await ready(other)
+            assert box.listening == [first]
+            assert await states(one) == ("1", "1")
+            assert await states(other) == ("1", "0")
+            for number in range(30):
+                box.write(f"letter {number}")
+            await answered(box, *(f"letter {number}" for number in range(30)))
+            await _both_sent(box, here)
+            assert box.most == 1
+            assert [held.name for held in await here.held_names()] == [NAME]
 
 
 async def _both_sent(box: Letterbox, store: GatewayStore) -> None:
@@ -180,22 +180,22 @@ async def test_who_can_not_renew_stops_before_another_begins(location: str) -> N
         breakable(location) as (here, outage),
         await GatewayStore.open(location) as there,
         gateway_on(here, [first]) as one,
-        gateway_on(there, [second]) as other,
     ):
         await ready(one)
-        await ready(other)
-        box.write("one")
-        await until(lambda: box.confirmed == 1)
-        outage.is_away = True
-        for number in range(10):
-            box.write(f"more {number}")
-        await until(lambda: box.listening == [second])
-        outage.is_away = False
-        await answered(box, "one", *(f"more {number}" for number in range(10)))
-        await ready(one)
-        assert box.most == 1
-        assert box.confirmed == 11
-        assert await states(one) == ("1", "0")
+        async with gateway_on(there, [second]) as other:
+            await ready(other)
+            box.write("one")
+            await until(lambda: box.confirmed == 1)
+            outage.is_away = True
+            for number in range(10):
+                box.write(f"more {number}")
+            await until(lambda: box.listening == [second])
+            outage.is_away = False
+            await answered(box, "one", *(f"more {number}" for number in range(10)))
+            await ready(one)
+            assert box.most == 1
+            assert box.confirmed == 11
+            assert await states(one) == ("1", "0")
 
 
 @awaited

@@ -42,6 +42,17 @@ _UNKNOWN_OUTCOME = (
 _CONNECTIONS = 8
 _ATTEMPTS = 12
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = $1 ORDER BY tablename"
+_CURRENT_XID = "SELECT pg_current_xact_id()::text"
+# Only what reads this database counts; an automatic analyze is among it.
+_OLDER_SNAPSHOTS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    " AND backend_xmin IS NOT NULL AND age(backend_xmin) >= age($1::xid8::xid)"
+)
+_SNAPSHOT_WAIT_SECONDS = 30.0
+_SNAPSHOT_IS_OPEN = (
+    "erased words are still in the database's files, because another transaction may still read them: "
+    "run this again when it has ended"
+)
 
 
 class PostgresDatabase:
@@ -106,10 +117,12 @@ class PostgresDatabase:
 
     def scrub(self) -> None:
         with connect(self._url) as connection, translated():
+            _wait_for_older_snapshots(connection)
             # All there are: a list would forget those that are added later.
             for (table,) in connection.execute(_TABLES, [SCHEMA]).fetchall():
                 connection.execute(cast("Any", f"VACUUM (FULL, ANALYZE) {table}"))
             # The planner's statistics hold samples of what columns say, and of what they said.
+            _wait_for_older_snapshots(connection)
             connection.execute("VACUUM (FULL) pg_catalog.pg_statistic")
 
     def migrate(self) -> tuple[int, int]:
@@ -194,6 +207,18 @@ class PostgresDatabase:
                 job.error = outcome
             else:
                 job.result = outcome
+
+
+def _wait_for_older_snapshots(connection: psycopg.Connection[Any]) -> None:
+    """Wait until nobody reads who began before now: `VACUUM FULL` copies deleted rows that somebody may still see."""
+    row = connection.execute(_CURRENT_XID).fetchone()
+    deadline = time.monotonic() + _SNAPSHOT_WAIT_SECONDS
+    while row is not None and time.monotonic() < deadline:
+        older = connection.execute(_OLDER_SNAPSHOTS, [row[0]]).fetchone()
+        if older is None or not older[0]:
+            return
+        time.sleep(0.05)
+    raise StoreUnavailable(_SNAPSHOT_IS_OPEN)
 
 
 def _worth_repeating(cause: Exception) -> bool:
