@@ -12,10 +12,10 @@ import apsw
 import msgspec
 import psycopg
 
-from threadline.store.postgres.connection import SCHEMA
-from threadline.store.postgres.words import match_expression as postgres_match
-from threadline.store.sqlite.transaction import match_expression as sqlite_match
-from threadline.store.tokens import parse_query
+from threadline.store.engine.postgres.connection import SCHEMA
+from threadline.store.engine.postgres.transaction import match_expression as postgres_match
+from threadline.store.engine.sqlite.writer import match_expression as sqlite_match
+from threadline.store.text import parse_query
 
 _TABLE = "CREATE TABLE raw (id INTEGER PRIMARY KEY, session TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL)"
 _PG_TABLE = (

@@ -13,7 +13,7 @@ from bench.corpus import Corpus
 from bench.measure import say
 from bench.places import Floor, Places
 from threadline import AsyncSessionStore, SessionSource, SessionStore
-from threadline.store.migrations import migrations
+from threadline.store.engine.sql import migrations
 
 _SESSIONS = 100_000
 

@@ -21,10 +21,10 @@ from threadline.cli.program import app
 from threadline.config.reference import config_reference
 from threadline.config.settings import SETTINGS
 from threadline.gateway.reference import commands_reference
-from threadline.store.check import CheckReport
-from threadline.store.database import EngineFacts
 from threadline.store.disclosure import PersonRecord, PersonSummary, TurnUsage
+from threadline.store.engine.database import EngineFacts
 from threadline.store.listing import Page
+from threadline.store.maintenance import CheckReport
 from threadline.store.search import Hit, SearchPage
 from threadline.store.sessions import ResetNotice
 from threadline.store.usage import UsageLine

@@ -24,9 +24,9 @@ import pytest
 from psycopg import sql
 
 from threadline import SessionStore
-from threadline.store.migrations import migrations
-from threadline.store.postgres import schema as postgres_schema
-from threadline.store.sqlite import schema as sqlite_schema
+from threadline.store.engine.postgres import connection as postgres_schema
+from threadline.store.engine.sql import migrations
+from threadline.store.engine.sqlite import connection as sqlite_schema
 from threadline.testing.contracts.storage.fixtures import RawExecute, StoredBytes, client, clock, open_store, store
 
 __all__ = ["client", "clock", "open_store", "store"]

@@ -21,9 +21,9 @@ from threadline.config.settings import Config
 from threadline.errors import InvalidLocation, ThreadlineError
 from threadline.log import EventFormatter, get_logger
 from threadline.model import words_platforms
+from threadline.store.engine.database import Location, SqliteLocation, parse_location
+from threadline.store.engine.sqlite.database import Holder, ServeLock
 from threadline.store.facade import SessionStore
-from threadline.store.location import Location, SqliteLocation, parse_location
-from threadline.store.servelock import Holder, ServeLock
 
 if TYPE_CHECKING:
     # Loaded where they are used: most commands need no gateway, and would pay for it at every start.

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from threadline import SessionStore
-from threadline.store.queries import load_queries
+from threadline.store.engine.sql import load_queries
 
 # Kept for ever, or as long as their sessions: never to be read from end to end.
 GROWING = (

@@ -15,8 +15,8 @@ from tests.architecture.sources import PACKAGE, parsed, place
 from tests.conftest import PostgresServer
 
 from threadline import SessionStore
-from threadline.store.queries import load_queries
-from threadline.store.sqlite.connection import connect_reader
+from threadline.store.engine.sql import load_queries
+from threadline.store.engine.sqlite.connection import connect_reader
 
 SQLITE = load_queries("sqlite", "?")
 POSTGRES = load_queries("postgres", "$")

@@ -19,7 +19,7 @@ from threadline.model.policy import SessionResetPolicy
 from threadline.model.source import SessionSource
 from threadline.model.turn import Lane
 from threadline.store.claiming import _add_turn
-from threadline.store.database import ReadStep, Tx, WriteStep
+from threadline.store.engine.database import ReadStep, Tx, WriteStep
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission, Admitted, accept
 from threadline.store.reception import Greeting

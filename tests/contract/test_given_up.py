@@ -15,7 +15,7 @@ from threadline.model.delivery import Target
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.store import aliases
-from threadline.store.database import drive_async, read
+from threadline.store.engine.database import drive_async, read
 from threadline.store.gateway import GatewayStore
 from threadline.testing import FakeClock, dm, group
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from threadline import SessionStore
-from threadline.store import check, indexing
-from threadline.store.database import drive, read, write
+from threadline.store import indexing, maintenance
+from threadline.store.engine.database import drive, read, write
 from threadline.testing import dm, user
 
 LONG = "tea " * 62_500
@@ -35,7 +35,7 @@ def test_a_step_of_a_check_is_bounded_by_what_the_messages_say(store: SessionSto
     session_id = store.get_or_create_session(dm()).session_id
     store.append_to_transcript(session_id, [user(f"{LONG} {n}") for n in range(6)])
     store.index_pending()
-    stretch = drive(store._database, read(check.check_messages, 0))
+    stretch = drive(store._database, read(maintenance.check_messages, 0))
     assert 0 < stretch.looked_at <= 3
     told: list[tuple[int, int]] = []
     assert store.check(progress=lambda done, total: told.append((done, total))).ok

@@ -22,7 +22,7 @@ from threadline.model.inbound import Inbound
 from threadline.model.message import encode_message
 from threadline.model.session import SessionEntry
 from threadline.store import claiming, erasure, inbox, sessions, transcript, turns
-from threadline.store.database import Row, Tx, drive, read, write
+from threadline.store.engine.database import Row, Tx, drive, read, write
 from threadline.store.gateway import GatewayStore
 from threadline.testing import FakeClock, assistant, dm
 

@@ -25,10 +25,10 @@ from threadline.model.ownership import person_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.store import moves
+from threadline.store.engine.sql import load_queries
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission
 from threadline.store.outbox import NewDelivery, Stream
-from threadline.store.queries import load_queries
 from threadline.store.turns import Claim
 from threadline.store.verbs.people import PairingCode
 from threadline.testing import FakeClock, assistant, dm, group, thread, user

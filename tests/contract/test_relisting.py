@@ -19,7 +19,7 @@ from threadline import SessionEntry, SessionStore
 from threadline.clock import to_instant
 from threadline.model.ownership import Viewer
 from threadline.store import alarms
-from threadline.store.database import Database, Row, Tx, drive, read, write
+from threadline.store.engine.database import Database, Row, Tx, drive, read, write
 from threadline.store.listing import Listing, list_sessions, relist_some
 from threadline.store.upkeep import Upkeep
 from threadline.testing import FakeClock, dm, user

@@ -19,9 +19,9 @@ from threadline.model.message import encode_message
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.model.usage import Usage
+from threadline.store.engine.sql import migrations
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission, Refusal
-from threadline.store.migrations import migrations
 from threadline.store.outbox import NewDelivery
 from threadline.store.reception import Greeting
 from threadline.store.turns import Claim, Claimed, Finish, Said

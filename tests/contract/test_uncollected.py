@@ -10,7 +10,7 @@ import pytest
 from threadline import SessionStore
 from threadline.errors import UnknownMessage
 from threadline.store import erasure
-from threadline.store.database import Plan, Row, drive, read, write
+from threadline.store.engine.database import Plan, Row, drive, read, write
 from threadline.testing import dm, user
 from threadline.testing.contracts.storage.fixtures import seen
 

@@ -12,7 +12,7 @@ from tests.conftest import Engine
 
 from threadline import SessionSource, SessionStore
 from threadline.errors import SchemaTooOld, StoreDamaged
-from threadline.store.migrations import latest_version
+from threadline.store.engine.sql import latest_version
 
 # What a program that wrote schema 2 had stored: a titled conversation and its fork, a session of an editor, one that was
 # reset, and a message at the terminal with its answer.

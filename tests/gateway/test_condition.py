@@ -16,7 +16,7 @@ from threadline.model.address import SessionScope
 from threadline.model.policy import ResetPolicies
 from threadline.ports.agent import AgentError, Event, Text, Turn
 from threadline.ports.platform import Gone, Transient
-from threadline.store.database import Database
+from threadline.store.engine.database import Database
 from threadline.store.facade import open_database
 from threadline.store.gateway import GatewayStore
 from threadline.store.turns import Held

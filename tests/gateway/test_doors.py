@@ -20,7 +20,7 @@ from threadline.model.source import SessionSource
 from threadline.ports.agent import Event, Text, Turn
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission
-from threadline.store.stories import Story
+from threadline.store.maintenance import Story
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.contracts.storage.fixtures import StoredBytes
 from threadline.testing.scripted import ScriptedChat

@@ -14,7 +14,7 @@ from tests.gateway.world import EVERYONE, Open, Running, awaited
 
 from threadline.model import words_commands as words
 from threadline.model.message import REMOVED
-from threadline.store.database import Tx, drive_async, write
+from threadline.store.engine.database import Tx, drive_async, write
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted_codec import Happening, write_event

@@ -22,7 +22,7 @@ from threadline.model.address import SessionScope
 from threadline.model.delivery import Target
 from threadline.model.policy import ResetPolicies
 from threadline.ports.platform import Contested, Platform, Transient, Unauthorized
-from threadline.store.database import Database
+from threadline.store.engine.database import Database
 from threadline.store.facade import open_database
 from threadline.store.gateway import GatewayStore
 from threadline.store.outbox import NewDelivery

@@ -16,7 +16,7 @@ from threadline.model.inbound import Moved
 from threadline.ports.agent import AskPermission, Event, Permission, Text, Turn, Uses, permitted
 from threadline.store import asks
 from threadline.store.asks import Answered, Asking, Deciding
-from threadline.store.database import drive_async, write
+from threadline.store.engine.database import drive_async, write
 from threadline.store.gateway import GatewayStore
 from threadline.store.outbox import NewDelivery
 from threadline.store.rows import json_text

@@ -26,7 +26,7 @@ from threadline.cli import main
 from threadline.gateway.gateway import Gateway
 from threadline.platforms.registry import PlatformSettings
 from threadline.ports.platform import Platform
-from threadline.store.database import Database
+from threadline.store.engine.database import Database
 from threadline.store.verbs import StoreSettings
 from threadline.testing.crashing import Act, CrashingPlatform, CrashingStore, Trigger, die, fall_asleep, lose_store
 from threadline.testing.scripted import make_scripted
@@ -43,7 +43,7 @@ _PRELOADED = (
     "threadline.agents.function",
     "threadline.cli.program",
     "threadline.platforms.telegram",
-    "threadline.store.postgres",
+    "threadline.store.engine.postgres",
     "threadline.web.app",
     "threadline.web.server",
     "tests.system.outside",

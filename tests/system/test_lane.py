@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from threadline import SessionStore, StoreClosed, StoreUnavailable
-from threadline.store.database import BatchStep, ReadStep, Tx
-from threadline.store.lane import Job, Lane
+from threadline.store.engine.database import BatchStep, ReadStep, Tx
+from threadline.store.engine.group_commit import Job, Lane
 from threadline.testing import dm, user
 
 

@@ -22,9 +22,8 @@ from threadline import (
     StoreUnavailable,
     ThreadlineError,
 )
-from threadline.store.migrations import Migration, latest_version, migrations
-from threadline.store.sqlite.connection import connect_writer
-from threadline.store.sqlite.schema import migrate_schema, read_state
+from threadline.store.engine.sql import Migration, latest_version, migrations
+from threadline.store.engine.sqlite.connection import connect_writer, migrate_schema, read_state
 from threadline.testing import dm, user
 
 

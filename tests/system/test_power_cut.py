@@ -26,8 +26,8 @@ from threadline import SessionSource, SessionStore, ThreadlineError
 from threadline.clock import SystemClock
 from threadline.model.address import SessionScope
 from threadline.model.policy import ResetPolicies
-from threadline.store.sqlite import SqliteDatabase
-from threadline.store.sqlite import writer as writer_module
+from threadline.store.engine.sqlite import writer as writer_module
+from threadline.store.engine.sqlite.database import SqliteDatabase
 from threadline.store.verbs import StoreSettings
 
 CALLERS = 3

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from threadline import StoreClosed
-from threadline.store.reader_pool import ReaderPool
+from threadline.store.engine.group_commit import ReaderPool
 
 
 def pool_of(max_threads: int) -> ReaderPool:

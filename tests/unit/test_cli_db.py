@@ -9,7 +9,7 @@ from tests.unit.conftest import Cli
 from threadline import SessionStore, __version__
 from threadline.config.load import load_config
 from threadline.config.paths import default_database
-from threadline.store.migrations import latest_version
+from threadline.store.engine.sql import latest_version
 from threadline.testing import dm, user
 
 

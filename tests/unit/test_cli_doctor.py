@@ -10,7 +10,7 @@ import pytest
 from tests.unit.conftest import Cli
 
 from threadline import SessionStore
-from threadline.store.servelock import ServeLock
+from threadline.store.engine.sqlite.database import ServeLock
 from threadline.testing import dm, user
 
 

@@ -16,10 +16,10 @@ from threadline.model.inbound import Attachment, Inbound, Unreadable
 from threadline.model.inert import inert
 from threadline.model.source import SessionSource
 from threadline.store.alarms import Alarm
+from threadline.store.engine.sqlite.database import ServeLock
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission, Refusal
 from threadline.store.outbox import NewDelivery
-from threadline.store.servelock import ServeLock
 from threadline.store.turns import Claim
 
 T = TypeVar("T")

@@ -9,13 +9,12 @@ from pathlib import Path
 import apsw
 import psycopg
 import pytest
+from tests.conftest import PostgresServer
 
 from threadline import SessionStore
 from threadline.errors import StoreUnavailable
-from threadline.store.sqlite.engine import scrub_file
+from threadline.store.engine.sqlite.database import scrub_file
 from threadline.testing import dm, user
-
-from tests.conftest import PostgresServer
 
 
 def test_words_that_a_reader_keeps_in_the_journal_are_not_said_to_be_gone(tmp_path: Path) -> None:
@@ -36,16 +35,14 @@ def test_words_that_a_reader_keeps_in_the_journal_are_not_said_to_be_gone(tmp_pa
         assert b"xylophonic" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
 
 
-def test_a_reader_of_postgresql_is_waited_for(
-    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_of_postgresql_is_waited_for(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with SessionStore.open(postgres_server.renew()) as store, psycopg.connect(postgres_server.location) as reader:
         session_id = store.get_or_create_session(dm("7")).session_id
         store.append_to_transcript(session_id, user("xylophonic vexation"))
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         reader.execute("SELECT 1")
         with monkeypatch.context() as patch:
-            patch.setattr("threadline.store.postgres.engine._SNAPSHOT_WAIT_SECONDS", 0.2)
+            patch.setattr("threadline.store.engine.postgres.database._SNAPSHOT_WAIT_SECONDS", 0.2)
             with pytest.raises(StoreUnavailable, match="run this again"):
                 store.erase_person("telegram:7")
         ending = threading.Timer(0.5, reader.rollback)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from threadline.store.snippet import make_snippet
-from threadline.store.tokens import parse_query
+from threadline.store.text import make_snippet, parse_query
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from threadline.ports.live import Ending
 from threadline.ports.platform import Verdict
 from threadline.rpc.acp import PromptResponse
 from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, RpcError
-from threadline.store.wording import first_words
+from threadline.store.text import first_words
 
 log = get_logger(__name__)
 

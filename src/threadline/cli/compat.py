@@ -14,7 +14,7 @@ from threadline.cli.values import parse_path
 from threadline.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from threadline.store.database import Progress
+    from threadline.store.engine.database import Progress
     from threadline.transfer.adoption import AdoptionReport
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Folders of another gateway: take them in.")

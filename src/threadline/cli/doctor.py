@@ -103,7 +103,7 @@ def _configuration(config: Config) -> Finding:
 def _database(place: str) -> Finding:
     from threadline.app import is_there, locate, open_existing
     from threadline.errors import ThreadlineError
-    from threadline.store.location import SqliteLocation
+    from threadline.store.engine.database import SqliteLocation
 
     located = locate(place)
     fault = _folder("", located.path.parent).fault if isinstance(located, SqliteLocation) else ""
@@ -123,7 +123,7 @@ def _database(place: str) -> Finding:
 
 def _gateway(place: str) -> Iterator[Finding]:
     from threadline.app import locate, served_by
-    from threadline.store.location import SqliteLocation
+    from threadline.store.engine.database import SqliteLocation
 
     # Of a server only the others could tell which gateways it has.
     if isinstance(locate(place), SqliteLocation):
@@ -194,7 +194,7 @@ def _extras(config: Config, place: str) -> Finding:
     from importlib.metadata import distribution
 
     from threadline.app import locate
-    from threadline.store.location import PostgresLocation
+    from threadline.store.engine.database import PostgresLocation
 
     package = distribution("threadline")
     needed = {agent.kind for agent in config.agents.values()}

@@ -14,8 +14,8 @@ from threadline.cli.options import AsJson, Db, Yes, examples
 from threadline.cli.values import parse_path
 
 if TYPE_CHECKING:
-    from threadline.store.database import Progress
     from threadline.store.disclosure import PersonRecord
+    from threadline.store.engine.database import Progress
     from threadline.store.facade import SessionStore
 
 app = typer.Typer(

@@ -10,8 +10,8 @@ from threadline.cli.options import AsJson, Db, examples
 if TYPE_CHECKING:
     from threadline.store.alarms import Alarm
     from threadline.store.gateway import GatewayStore
+    from threadline.store.maintenance import Load
     from threadline.store.names import HeldName
-    from threadline.store.stories import Load
 
 STATUS_EXAMPLES = examples("threadline status", "threadline status --json")
 

@@ -11,7 +11,7 @@ from threadline.model.message import EncodedMessage, Message, decode_body
 from threadline.model.view import MAX_SEQ, message_number, seq_of
 from threadline.store import adoptions, transcript, views
 from threadline.store.adoptions import MATCHES, Matches
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 from threadline.store.rows import StoredSession, json_text, session_of
 from threadline.store.transcript import AppendRequest
 

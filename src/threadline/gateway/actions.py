@@ -23,7 +23,7 @@ from threadline.ports.agent import AskPermission, ChoosesModel
 from threadline.store.asks import Decision
 from threadline.store.gateway import GatewayStore
 from threadline.store.search import Hit
-from threadline.store.snippet import CLOSE, OPEN
+from threadline.store.text import CLOSE, OPEN
 from threadline.store.turns import Held
 
 _SHOWN = 10

@@ -11,7 +11,7 @@ import msgspec
 
 from threadline.model.turn import Outcome
 from threadline.ports.platform import Verdict
-from threadline.store.stories import Load
+from threadline.store.maintenance import Load
 
 Number: TypeAlias = int | float
 Labels: TypeAlias = tuple[tuple[str, str], ...]

@@ -15,7 +15,7 @@ from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.view import MAX_SEQ, message_number
 from threadline.store import listing, sessions, switching, transcript
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 from threadline.store.listing import Listing, Page
 from threadline.store.rows import StoredSession, json_text, session_of
 from threadline.store.sessions import AddressRow, Beginning, Resolve

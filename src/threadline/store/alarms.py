@@ -10,7 +10,7 @@ import msgspec
 from threadline.clock import Instant, from_instant, to_instant
 from threadline.model.delivery import Target, target_of
 from threadline.store import homes, outbox
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 from threadline.store.rows import source_of
 
 # The kind of a delivery that tells of an alarm.

@@ -18,7 +18,7 @@ from threadline.model.address import SessionAddress
 from threadline.model.delivery import Target
 from threadline.model.ownership import Ownership, ownership_of
 from threadline.model.source import SessionSource
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.rows import json_text
 
 What: TypeAlias = Literal["chat", "user"]

@@ -11,7 +11,7 @@ from threadline.clock import Instant
 from threadline.errors import LeaseLost
 from threadline.model.access import Role
 from threadline.store import aliases, inbox, outbox, sessions
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 
 Decision: TypeAlias = Literal["granted", "denied"]
 _EXPIRED_AT_ONCE = 50

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from threadline.model.message import EncodedMessage
 from threadline.model.view import MAX_SEQ, Span, joined, log_of, message_number
 from threadline.store import views
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.rows import StoredSession
 
 # Several: it may be any one of them, or all. None: nobody knows.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threadline.clock import Instant
 from threadline.model.session import CHOSEN_MODEL, SessionEntry
 from threadline.store import sessions
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 
 
 def choose_model(tx: Tx, session_id: str, name: str | None, *, at: Instant) -> SessionEntry:

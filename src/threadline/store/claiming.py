@@ -13,7 +13,7 @@ from threadline.model.source import SessionSource
 from threadline.model.turn import Lane, Waiting, apart_for, back_off, next_batch, part_of, suspicion
 from threadline.model.view import message_number
 from threadline.store import asks, inbox, reception, speakers
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.rows import StoredSession, json_text, session_of, source_of
 from threadline.store.turns import Claim, Claimed, Held, end_deleted, taken_by
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from threadline.store.database import Tx, drive, read, write
+from threadline.store.engine.database import Tx, drive, read, write
 from threadline.store.facade import SessionStore
 from threadline.store.listing import Page
 

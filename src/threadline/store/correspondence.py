@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from threadline.clock import from_instant
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.rows import json_value
 
 

@@ -17,7 +17,7 @@ from threadline.model.transcript import TranscriptMessage
 from threadline.model.usage import CostStatus
 from threadline.model.view import MAX_SEQ, log_of, message_number
 from threadline.store import aliases, correspondence, files, homes, memories, outbox, preferences, speakers, web_people
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.indexing import filter_token
 from threadline.store.listing import END, Page, check_limit
 from threadline.store.rows import entry_of

@@ -23,10 +23,10 @@ from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import Span, everything
 from threadline.store import aliases, erasure, listing, sessions, views
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.listing import Listing, Page
 from threadline.store.rows import StoredSession, json_text, session_of
-from threadline.store.wording import words_of_message
+from threadline.store.text import words_of_message
 
 _REMOVED_AT_ONCE = 20
 # So many are told again, the last ones: more are no help to anybody who reads a conversation.

@@ -15,7 +15,7 @@ from threadline.model.source import SessionSource
 from threadline.model.transcript import MessageRef
 from threadline.model.view import MAX_SEQ, Span, joined, log_of, message_number
 from threadline.store import alarms, files, indexing, listing, sessions, transcript, web_people
-from threadline.store.database import Row, Tx, find_locked
+from threadline.store.engine.database import Row, Tx, find_locked
 from threadline.store.rows import StoredSession, entry_of, json_text, session_of, source_of
 
 STEP = 500

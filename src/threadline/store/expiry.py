@@ -25,7 +25,7 @@ from threadline.model.policy import (
 )
 from threadline.model.session import ResetReason
 from threadline.store import flushes, preferences, sessions
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 from threadline.store.rows import StoredSession, session_of
 
 LOOKED_AT = 100

@@ -13,9 +13,8 @@ from threadline.errors import InvalidLocation
 from threadline.model.address import SessionScope
 from threadline.model.policy import ResetPolicies, checked_zone
 from threadline.model.source import SessionSource
-from threadline.store.database import Database, Plan, drive, drive_async
-from threadline.store.location import SqliteLocation, parse_location
-from threadline.store.sqlite import SqliteDatabase
+from threadline.store.engine.database import Database, Plan, SqliteLocation, drive, drive_async, parse_location
+from threadline.store.engine.sqlite.database import SqliteDatabase
 from threadline.store.upkeep import Upkeep
 from threadline.store.verbs import IsBusy, StoreSettings, Verbs
 
@@ -222,7 +221,7 @@ def open_database(location: str | Path, *, migrate: bool = True) -> Database:
     if isinstance(place, SqliteLocation):
         return SqliteDatabase(place.path, location=place.text, migrate=migrate)
     try:
-        from threadline.store.postgres import PostgresDatabase
+        from threadline.store.engine.postgres.database import PostgresDatabase
     except ImportError as cause:
         raise InvalidLocation(
             "PostgreSQL needs an extra: pip install 'threadline[postgres]'; then open it again"

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from threadline.errors import ThreadlineError
-from threadline.store.database import BatchStep, Database, Step, Tx, WriteStep
+from threadline.store.engine.database import BatchStep, Database, Step, Tx, WriteStep
 from threadline.store.turns import Held, require_held
 
 

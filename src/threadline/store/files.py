@@ -12,7 +12,7 @@ from threadline.clock import Instant, from_instant
 from threadline.errors import LeaseLost, UnknownFile
 from threadline.model.files import StoredFile
 from threadline.model.ownership import keeper_of
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 from threadline.store.rows import source_of
 
 _STEP = 100

@@ -10,7 +10,7 @@ from threadline.clock import Instant
 from threadline.model.message import Message, decode_body
 from threadline.model.session import SessionEntry
 from threadline.model.view import message_number
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 from threadline.store.rows import entry_of
 
 MOST_ATTEMPTS = 3

@@ -13,7 +13,7 @@ import msgspec
 from threadline.errors import StoreUnavailable
 from threadline.model.address import SessionScope
 from threadline.model.policy import ResetPolicies, checked_zone
-from threadline.store.database import Database, Plan, drive, drive_async
+from threadline.store.engine.database import Database, Plan, drive, drive_async
 from threadline.store.facade import AsyncSessionStore
 from threadline.store.fencing import Fenced
 from threadline.store.outbox import Delivery

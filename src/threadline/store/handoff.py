@@ -15,7 +15,7 @@ from threadline.model.handoff import may_hand_over
 from threadline.model.ownership import Ownership
 from threadline.model.session import SessionEntry
 from threadline.store import outbox, sessions, switching
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 from threadline.store.rows import StoredSession, session_of
 
 # busy  something waits or runs there

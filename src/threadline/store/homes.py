@@ -5,7 +5,7 @@ from __future__ import annotations
 from threadline.model.address import scoped_id
 from threadline.model.context import HomeChannel
 from threadline.model.homes import Home
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 
 
 def homes(tx: Tx) -> list[Home]:

@@ -15,7 +15,7 @@ from threadline.model.inbound import Inbound, Unreadable
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Fate, Lane, Stop, Waiting
 from threadline.store import outbox, sessions
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.rows import StoredSession, json_text, session_of
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from threadline.model.message import decode_body, searchable_text
 from threadline.model.view import MAX_SEQ, message_number
-from threadline.store.database import Tx, find_locked
-from threadline.store.tokens import Document, tokenise
+from threadline.store.engine.database import Tx, find_locked
+from threadline.store.text import Document, tokenise
 
 INDEX_STEP = 256
 # Of what is stored, so that a step is short whatever it says: a server takes who is silent for seconds in a transaction for dead,

@@ -13,7 +13,7 @@ from threadline.clock import Instant, to_instant
 from threadline.errors import InvalidCursor, InvalidRequest
 from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.rows import StoredSession, entry_of, session_of
 
 T = TypeVar("T")

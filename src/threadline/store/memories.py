@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threadline.errors import LeaseLost
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 from threadline.store.turns import Held
 
 MOST_CHARS = 8_000

@@ -19,7 +19,7 @@ from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.model.view import MAX_SEQ, message_number
 from threadline.store import inbox
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.indexing import filter_token
 from threadline.store.rows import json_text, source_of
 

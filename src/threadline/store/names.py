@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from threadline.clock import Instant, from_instant
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 
 
 class HeldName(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from threadline.errors import UnknownDelivery
 from threadline.model.delivery import HELD_AT_MOST, Button, DeliveryState, Park, RetryAt, Target, target_of
 from threadline.model.inbound import Attachment, Inbound
 from threadline.store import sessions
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.rows import json_text
 
 _STEP = 50

@@ -9,11 +9,11 @@ from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
 from threadline.model.transcript import MessageRef
 from threadline.store import listing, sessions
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 from threadline.store.listing import Listing
 from threadline.store.rows import entry_of
 from threadline.store.search import Hit, Search, search
-from threadline.store.tokens import Query
+from threadline.store.text import Query
 
 # More owners than that are not looked at for a list; all of them are found by name.
 _OWNERS_AT_MOST = 50

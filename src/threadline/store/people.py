@@ -13,7 +13,7 @@ from threadline.errors import ThreadlineError
 from threadline.model.access import WRONG_AT_MOST, Guard, NoCodeReason, Role, after_wrong, expiry_of, why_no_code
 from threadline.model.delivery import Target
 from threadline.store import outbox
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.rows import json_text
 
 # One secret an installation: pairing codes and the pseudonyms in prompts are keyed with it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 
 
 def timezone_of(tx: Tx, person: str) -> str | None:

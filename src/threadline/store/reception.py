@@ -17,7 +17,7 @@ from threadline.model.ownership import ownership_of, person_of
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Fate, Waiting
 from threadline.store import asks, erasure, inbox, outbox, sessions, switching, transcript, views
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.rows import json_text
 
 # duplicate  it was here before

@@ -12,7 +12,7 @@ from threadline.clock import from_instant
 from threadline.model.ownership import Ownership
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.store.database import Row
+from threadline.store.engine.database import Row
 
 _decode_json = msgspec.json.Decoder().decode
 _decode_source = msgspec.json.Decoder(SessionSource).decode

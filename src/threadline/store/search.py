@@ -15,12 +15,11 @@ from threadline.model.session import SessionEntry
 from threadline.model.transcript import MessageRef, TranscriptMessage
 from threadline.model.view import MAX_SEQ, Span, View, log_of, message_number, neighbours, seq_of, shows
 from threadline.store import sessions, views
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.indexing import behind, filter_token
 from threadline.store.listing import Page, check_limit, decode_cursor, encode_cursor
 from threadline.store.rows import StoredSession, session_of
-from threadline.store.snippet import make_snippet
-from threadline.store.tokens import Query
+from threadline.store.text import Query, make_snippet
 
 Order: TypeAlias = Literal["rank", "newest"]
 

@@ -17,9 +17,9 @@ from threadline.model.session import ResetReason, SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.view import View, cut_after, inherited, log_of, new_view
 from threadline.store import aliases, flushes, preferences, views
-from threadline.store.database import Row, Tx, find_locked
+from threadline.store.engine.database import Row, Tx, find_locked
 from threadline.store.rows import StoredSession, entry_of, json_text, session_of
-from threadline.store.tokens import fold
+from threadline.store.text import fold
 
 Audience: TypeAlias = Literal["user", "agent"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from threadline.model.speaker import Speaker
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 from threadline.store.rows import StoredSession
 
 # Of a crowd the first are told apart for certain: who comes after so many is compared with these.

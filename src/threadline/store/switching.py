@@ -10,7 +10,7 @@ from threadline.model.editors import ACP, runtime_at
 from threadline.model.ownership import may_resume, may_take
 from threadline.model.session import SessionEntry
 from threadline.store import sessions
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 from threadline.store.rows import StoredSession, json_text, session_of
 from threadline.store.sessions import AddressRow, Beginning
 

@@ -22,7 +22,7 @@ from threadline.model.session import SessionEntry
 from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
 from threadline.model.view import MAX_SEQ, log_of, message_number, seq_of
 from threadline.store import authorship, sessions, switching, views
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.listing import Page, check_limit, decode_cursor, encode_cursor
 from threadline.store.rows import StoredSession, session_of
 

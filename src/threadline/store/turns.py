@@ -19,7 +19,7 @@ from threadline.model.speaker import Speaker
 from threadline.model.turn import Fate, Lane, Outcome, Replay, Stop, Suspicion, Waiting, WhenBusy, back_off
 from threadline.model.usage import Usage
 from threadline.store import aliases, asks, files, inbox, names, outbox, sessions, speakers, transcript, usage
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.rows import source_of
 
 

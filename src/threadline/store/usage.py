@@ -10,7 +10,7 @@ from threadline.clock import Instant, from_instant
 from threadline.model.session import SessionEntry
 from threadline.model.usage import Usage, dollars_of
 from threadline.store import sessions
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 from threadline.store.rows import StoredSession
 
 UsageGroup: TypeAlias = Literal["session", "person", "platform", "model", "day"]

@@ -18,7 +18,7 @@ from threadline.model.view import (
     rewritten,
     spans_of,
 )
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.rows import StoredSession, json_text
 
 FAR = 2**62

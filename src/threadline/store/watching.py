@@ -22,10 +22,10 @@ from threadline.model.transcript import MessageRef, TranscriptMessage
 from threadline.model.turn import Lane, Outcome, Stop, Waiting
 from threadline.model.view import MAX_SEQ, View, message_number
 from threadline.store import asks, inbox, listing, sessions, transcript, views
-from threadline.store.database import Row, Tx
+from threadline.store.engine.database import Row, Tx
 from threadline.store.listing import Page
 from threadline.store.rows import StoredSession, session_of
-from threadline.store.wording import words_of_event, words_of_message
+from threadline.store.text import words_of_event, words_of_message
 
 # More than that at once is read from the start again.
 MOST_NEW = 200

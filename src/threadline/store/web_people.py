@@ -15,7 +15,7 @@ from threadline.model.address import scoped_id
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.model.words_web_access import OWNER_NAME
 from threadline.store import people
-from threadline.store.database import Tx
+from threadline.store.engine.database import Tx
 
 PLATFORM = "web"
 OWNER_ID = "owner"

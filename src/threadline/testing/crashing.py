@@ -19,7 +19,7 @@ from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival
 from threadline.ports.platform import Accept, Capabilities, Outgoing, Platform, Verdict
 from threadline.store.asks import Asking
-from threadline.store.database import Database
+from threadline.store.engine.database import Database
 from threadline.store.gateway import GatewayStore
 from threadline.store.inbox import Admission
 from threadline.store.outbox import Delivery, NewDelivery, Stream

@@ -18,8 +18,8 @@ from threadline.model.message import Message
 from threadline.model.session import SessionEntry
 from threadline.store import adoptions
 from threadline.store.composable import ComposableStore, OpenedAtFirstUse
-from threadline.store.database import Progress, Tx
 from threadline.store.disclosure import PersonRecord
+from threadline.store.engine.database import Progress, Tx
 from threadline.store.facade import SessionStore
 from threadline.store.listing import Page
 from threadline.store.rows import entry_of

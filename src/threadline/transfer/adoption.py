@@ -19,7 +19,7 @@ from threadline.model.usage import COST_STATUSES
 from threadline.store import adoptions
 from threadline.store.adoptions import WAITING, AdoptedEntry, Arrival
 from threadline.store.composable import ComposableStore
-from threadline.store.database import Progress, Tx
+from threadline.store.engine.database import Progress, Tx
 from threadline.transfer.hermes import HermesFolder, IndexEntry, Skipped, Transcript, is_safe_id
 
 log = get_logger("adoption")

@@ -17,7 +17,7 @@ from typing import Any, Self
 import msgspec
 
 from threadline.log import get_logger
-from threadline.store.sqlite.connection import APPLICATION_ID
+from threadline.store.engine.sqlite.connection import APPLICATION_ID
 from threadline.transfer.files import Skipped, file_stamp, find_file, is_safe_id, open_regular, parse_json
 
 log = get_logger(__name__)

@@ -17,7 +17,7 @@ from threadline.model.delivery import Target
 from threadline.model.source import SessionSource
 from threadline.model.webchat import read_chat, web_source
 from threadline.ports.live import Ending, Growth
-from threadline.store.database import Row
+from threadline.store.engine.database import Row
 from threadline.store.gateway import GatewayStore
 from threadline.web.following import Follower
 from threadline.web.frames import BREATH

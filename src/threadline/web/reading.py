@@ -20,9 +20,8 @@ from threadline.ports.agent import AskPermission
 from threadline.store.asks import OpenAsk
 from threadline.store.inbox import reader
 from threadline.store.search import Hit as Found
-from threadline.store.snippet import CLOSE, OPEN
+from threadline.store.text import CLOSE, OPEN, first_words
 from threadline.store.watching import CutShort, Listed, Seen, Told
-from threadline.store.wording import first_words
 from threadline.web.shapes import (
     Ask,
     Attachment,

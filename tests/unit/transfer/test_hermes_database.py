@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import pytest
 from tests.unit.transfer.conftest import Database, Lines, say, user
 
-from threadline.store.sqlite.connection import APPLICATION_ID
+from threadline.store.engine.sqlite.connection import APPLICATION_ID
 from threadline.transfer.hermes import DatabaseSession, HermesFolder, Transcript
 from threadline.transfer.hermes_database import HermesDatabase
 

@@ -11,7 +11,7 @@ from threadline.ids import new_session_id
 from threadline.model.session import SessionEntry
 from threadline.model.usage import CostStatus, Usage, micros_of
 from threadline.store import listing, usage
-from threadline.store.database import Plan, read, write
+from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs.arguments import (
     Who,
     clean_or_none,

@@ -8,7 +8,7 @@ from datetime import datetime
 from threadline.clock import to_instant
 from threadline.model.delivery import Target
 from threadline.store import alarms
-from threadline.store.database import Plan, read, write
+from threadline.store.engine.database import Plan, read, write
 from threadline.store.outbox import NewDelivery
 from threadline.store.verbs.base import VerbsBase
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from threadline.store import check
-from threadline.store.database import EngineFacts, EngineStep, Plan, Progress, read
+from threadline.store import maintenance
+from threadline.store.engine.database import EngineFacts, EngineStep, Plan, Progress, read
 from threadline.store.verbs.base import VerbsBase
 
 
@@ -27,7 +27,7 @@ class CareVerbs(VerbsBase):
     def facts(self) -> Plan[StoreFacts]:
         """What an operator asks first: where, how big, how many."""
         engine: EngineFacts = yield EngineStep(lambda database: database.describe())
-        counted = yield from read(check.counts)
+        counted = yield from read(maintenance.counts)
         return StoreFacts(engine, *counted)
 
     def backup(self, target: str | Path, *, progress: Progress | None = None) -> Plan[Path]:
@@ -36,21 +36,21 @@ class CareVerbs(VerbsBase):
         yield EngineStep(lambda database: database.backup(path, progress or _quiet))
         return path
 
-    def check(self, *, progress: Progress | None = None) -> Plan[check.CheckReport]:
+    def check(self, *, progress: Progress | None = None) -> Plan[maintenance.CheckReport]:
         """Looks at the file, every view, and the search index against the messages."""
         tell = progress or _quiet
         found: list[str] = yield EngineStep(lambda database: database.verify())
-        sessions_there, _, messages_there, late = yield from read(check.counts)
+        sessions_there, _, messages_there, late = yield from read(maintenance.counts)
         seen, total = 0, sessions_there + messages_there
-        for look in (check.check_views, check.check_messages):
+        for look in (maintenance.check_views, maintenance.check_messages):
             after: int | None = 0
             while after is not None:
-                stretch: check.Stretch = yield from read(look, after)
+                stretch: maintenance.Stretch = yield from read(look, after)
                 seen, after = seen + stretch.looked_at, stretch.next
                 found = [*found, *stretch.faults]
                 tell(min(seen, total), total)
-        found = [*found, *(yield from read(check.check_strays))]
-        return check.CheckReport(found, sessions_there, messages_there, late)
+        found = [*found, *(yield from read(maintenance.check_strays))]
+        return maintenance.CheckReport(found, sessions_there, messages_there, late)
 
 
 def _quiet(done: int, total: int) -> None:

@@ -18,7 +18,7 @@ from threadline.model.privacy import inert
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.store import choices, handoff, homes, preferences
-from threadline.store.database import Plan, read, write
+from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs.arguments import MAX_KEY_CHARS, clean_or_none, clean_text
 from threadline.store.verbs.base import VerbsBase
 

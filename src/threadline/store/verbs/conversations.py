@@ -14,7 +14,7 @@ from threadline.model.policy import counts_persons_days, resolve_zone
 from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
 from threadline.store import listing, sessions, switching
-from threadline.store.database import Plan, read, write
+from threadline.store.engine.database import Plan, read, write
 from threadline.store.listing import Page
 from threadline.store.verbs.arguments import (
     MAX_PATH_CHARS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from threadline.errors import InvalidRequest
 from threadline.model.source import SessionSource
 from threadline.store import disclosure
-from threadline.store.database import Plan, read
 from threadline.store.disclosure import PersonRecord
+from threadline.store.engine.database import Plan, read
 from threadline.store.listing import Page
 from threadline.store.verbs.arguments import person_named
 from threadline.store.verbs.base import VerbsBase

@@ -15,8 +15,8 @@ from threadline.model.session import checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import Span
 from threadline.store import editors
-from threadline.store.database import Plan, read, read_along, write
 from threadline.store.editors import Changes, Held, Place, Replayed
+from threadline.store.engine.database import Plan, read, read_along, write
 from threadline.store.listing import Page, check_limit
 from threadline.store.verbs.arguments import MAX_PATH_CHARS, clean_or_none, clean_text, clean_title
 from threadline.store.verbs.removal import RemovalVerbs

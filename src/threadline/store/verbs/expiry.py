@@ -9,7 +9,7 @@ import msgspec
 from threadline.model.message import Message
 from threadline.model.policy import resolve_zone
 from threadline.store import expiry, flushes
-from threadline.store.database import Plan, read, write
+from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs.base import VerbsBase
 
 

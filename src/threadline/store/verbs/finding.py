@@ -6,8 +6,8 @@ from datetime import datetime
 
 from threadline.errors import InvalidRequest
 from threadline.store import indexing, listing, search
-from threadline.store.database import Plan, read_along, write
-from threadline.store.tokens import parse_query
+from threadline.store.engine.database import Plan, read_along, write
+from threadline.store.text import parse_query
 from threadline.store.verbs.arguments import (
     Who,
     instant_of,

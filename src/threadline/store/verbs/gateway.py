@@ -10,8 +10,8 @@ from threadline.model.delivery import Park, RetryAt, target_of
 from threadline.model.inbound import Moved, Unreadable
 from threadline.model.source import SessionSource
 from threadline.model.turn import Replay, Stop, Waiting
-from threadline.store import claiming, inbox, moves, outbox, sessions, stories, turns
-from threadline.store.database import Plan, read, write
+from threadline.store import claiming, inbox, maintenance, moves, outbox, sessions, turns
+from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs import Verbs
 from threadline.store.verbs.alarms import AlarmVerbs
 from threadline.store.verbs.asks import AskVerbs
@@ -216,17 +216,17 @@ class GatewayVerbs(
 
     def list_messages(
         self, fate: str | None = None, *, before: int = _ALL, limit: int = 50
-    ) -> Plan[list[stories.MessageLine]]:
+    ) -> Plan[list[maintenance.MessageLine]]:
         """What came in, newest first."""
-        return (yield from read(stories.lines, fate, before=before, limit=limit))
+        return (yield from read(maintenance.lines, fate, before=before, limit=limit))
 
-    def load(self) -> Plan[stories.Load]:
+    def load(self) -> Plan[maintenance.Load]:
         """How much there is to do."""
-        return (yield from read(stories.load))
+        return (yield from read(maintenance.load))
 
-    def message_story(self, pk: int) -> Plan[stories.Story]:
+    def message_story(self, pk: int) -> Plan[maintenance.Story]:
         """The whole story of one message."""
-        return (yield from read(stories.story, pk))
+        return (yield from read(maintenance.story, pk))
 
     def retry_delivery(self, pk: int) -> Plan[None]:
         """Tries a parked delivery again."""

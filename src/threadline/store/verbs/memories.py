@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threadline.store import memories
-from threadline.store.database import Plan, read, write
+from threadline.store.engine.database import Plan, read, write
 from threadline.store.turns import Held
 from threadline.store.verbs.arguments import clean_text
 from threadline.store.verbs.base import VerbsBase

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threadline.store import names
-from threadline.store.database import Plan, read, write
+from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs.base import VerbsBase
 
 

@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 from threadline.model.session import SessionEntry
 from threadline.store import owners
-from threadline.store.database import Plan, read, read_along
+from threadline.store.engine.database import Plan, read, read_along
 from threadline.store.listing import check_limit
 from threadline.store.search import Hit
-from threadline.store.tokens import parse_query
+from threadline.store.text import parse_query
 from threadline.store.verbs.base import VerbsBase
 
 

@@ -16,7 +16,7 @@ from threadline.model.privacy import inert
 from threadline.model.source import SessionSource
 from threadline.model.words_access import PAIRED
 from threadline.store import people
-from threadline.store.database import Plan, read, write
+from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs.arguments import MAX_KEY_CHARS, clean_text
 from threadline.store.verbs.base import VerbsBase
 

@@ -11,7 +11,7 @@ from threadline.model.access import Role
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Waiting
 from threadline.store import asks, claiming, inbox, outbox, reception, turns
-from threadline.store.database import Plan, read, write
+from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs.base import VerbsBase
 
 

@@ -8,7 +8,7 @@ from threadline.errors import InvalidRequest
 from threadline.model.source import SessionSource
 from threadline.model.transcript import MessageRef
 from threadline.store import adoptions, aliases, erasure
-from threadline.store.database import EngineStep, Plan, Progress, read, write
+from threadline.store.engine.database import EngineStep, Plan, Progress, read, write
 from threadline.store.verbs.arguments import (
     moment_before,
     person_named,

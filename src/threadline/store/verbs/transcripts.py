@@ -11,7 +11,7 @@ from threadline.model.message import Message, digest_of, encode_messages
 from threadline.model.session import SessionEntry
 from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
 from threadline.store import sessions, transcript
-from threadline.store.database import BatchStep, Plan, read, write
+from threadline.store.engine.database import BatchStep, Plan, read, write
 from threadline.store.listing import Page
 from threadline.store.verbs.arguments import (
     MAX_PATH_CHARS,

@@ -14,7 +14,7 @@ from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.transcript import MessageRef
 from threadline.store import watching
-from threadline.store.database import Plan, Row, read, write
+from threadline.store.engine.database import Plan, Row, read, write
 from threadline.store.listing import Page, check_limit
 from threadline.store.verbs.base import VerbsBase
 from threadline.store.watching import Earlier, Listed, Looking, Seen, TurnPlace

@@ -14,7 +14,7 @@ from threadline.errors import InvalidRequest
 from threadline.model.access import Role
 from threadline.model.privacy import inert
 from threadline.store import web_people
-from threadline.store.database import Plan, read, write
+from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs.arguments import MAX_KEY_CHARS, clean_text
 from threadline.store.verbs.base import VerbsBase
 

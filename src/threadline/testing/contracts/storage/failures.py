@@ -12,7 +12,7 @@ from threadline.clock import Instant
 from threadline.errors import IdempotencyConflict, ThreadlineError, UnknownSession
 from threadline.model.message import encode_messages
 from threadline.store import sessions, transcript
-from threadline.store.database import BatchStep, Database, ReadStep, Tx, WriteStep
+from threadline.store.engine.database import BatchStep, Database, ReadStep, Tx, WriteStep
 from threadline.store.facade import AsyncSessionStore, SessionStore, open_database
 from threadline.testing.builders import dm, user
 from threadline.testing.contracts.storage.fixtures import seen

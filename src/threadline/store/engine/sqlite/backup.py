@@ -11,15 +11,13 @@ import apsw
 
 from threadline.errors import InvalidRequest, StoreDamaged, StoreUnavailable
 from threadline.model.view import MAX_SEQ, message_number
-from threadline.store.database import Progress, Row
+from threadline.store.engine.database import Progress, Row
+from threadline.store.engine.sql import migrations
+from threadline.store.engine.sqlite.connection import migrate_schema, translated
+from threadline.store.engine.sqlite.writer import SqliteTx
 from threadline.store.indexing import document_of
-from threadline.store.migrations import migrations
-from threadline.store.sqlite.connection import translated
-from threadline.store.sqlite.schema import migrate_schema
-from threadline.store.sqlite.transaction import SqliteTx
 
 ReadTable: TypeAlias = Callable[[str, Sequence[str]], Iterable[Row]]
-
 _PAGES_A_STEP = 2_000
 _RESTARTS = 3
 # Made anew in the copy: the index is a function of the messages, and nothing has moved since.

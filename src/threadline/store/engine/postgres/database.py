@@ -1,9 +1,9 @@
-"""The PostgreSQL database: a pool for writing, a pool for reading, and one lane in which appends travel together."""
+"""The PostgreSQL database: pools for writing and reading, group commit of appends, and backups."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path
@@ -13,32 +13,58 @@ import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from threadline.errors import StoreUnavailable, ThreadlineError
-from threadline.store.database import BatchStep, EngineFacts, EngineStep, Progress, ReadStep, Step
-from threadline.store.lane import Job, Lane, fail_unsettled
-from threadline.store.migrations import latest_version, migrations
-from threadline.store.opened import Opened
-from threadline.store.postgres.backup import copy_database
-from threadline.store.postgres.connection import (
+from threadline.store.engine.database import BatchStep, EngineFacts, EngineStep, Opened, Progress, ReadStep, Row, Step
+from threadline.store.engine.group_commit import Job, Lane, ReaderPool, fail_unsettled
+from threadline.store.engine.postgres.connection import (
     FAILURES,
     RETRYABLE,
     SCHEMA,
     connect,
+    ensure_schema,
     lost,
     make_pool,
+    migrate_schema,
+    read_state,
     translate,
     translated,
 )
-from threadline.store.postgres.schema import ensure_schema, migrate_schema, read_state
-from threadline.store.postgres.transaction import PostgresTx
-from threadline.store.reader_pool import ReaderPool
+from threadline.store.engine.postgres.transaction import PostgresTx
+from threadline.store.engine.sql import latest_version, migrations
+from threadline.store.engine.sqlite.backup import build_copy
+
+_ROWS_A_STEP = 2_000
+
+
+def copy_database(connection: psycopg.Connection[Any], target: Path, progress: Progress) -> None:
+    """Writes everything that one snapshot shows; the search index of the copy is made anew where it is opened."""
+    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    connection.read_only = True
+    with connection.transaction():
+
+        def rows(table: str, columns: Sequence[str]) -> Iterator[Row]:
+            names = ", ".join(columns)
+            with psycopg.ServerCursor(connection, f"copy_{table}") as cursor:
+                cursor.itersize = _ROWS_A_STEP
+                cursor.execute(cast("Any", f"SELECT {names} FROM {table}"))
+                yield from cursor
+
+        def count(table: str) -> int:
+            row = connection.execute(cast("Any", f"SELECT COUNT(*) FROM {table}")).fetchone()
+            return 0 if row is None else int(row[0])
+
+        def last_pk(table: str) -> int:
+            sequence = "CAST(pg_get_serial_sequence($1, 'pk') AS regclass)"
+            row = connection.execute(f"SELECT pg_sequence_last_value({sequence})", [table]).fetchone()
+            return 0 if row is None or row[0] is None else int(row[0])
+
+        build_copy(target, rows, count, last_pk, progress)
+
 
 T = TypeVar("T")
-
 _UNKNOWN_OUTCOME = (
     "the connection was lost during the commit: it is not known whether this was stored; "
     "repeat it with the same idempotency key"
 )
-
 _CONNECTIONS = 8
 _ATTEMPTS = 12
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = $1 ORDER BY tablename"

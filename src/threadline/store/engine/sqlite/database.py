@@ -1,26 +1,119 @@
-"""The SQLite database: one writer that commits for many, readers that never wait for it."""
+"""The SQLite database: one writer, a pool of readers, and the lock that lets one `serve` use the file."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import threading
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import apsw
+import msgspec
 
-from threadline.errors import StoreReadOnly, StoreUnavailable
-from threadline.store.database import BatchStep, EngineFacts, EngineStep, Progress, ReadStep, Step, WriteStep
-from threadline.store.lane import Lane
-from threadline.store.migrations import latest_version, migrations
-from threadline.store.opened import Opened
-from threadline.store.reader_pool import ReaderPool
-from threadline.store.sqlite.backup import copy_database
-from threadline.store.sqlite.connection import READ_ONLY, connect_reader, connect_writer, translated
-from threadline.store.sqlite.schema import ensure_schema, migrate_schema, read_state
-from threadline.store.sqlite.transaction import SqliteTx
-from threadline.store.sqlite.writer import BetweenBatches, Writer
+from threadline.errors import AlreadyServed, StoreReadOnly, StoreUnavailable
+from threadline.store.engine.database import (
+    BatchStep,
+    EngineFacts,
+    EngineStep,
+    Opened,
+    Progress,
+    ReadStep,
+    Step,
+    WriteStep,
+)
+from threadline.store.engine.group_commit import Lane, ReaderPool
+from threadline.store.engine.sql import latest_version, migrations
+from threadline.store.engine.sqlite.backup import copy_database
+from threadline.store.engine.sqlite.connection import (
+    READ_ONLY,
+    connect_reader,
+    connect_writer,
+    ensure_schema,
+    migrate_schema,
+    read_state,
+    translated,
+)
+from threadline.store.engine.sqlite.writer import BetweenBatches, SqliteTx, Writer
+
+_MOST = 1000
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """The gateway that has the lock. `address` is empty until its page answers."""
+
+    process: str
+    address: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.process} at {self.address}" if self.address else self.process
+
+
+class ServeLock:
+    """Held for the length of a `with`. Whoever gets it knows that no other gateway lives on the file."""
+
+    def __init__(self, database: Path, process: str) -> None:
+        """`process` is what others are told of who has it."""
+        self._path = database.with_name(database.name + ".serve")
+        self._process = process
+        self._file: int | None = None
+
+    @classmethod
+    def holder_of(cls, database: Path) -> Holder | None:
+        """Who serves the file now; `None` if nobody does."""
+        try:
+            opened = os.open(database.with_name(database.name + ".serve"), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _read(opened)
+        finally:
+            os.close(opened)
+        return None
+
+    def __enter__(self) -> Self:
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            opened = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as cause:
+            raise StoreReadOnly(f"{self._path} can't be written; check who owns the file and its folder") from cause
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as cause:
+            holder = _read(opened)
+            os.close(opened)
+            raise AlreadyServed(
+                f"{self._path.with_suffix('')} is served by {holder} already;"
+                " stop that one first, or use another database with --db"
+            ) from cause
+        self._file = opened
+        self.announce("")
+        return self
+
+    def announce(self, address: str) -> None:
+        """Tells others, while the lock is held, at which address the page of its holder is."""
+        if self._file is not None:
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"{self._process}\n{address}".encode()[:_MOST], 0)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            # The lock goes with the file; the name stays, so that nobody locks a file that is no longer there.
+            os.close(self._file)
+            self._file = None
+
+
+def _read(opened: int) -> Holder:
+    process, _, address = os.pread(opened, _MOST, 0).decode(errors="replace").partition("\n")
+    return Holder(process.strip() or "another gateway", address.strip())
+
 
 _ASYNC_READERS = 4
 _KEPT_READERS = 8

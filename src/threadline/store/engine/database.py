@@ -1,4 +1,4 @@
-"""The one seam of the store: what an operation may ask of an engine, and what an engine promises.
+"""What an operation may ask of an engine, what an engine promises, and how a location names one.
 
 An *operation* is a plain function of a transaction and arguments. It reads no clock, makes no ids, calls nobody back and
 does no I/O of its own, because an engine may run it more than once: after a serialization failure, or when another
@@ -7,18 +7,20 @@ operation of the same batch failed. Only the last run counts.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from threadline.errors import InvalidRequest, ThreadlineError
-from threadline.store.tokens import Document, Query
+from threadline.errors import InvalidLocation, InvalidRequest, StoreClosed, StoreForked, ThreadlineError
+from threadline.store.text import Document, Query
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
 Row: TypeAlias = tuple[Any, ...]
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -210,3 +212,87 @@ async def drive_async(database: Database, plan: Plan[T]) -> T:
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+_POSTGRES = ("postgresql://", "postgres://")
+_QUERY_PASSWORD = re.compile(r"([?&]\w*password=)[^&#]*", re.IGNORECASE)
+
+
+class SqliteLocation(msgspec.Struct, frozen=True):
+    """A file on this machine."""
+
+    path: Path
+
+    @property
+    def text(self) -> str:
+        """The URL that opens this place again."""
+        return f"sqlite://{self.path}"
+
+
+class PostgresLocation(msgspec.Struct, frozen=True):
+    """A PostgreSQL database; `url` may hold a password and is never shown."""
+
+    url: str
+
+    @property
+    def text(self) -> str:
+        """The URL without its passwords."""
+        shown = _QUERY_PASSWORD.sub(r"\1…", self.url)
+        parts = urlsplit(shown)
+        if parts.password is None:
+            return shown
+        netloc = parts.netloc.replace(f":{parts.password}@", ":…@", 1)
+        return urlunsplit(parts._replace(netloc=netloc))
+
+
+Location: TypeAlias = SqliteLocation | PostgresLocation
+
+
+def parse_location(location: str | Path) -> Location:
+    """The place that a URL or path names. `sqlite:///a/b.db` is the absolute path `/a/b.db`; a plain path may be relative."""
+    if isinstance(location, Path):
+        return SqliteLocation(_absolute(location))
+    text = str(location)
+    if text.startswith(_POSTGRES):
+        return PostgresLocation(text)
+    if text.startswith("sqlite:"):
+        rest = text.removeprefix("sqlite:")
+        if rest.startswith("//") and not rest.startswith("///"):
+            raise InvalidLocation(f"{text} names a host; an SQLite store is a file: sqlite:///ABSOLUTE/PATH")
+        text = "/" + rest.lstrip("/") if rest.startswith("//") else rest
+        text = text.removeprefix("/") if text.startswith("/~") else text
+    elif "://" in text:
+        scheme = text.partition(":")[0]
+        raise InvalidLocation(f"{scheme}:// is no store; use sqlite:///PATH or postgresql://USER@HOST/DATABASE")
+    if not text or "\x00" in text or text.endswith("/"):
+        raise InvalidLocation(f"{location!r} names no file; use sqlite:///ABSOLUTE/PATH")
+    if text == ":memory:":
+        raise InvalidLocation("a store lives in a file, never in memory alone; use a path in a temporary folder")
+    return SqliteLocation(_absolute(Path(text)))
+
+
+def _absolute(path: Path) -> Path:
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError as cause:
+        raise InvalidLocation(f"{path}: {cause}; use an absolute path") from cause
+
+
+class Opened:
+    """An engine's state from opening to closing. It belongs to the process that opened it: a fork's child may not use it."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self.closed = False
+
+    def require(self) -> None:
+        """Raises `StoreForked` in another process and `StoreClosed` after the end."""
+        if os.getpid() != self._pid:
+            raise StoreForked
+        if self.closed:
+            raise StoreClosed
+
+    def end(self) -> bool:
+        """Closes it. True where what it holds is to be released now: once, and never in a child, whose parent still uses it."""
+        first, self.closed = not self.closed, True
+        return first and os.getpid() == self._pid

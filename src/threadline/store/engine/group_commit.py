@@ -1,9 +1,4 @@
-"""Group commit: many callers, one writer, one commit for all that waits.
-
-Leader and followers: a blocking caller who finds the lane free runs the batch on its own thread and so pays for no thread
-hop; one who finds it taken waits, and is woken either with its outcome or as the next leader. Callers on an event loop are
-served by a thread of the lane. A leader whom a signal strikes (Ctrl-C) leaves alone: what it led for others goes on.
-"""
+"""Threads for steps: a queue whose writers share a commit, and a pool of readers."""
 
 from __future__ import annotations
 
@@ -11,20 +6,18 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeAlias
 
 from threadline.errors import StoreClosed, StoreUnavailable, ThreadlineError
 from threadline.log import get_logger
-from threadline.store.database import BatchStep
+from threadline.store.engine.database import BatchStep
 
 log = get_logger(__name__)
-
 MAX_OPERATIONS = 256
 MAX_BYTES = 4 * 1024 * 1024
-
 RunBatch: TypeAlias = Callable[[Sequence["Job"]], None]
-
 _PENDING: Any = object()
 
 
@@ -299,3 +292,41 @@ def fail_unsettled(jobs: Sequence[Job], error: ThreadlineError) -> None:
 def _settle_futures(jobs: Sequence[Job]) -> None:
     for job in jobs:
         job.settle_future()
+
+
+class ReaderPool:
+    """At most `max_threads` threads, started as they are needed."""
+
+    def __init__(self, perform: Callable[[Any], Any], *, max_threads: int, name: str) -> None:
+        """`perform` performs a step, blocking."""
+        self._perform = perform
+        self._name = name
+        self._executor = ThreadPoolExecutor(max_threads, thread_name_prefix=name)
+
+    def perform_async(self, step: Any) -> asyncio.Future[Any]:
+        """Perform a step on a thread of the pool; the future is the running event loop's. `StoreClosed` after the end."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        try:
+            # Not run_in_executor: its second future costs more than a short read.
+            self._executor.submit(self._run, Job(step, future))
+        except RuntimeError as cause:
+            raise StoreClosed from cause
+        return future
+
+    def close(self) -> None:
+        """Refuse more steps, and return once all that were accepted are done."""
+        # A step may close the store that it runs in; its own thread can't wait for itself.
+        self._executor.shutdown(wait=not threading.current_thread().name.startswith(self._name))
+
+    def _run(self, job: Job) -> None:
+        # Nobody wants the result of a step whose caller was cancelled.
+        if job.is_given_up:
+            return
+        try:
+            job.result = self._perform(job.step)
+        except BaseException as cause:  # noqa: BLE001 - handed to the caller that awaits it
+            job.error = cause
+        # The loop may have been closed while its caller waited.
+        if job.loop is not None:
+            with suppress(RuntimeError):
+                job.loop.call_soon_threadsafe(job.settle_future)

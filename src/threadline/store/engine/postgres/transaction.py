@@ -1,12 +1,17 @@
-"""Our tokens in PostgreSQL's terms: tsvector and tsquery literals, built here so that nothing splits them again."""
+"""A transaction on PostgreSQL, and the search vectors that it writes."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
-from threadline.store.tokens import MAX_QUERY_TERMS, Document, Query, Term
+import psycopg
+
+from threadline.store.engine.database import Row
+from threadline.store.engine.sql import Prepared, load_queries
+from threadline.store.text import MAX_QUERY_TERMS, Document, Query, Term
 
 # A tsvector keeps at most 255 positions of a lexeme, up to 16,383: parts of this many tokens stay well within both.
 PART_TOKENS = 4_000
@@ -91,3 +96,68 @@ def _term(term: Term) -> str:
     if term.prefix:
         quoted[-1] += ":*"
     return "({})".format(" <-> ".join(quoted))
+
+
+QUERIES = load_queries("postgres", "$")
+
+
+class PostgresTx:
+    """Runs named queries on one connection, inside a transaction that its owner begins and ends."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    def find(self, name: str, /, **values: Any) -> Row | None:
+        query = QUERIES[name]
+        return cast("Row | None", self._execute(query, query.bind(values)).fetchone())
+
+    def rows(self, name: str, /, **values: Any) -> list[Row]:
+        query = QUERIES[name]
+        return self._execute(query, query.bind(values)).fetchall()
+
+    def run(self, name: str, /, **values: Any) -> int:
+        query = QUERIES[name]
+        return self._execute(query, query.bind(values)).rowcount
+
+    def hold(self, name: str, /, **values: Any) -> None:
+        self.rows(name, **values)
+
+    def run_many(self, name: str, rows: Sequence[Row], /) -> None:
+        if rows:
+            self._execute(QUERIES[name], _columns(rows))
+
+    def rows_many(self, name: str, rows: Sequence[Row], /) -> list[Row]:
+        return self._execute(QUERIES[name], _columns(rows)).fetchall() if rows else []
+
+    def index_documents(self, documents: Sequence[Document]) -> None:
+        rows = [
+            (document.number, part, vector) for document in documents for part, vector in enumerate(parts_of(document))
+        ]
+        self.run_many("add_documents", rows)
+
+    def unindex(self, numbers: Sequence[int]) -> None:
+        self.run_many("drop_documents", [(number,) for number in numbers])
+
+    def index_agrees(self, known: Any, tokens: Sequence[str]) -> bool:
+        return agrees(known, tokens)
+
+    def match(self, query: Query) -> str:
+        return match_expression(query)
+
+    def _execute(self, query: Prepared, values: Sequence[Any]) -> psycopg.Cursor[Any]:
+        # Our own named text; values are bound.
+        return self._connection.execute(cast("Any", query.text), values)
+
+
+def _columns(rows: Sequence[Row]) -> list[list[Any] | str]:
+    """One array a column: many rows in one statement."""
+    return [_array(column) for column in zip(*rows, strict=True)]
+
+
+def _array(column: Sequence[Any]) -> list[Any] | str:
+    """Whole numbers in the server's own notation, which is quicker than the driver's; all else is the driver's to quote."""
+    if all(type(value) is int for value in column):
+        return "{" + ",".join(map(str, column)) + "}"
+    return list(column)
