@@ -21,13 +21,13 @@ from threadline.cli.program import app
 from threadline.config.reference import config_reference
 from threadline.config.settings import SETTINGS
 from threadline.gateway.reference import commands_reference
-from threadline.store.disclosure import PersonRecord, PersonSummary, TurnUsage
+from threadline.store.conversations.search import Hit, SearchPage
+from threadline.store.conversations.sessions import ResetNotice
+from threadline.store.conversations.usage import UsageLine
 from threadline.store.engine.database import EngineFacts
-from threadline.store.listing import Page
 from threadline.store.maintenance import CheckReport
-from threadline.store.search import Hit, SearchPage
-from threadline.store.sessions import ResetNotice
-from threadline.store.usage import UsageLine
+from threadline.store.people.person_export import PersonRecord, PersonSummary, TurnUsage
+from threadline.store.rows import Page
 from threadline.store.verbs import StoreFacts
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"

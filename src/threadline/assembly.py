@@ -28,7 +28,7 @@ from threadline.platforms.text import plain, split
 from threadline.ports.agent import Agent, Closes
 from threadline.ports.platform import Capabilities, Platform, Probed, Probes, Transient
 from threadline.store.gateway import GatewayStore
-from threadline.store.web_people import OWNER
+from threadline.store.people.web_access import OWNER
 
 log = get_logger(__name__)
 

@@ -11,9 +11,9 @@ from tests.contract.gateways import Run
 from threadline.acp.sessions import AsyncSessionManager, source_of
 from threadline.model.delivery import Button, target_of
 from threadline.model.view import Span, message_number, upto
-from threadline.store.editors import Aside
+from threadline.store.conversations.editor_sessions import Aside
 from threadline.store.gateway import GatewayStore
-from threadline.store.outbox import NewDelivery
+from threadline.store.work.outbox import NewDelivery
 from threadline.testing import FakeClock
 
 __all__ = ["gateway", "manager", "open_gateway", "run", "runner"]

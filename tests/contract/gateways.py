@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from threadline.clock import to_instant
 from threadline.store.gateway import GatewayStore
-from threadline.store.turns import Claimed, Finish
+from threadline.store.work.turn_end import Claimed, Finish
 
 T = TypeVar("T")
 # Opens the store of one gateway more on the test's database.

@@ -18,13 +18,12 @@ from threadline.model.message import encode_message
 from threadline.model.policy import SessionResetPolicy
 from threadline.model.source import SessionSource
 from threadline.model.turn import Lane
-from threadline.store.claiming import _add_turn
 from threadline.store.engine.database import ReadStep, Tx, WriteStep
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission, Admitted, accept
-from threadline.store.reception import Greeting
 from threadline.store.rows import StoredSession
-from threadline.store.turns import Claim, Claimed, Finish, Said
+from threadline.store.work.inbox import Admission, Admitted, Greeting, accept
+from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
+from threadline.store.work.turns import _add_turn
 from threadline.testing import FakeClock, assistant, dm, exchange, user
 
 LEASE = 60_000_000

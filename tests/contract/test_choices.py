@@ -15,8 +15,8 @@ from threadline.model.delivery import Target
 from threadline.model.homes import Home
 from threadline.model.inbound import Inbound
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission
 from threadline.store.verbs.choices import PersonZone
+from threadline.store.work.inbox import Admission
 from threadline.testing import FakeClock, dm, exchange, group, thread, user
 from threadline.testing.contracts.storage.fixtures import OpenStore, StoredBytes
 

@@ -15,8 +15,8 @@ from threadline.model.message import encode_message
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission
-from threadline.store.turns import Claim, Claimed, Finish, Said
+from threadline.store.work.inbox import Admission
+from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
 from threadline.testing import FakeClock
 from threadline.testing.contracts.storage.fixtures import StoredBytes
 

@@ -19,9 +19,8 @@ from tests.contract.watching import (
     watched,
 )
 
-from threadline.store.expiry import FLUSHED_APART
-from threadline.store.flushes import MOST_ATTEMPTS
 from threadline.store.gateway import GatewayStore
+from threadline.store.work.expiry import FLUSHED_APART, MOST_ATTEMPTS
 from threadline.testing import FakeClock, dm, exchange, user
 from threadline.testing.builders import system
 from threadline.testing.contracts.storage.fixtures import RawExecute

@@ -14,7 +14,7 @@ from threadline.clock import to_instant
 from threadline.model.delivery import Target
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.store import aliases
+from threadline.store.conversations import id_changes
 from threadline.store.engine.database import drive_async, read
 from threadline.store.gateway import GatewayStore
 from threadline.testing import FakeClock, dm, group
@@ -198,7 +198,7 @@ async def test_an_answer_follows_its_chat_for_a_day_alone(location: str, clock: 
 
         async def goes_to(chat: str) -> str | None:
             target = Target(platform="telegram", chat_id=chat)
-            plan = read(aliases.forward, target, at=to_instant(clock.now()))
+            plan = read(id_changes.forward, target, at=to_instant(clock.now()))
             return (await drive_async(store._database, plan)).chat_id
 
         assert [await goes_to(chat) for chat in "123"] == ["3", "3", "3"]

@@ -21,9 +21,11 @@ from threadline.errors import UnknownSession
 from threadline.model.inbound import Inbound
 from threadline.model.message import encode_message
 from threadline.model.session import SessionEntry
-from threadline.store import claiming, erasure, inbox, sessions, transcript, turns
+from threadline.store.conversations import records, sessions, transcripts
 from threadline.store.engine.database import Row, Tx, drive, read, write
 from threadline.store.gateway import GatewayStore
+from threadline.store.people import removal
+from threadline.store.work import inbox, turn_end, turns
 from threadline.testing import FakeClock, assistant, dm
 
 IDLE = ResetPolicies(default=SessionResetPolicy(mode="idle", idle_minutes=60))
@@ -75,7 +77,7 @@ def await_lock(location: str) -> None:
             time.sleep(0.01)
 
 
-def running(store: GatewayStore) -> turns.Claimed:
+def running(store: GatewayStore) -> turn_end.Claimed:
     """A turn at work in somebody's conversation."""
     wanted = store.resolve_of(dm("7"))
     event = Inbound(dedupe_key="1", message_id="1", source=dm("7"), text="think", sent_at=store.clock.now())
@@ -83,8 +85,8 @@ def running(store: GatewayStore) -> turns.Claimed:
         event=event, resolve=wanted, lane="talk", person="telegram:7", role="guest", at=wanted.at
     )
     drive(store._database, write(inbox.accept, admission))
-    claim = turns.Claim(owner="serve:1", turn_ids=("t1",), at=wanted.at, lease=DAY, platforms=("telegram",))
-    (claimed,) = drive(store._database, write(claiming.claim, claim))
+    claim = turn_end.Claim(owner="serve:1", turn_ids=("t1",), at=wanted.at, lease=DAY, platforms=("telegram",))
+    (claimed,) = drive(store._database, write(turns.claim, claim))
     return claimed
 
 
@@ -104,7 +106,7 @@ def test_a_turn_that_ends_while_a_message_comes_in_keeps_its_session(store: Gate
     clock.advance(timedelta(hours=2))
 
     def it_ends() -> None:
-        end = turns.Finish(
+        end = turn_end.Finish(
             held=claimed.held,
             session_id=claimed.session.session_id,
             outcome="answered",
@@ -113,7 +115,7 @@ def test_a_turn_that_ends_while_a_message_comes_in_keeps_its_session(store: Gate
             settled=tuple((waiting, "answered", None) for waiting in claimed.taken),
             taken=claimed.taken,
         )
-        drive(store._database, write(turns.finish, end))
+        drive(store._database, write(turn_end.finish, end))
 
     entry = resolved(store, it_ends)
     assert entry.session_id == claimed.session.session_id
@@ -130,10 +132,10 @@ def test_what_is_stale_under_its_lock_starts_afresh(store: GatewayStore, clock: 
 
 def pruned(store: GatewayStore, meanwhile: Callable[[], None]) -> int:
     """How many sessions an hour's prune took, with something that happens once it knows which are old."""
-    wanted = erasure.Pruning(before=Instant(to_instant(store.clock.now()) - HOUR))
+    wanted = removal.Pruning(before=Instant(to_instant(store.clock.now()) - HOUR))
 
     def prune(tx: Tx) -> int:
-        return erasure.prune_some(cast("Tx", Interrupted(tx, "old_sessions", meanwhile)), wanted, 50)
+        return removal.prune_some(cast("Tx", Interrupted(tx, "old_sessions", meanwhile)), wanted, 50)
 
     return drive(store._database, write(prune))
 
@@ -143,13 +145,13 @@ def test_what_is_said_while_old_sessions_are_pruned_is_kept(store: GatewayStore,
     clock.advance(timedelta(hours=2))
 
     def something_is_said() -> None:
-        request = transcript.AppendRequest(used, [encode_message(assistant("still here"))], to_instant(clock.now()))
-        drive(store._database, write(transcript.append, request))
+        request = transcripts.AppendRequest(used, [encode_message(assistant("still here"))], to_instant(clock.now()))
+        drive(store._database, write(transcripts.append, request))
 
     assert pruned(store, something_is_said) == 1
-    assert [m.message["content"] for m in drive(store._database, read(transcript.read, used, None))] == ["still here"]
+    assert [m.message["content"] for m in drive(store._database, read(transcripts.read, used, None))] == ["still here"]
     with pytest.raises(UnknownSession):
-        drive(store._database, read(sessions.get_entry, old))
+        drive(store._database, read(records.get_entry, old))
 
 
 def test_two_who_prune_at_once_take_each_session_once(store: GatewayStore, clock: FakeClock) -> None:
@@ -166,14 +168,14 @@ def test_a_journal_that_is_being_written_when_its_turn_ends_goes_with_it(store: 
     is_written, may_end = threading.Event(), threading.Event()
 
     def journalled(tx: Tx) -> None:
-        turns.journal(tx, claimed.held, 1, ['{"text": "words"}'], called_tool=False)
+        turns.append_journal(tx, claimed.held, 1, ['{"text": "words"}'], called_tool=False)
         is_written.set()
         assert may_end.wait(PATIENCE_SECONDS)
 
     with ThreadPoolExecutor() as threads:
         writing = threads.submit(drive, store._database, write(journalled))
         assert is_written.wait(PATIENCE_SECONDS)
-        ending = threads.submit(drive, store._database, write(turns.finish, over(store, claimed)))
+        ending = threads.submit(drive, store._database, write(turn_end.finish, over(store, claimed)))
         await_lock(store.location)
         may_end.set()
         writing.result(PATIENCE_SECONDS)

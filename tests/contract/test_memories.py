@@ -11,9 +11,9 @@ from tests.contract.watching import accepted
 from threadline.clock import to_instant
 from threadline.errors import InvalidRequest, LeaseLost
 from threadline.model.source import SessionSource
+from threadline.store.conversations.records import MAX_STATE_CHARS
 from threadline.store.gateway import GatewayStore
-from threadline.store.memories import MOST_CHARS
-from threadline.store.turns import Claim, Claimed
+from threadline.store.work.turn_end import Claim, Claimed
 from threadline.testing import dm, thread, user
 
 LEASE = 60_000_000
@@ -60,11 +60,11 @@ def test_a_turn_that_is_anothers_now_keeps_nothing(gateway: GatewayStore, run: R
 
 
 def test_there_is_a_most_that_is_kept(gateway: GatewayStore, run: Run) -> None:
-    claimed = run(in_turn(gateway, "x" * MOST_CHARS))
-    for wrong in ("y" * (MOST_CHARS + 1), "nul \x00", "half \ud800"):
+    claimed = run(in_turn(gateway, "x" * MAX_STATE_CHARS))
+    for wrong in ("y" * (MAX_STATE_CHARS + 1), "nul \x00", "half \ud800"):
         with pytest.raises(InvalidRequest):
             run(gateway.remember(claimed.held, claimed.session_pk, "main", wrong))
-    assert run(gateway.remembered(claimed.session_pk, "main")) == "x" * MOST_CHARS
+    assert run(gateway.remembered(claimed.session_pk, "main")) == "x" * MAX_STATE_CHARS
 
 
 def test_a_fork_does_not_remember(gateway: GatewayStore, run: Run) -> None:

@@ -24,13 +24,13 @@ from threadline.model.inbound import Inbound, Moved
 from threadline.model.ownership import person_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.store import moves
+from threadline.store.conversations import id_changes
 from threadline.store.engine.sql import load_queries
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission
-from threadline.store.outbox import NewDelivery, Stream
-from threadline.store.turns import Claim
 from threadline.store.verbs.people import PairingCode
+from threadline.store.work.inbox import Admission
+from threadline.store.work.outbox import NewDelivery, Stream
+from threadline.store.work.turn_end import Claim
 from threadline.testing import FakeClock, assistant, dm, group, thread, user
 from threadline.testing.contracts.storage.fixtures import RawExecute, StoredBytes
 
@@ -441,7 +441,7 @@ def test_every_column_that_names_a_person_follows_them(tmp_path: Path) -> None:
         for table, column in columns
         if column in ("person", "author", "decided_by") or (column == "owner" and table not in leased)
     }
-    texts = [load_queries("sqlite", "?")[name].text for name in moves.OF_PERSON]
+    texts = [load_queries("sqlite", "?")[name].text for name in id_changes.OF_PERSON]
     unmoved = {
         (table, column)
         for table, column in named

@@ -15,7 +15,7 @@ from threadline.model.access import CODE_LETTERS, Role
 from threadline.model.delivery import Target
 from threadline.model.source import SessionSource
 from threadline.store.gateway import GatewayStore
-from threadline.store.people import PairingLocked, Person, UnknownPairing, UnknownPerson
+from threadline.store.people.people import PairingLocked, Person, UnknownPairing, UnknownPerson
 from threadline.store.verbs.people import NoCode, Paired, PairingCode
 from threadline.testing import FakeClock, dm, group
 from threadline.testing.contracts.storage.fixtures import StoredBytes

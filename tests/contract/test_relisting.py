@@ -18,10 +18,10 @@ from tests.system.seeds import seeded
 from threadline import SessionEntry, SessionStore
 from threadline.clock import to_instant
 from threadline.model.ownership import Viewer
-from threadline.store import alarms
+from threadline.store.conversations.indexes import Listing, list_sessions, relist_some
 from threadline.store.engine.database import Database, Row, Tx, drive, read, write
-from threadline.store.listing import Listing, list_sessions, relist_some
 from threadline.store.upkeep import Upkeep
+from threadline.store.work import owner_alerts
 from threadline.testing import FakeClock, dm, user
 
 PATIENCE_SECONDS = 60
@@ -215,6 +215,6 @@ def test_an_owner_is_told_where_they_wrote_last(store: SessionStore, clock: Fake
     for thread in ("t1", "t2", "t1"):
         store.get_or_create_session(dm("p1", thread=thread))
         clock.advance(timedelta(hours=1))
-    target = drive(store._database, read(alarms.owners_chat, ["telegram:p1"], [("telegram", "main")]))
+    target = drive(store._database, read(owner_alerts.owners_chat, ["telegram:p1"], [("telegram", "main")]))
     assert target is not None
     assert target.thread_id == "t1"

@@ -21,10 +21,9 @@ from threadline.model.source import SessionSource
 from threadline.model.usage import Usage
 from threadline.store.engine.sql import migrations
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission, Refusal
-from threadline.store.outbox import NewDelivery
-from threadline.store.reception import Greeting
-from threadline.store.turns import Claim, Claimed, Finish, Said
+from threadline.store.work.inbox import Admission, Greeting, Refusal
+from threadline.store.work.outbox import NewDelivery
+from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
 from threadline.testing import assistant, user
 from threadline.testing.contracts.storage.fixtures import RawExecute, StoredBytes
 

@@ -9,8 +9,8 @@ import pytest
 
 from threadline import SessionStore
 from threadline.errors import UnknownMessage
-from threadline.store import erasure
 from threadline.store.engine.database import Plan, Row, drive, read, write
+from threadline.store.people import removal
 from threadline.testing import dm, user
 from threadline.testing.contracts.storage.fixtures import seen
 
@@ -21,7 +21,7 @@ def deleted_and_left(store: SessionStore) -> str:
     """The id of a session that is gone, while what was said in it is still there."""
     session_id = store.get_or_create_session(dm("1")).session_id
     store.append_to_transcript(session_id, user("a secret"))
-    drive(store._database, write(erasure.delete_session, session_id))
+    drive(store._database, write(removal.delete_session, session_id))
     assert store.facts().messages == 1
     return session_id
 

@@ -24,8 +24,8 @@ from tests.contract.watching import (
 
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.session import SessionEntry
-from threadline.store.expiry import LOOKED_AT, MOST_ENDED
 from threadline.store.gateway import GatewayStore
+from threadline.store.work.expiry import LOOKED_AT, MOST_ENDED
 from threadline.testing import FakeClock, dm, group, user
 from threadline.testing.contracts.storage.fixtures import RawExecute
 

@@ -12,8 +12,8 @@ from tests.contract.gateways import OpenGateway, Run
 
 from threadline.errors import InvalidRequest
 from threadline.store.gateway import GatewayStore
-from threadline.store.people import UnknownPerson
-from threadline.store.web_people import LOGINS_KEPT, OWNER, WebLogin, digest_of, user_id_of
+from threadline.store.people.people import UnknownPerson
+from threadline.store.people.web_access import LOGINS_KEPT, OWNER, WebLogin, digest_of, user_id_of
 from threadline.testing import FakeClock
 from threadline.testing.contracts.storage.fixtures import RawExecute, StoredBytes
 

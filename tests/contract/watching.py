@@ -12,10 +12,10 @@ from threadline.model.inbound import Inbound
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.store.flushes import Flush
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission
-from threadline.store.reception import Changing
+from threadline.store.work.expiry import Flush
+from threadline.store.work.inbox import Admission
+from threadline.store.work.message_changes import Changing
 from threadline.testing import dm, exchange
 from threadline.testing.contracts.storage.fixtures import RawExecute
 

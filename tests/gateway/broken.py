@@ -16,9 +16,9 @@ from threadline.model.turn import Lane, Replay, Suspicion
 from threadline.ports.agent import Event, ToolCall
 from threadline.ports.platform import Outgoing
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission
-from threadline.store.outbox import NewDelivery
-from threadline.store.turns import Claim, Claimed
+from threadline.store.work.inbox import Admission
+from threadline.store.work.outbox import NewDelivery
+from threadline.store.work.turn_end import Claim, Claimed
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_codec import Send
 

@@ -22,7 +22,7 @@ from threadline.model.webchat import web_source, web_target
 from threadline.ports.agent import Agent, Event, Text, Turn
 from threadline.ports.live import Said, Speaker
 from threadline.store.gateway import GatewayStore
-from threadline.store.web_people import OWNER
+from threadline.store.people.web_access import OWNER
 from threadline.web.reader import Reader
 from threadline.web.site import Site
 from threadline.web.token import TokenFile

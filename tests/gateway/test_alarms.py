@@ -28,9 +28,9 @@ from threadline.gateway.gateway import Gateway
 from threadline.model.context import HomeChannel
 from threadline.model.delivery import Target
 from threadline.ports.agent import AgentError, Event, Text, Turn
-from threadline.store.alarms import Alarm
 from threadline.store.gateway import GatewayStore
-from threadline.store.outbox import NewDelivery
+from threadline.store.work.outbox import NewDelivery
+from threadline.store.work.owner_alerts import Alarm
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform

@@ -16,8 +16,8 @@ from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.source import SessionSource
 from threadline.model.turn import Lane
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission
-from threadline.store.turns import Claim
+from threadline.store.work.inbox import Admission
+from threadline.store.work.turn_end import Claim
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ALL_CAPABILITIES, ScriptedChat

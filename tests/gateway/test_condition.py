@@ -19,7 +19,7 @@ from threadline.ports.platform import Gone, Transient
 from threadline.store.engine.database import Database
 from threadline.store.facade import open_database
 from threadline.store.gateway import GatewayStore
-from threadline.store.turns import Held
+from threadline.store.leases import Held
 from threadline.store.verbs import StoreSettings
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedPlatform

@@ -19,8 +19,8 @@ from threadline.model.inbound import Attachment, Inbound, Quote, Unreadable
 from threadline.model.source import SessionSource
 from threadline.ports.agent import Event, Text, Turn
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission
 from threadline.store.maintenance import Story
+from threadline.store.work.inbox import Admission
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.contracts.storage.fixtures import StoredBytes
 from threadline.testing.scripted import ScriptedChat

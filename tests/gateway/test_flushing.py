@@ -16,8 +16,8 @@ from threadline.errors import StoreUnavailable
 from threadline.gateway.gateway import Gateway
 from threadline.model.message import Message
 from threadline.model.session import SessionEntry
-from threadline.store.flushes import Flush
 from threadline.store.gateway import GatewayStore
+from threadline.store.work.expiry import Flush
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.contracts.storage.fixtures import RawExecute
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform

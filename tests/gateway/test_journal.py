@@ -15,7 +15,7 @@ from threadline.gateway.composing import read_event
 from threadline.gateway.journal import Journal, Pace
 from threadline.ports.agent import Event, Text, Thought, ToolCall, ToolResult
 from threadline.store.gateway import GatewayStore
-from threadline.store.turns import Claimed
+from threadline.store.work.turn_end import Claimed
 
 CALL = ToolCall("c1", "look", "{}")
 AFTERWARDS = "serve:afterwards"

@@ -25,8 +25,8 @@ from threadline.ports.platform import Contested, Platform, Transient, Unauthoriz
 from threadline.store.engine.database import Database
 from threadline.store.facade import open_database
 from threadline.store.gateway import GatewayStore
-from threadline.store.outbox import NewDelivery
 from threadline.store.verbs import StoreSettings
+from threadline.store.work.outbox import NewDelivery
 from threadline.testing.agents import ScriptedAgent
 
 RULES = AccessRules(owners=frozenset({"pigeon:ada", "dove:ada"}))

@@ -32,8 +32,8 @@ from threadline.ports.platform import (
     Verdict,
 )
 from threadline.store.gateway import GatewayStore
-from threadline.store.outbox import Delivery, DeliveryLine, NewDelivery
-from threadline.store.turns import Finish
+from threadline.store.work.outbox import Delivery, DeliveryLine, NewDelivery
+from threadline.store.work.turn_end import Finish
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform

@@ -14,13 +14,13 @@ from threadline.clock import Instant, to_instant
 from threadline.model.delivery import Target
 from threadline.model.inbound import Moved
 from threadline.ports.agent import AskPermission, Event, Permission, Text, Turn, Uses, permitted
-from threadline.store import asks
-from threadline.store.asks import Answered, Asking, Deciding
 from threadline.store.engine.database import drive_async, write
 from threadline.store.gateway import GatewayStore
-from threadline.store.outbox import NewDelivery
 from threadline.store.rows import json_text
-from threadline.store.turns import Claim, Claimed
+from threadline.store.work import approvals
+from threadline.store.work.approvals import Answered, Asking, Deciding
+from threadline.store.work.outbox import NewDelivery
+from threadline.store.work.turn_end import Claim, Claimed
 from threadline.testing.agents import ScriptedAgent
 
 FIRST = AskPermission(ask_id="1", tool="shell", arguments='{"command": "rm notes"}')
@@ -204,5 +204,5 @@ async def _answered(store: GatewayStore, turn: Claimed) -> Claimed:
     waiting = await store.open_ask(turn.session.session_id)
     assert waiting is not None
     yes = Deciding(ask=waiting.pk, decision="granted", person=None, otherwise=())
-    await drive_async(store._database, write(asks.decide, yes, at=to_instant(store.clock.now())))
+    await drive_async(store._database, write(approvals.decide, yes, at=to_instant(store.clock.now())))
     return await _claimed(store)

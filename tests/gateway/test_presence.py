@@ -18,7 +18,7 @@ from threadline.model import words_gateway as words
 from threadline.ports.agent import Event, Text, Turn
 from threadline.ports.platform import Capabilities, Gone
 from threadline.store.gateway import GatewayStore
-from threadline.store.turns import Finish
+from threadline.store.work.turn_end import Finish
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_world import ALL_CAPABILITIES

@@ -19,7 +19,7 @@ from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.ports.agent import Event, Text, Turn
 from threadline.ports.platform import Outgoing
 from threadline.store.gateway import GatewayStore
-from threadline.store.outbox import NewDelivery
+from threadline.store.work.outbox import NewDelivery
 from threadline.testing import dm, user
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.clock import FakeClock

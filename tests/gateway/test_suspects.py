@@ -12,8 +12,8 @@ from tests.gateway.world import Open, awaited
 from threadline.clock import to_instant
 from threadline.model import words_alarms, words_gateway
 from threadline.model.turn import Suspicion, apart_for, back_off, part_of, suspicion
-from threadline.store import turns
 from threadline.store.gateway import GatewayStore
+from threadline.store.work import turn_end
 from threadline.testing.agents import ScriptedAgent
 
 FIRST = 2_000_000
@@ -97,7 +97,7 @@ async def test_what_a_death_left_behind_is_taken_over_together(location: str) ->
 async def test_turns_that_died_together_are_recovered_in_one_step(
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release, recovered = turns.release, 0
+    release, recovered = turn_end.release, 0
 
     def broken_off(*given: Any, **named: Any) -> None:
         nonlocal recovered
@@ -110,7 +110,7 @@ async def test_turns_that_died_together_are_recovered_in_one_step(
         await store.rerun_turns([charged(await begun(store, user=user), 3) for user in ("ada", "bob")], first=0)
         assert len(await store.claim_turns(claim(store, 2, lease=-1))) == 2
         taken = await store.take_over_turns("serve:next", ["scripted"], -1)
-        monkeypatch.setattr(turns, "release", broken_off)
+        monkeypatch.setattr(turn_end, "release", broken_off)
         with pytest.raises(RuntimeError):
             await store.rerun_turns(taken, first=0)
         # Neither looks as if it had been alone.

@@ -11,7 +11,7 @@ from tests.gateway.world import awaited
 from threadline.errors import InvalidRequest, UnknownMessage, UnknownSession
 from threadline.model.webchat import WEB, web_source
 from threadline.ports.agent import AskPermission, Event, Text, Thought, ToolCall, ToolResult
-from threadline.store.watching import Seen, TurnPlace
+from threadline.store.work.change_feed import Seen, TurnPlace
 from threadline.testing.agents import ScriptedAgent
 
 SOURCE = web_source("owner", CONVERSATION)

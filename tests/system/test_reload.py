@@ -16,8 +16,8 @@ import httpx
 from tests.system.test_serve import own_home
 from tests.system.test_serving import chat
 
-from threadline.store.alarms import Alarm
 from threadline.store.gateway import GatewayStore
+from threadline.store.work.owner_alerts import Alarm
 from threadline.testing.scripted import ScriptedChat
 
 _AGENTS = """

@@ -15,12 +15,12 @@ from threadline.model.delivery import Park, Target, target_of
 from threadline.model.inbound import Attachment, Inbound, Unreadable
 from threadline.model.inert import inert
 from threadline.model.source import SessionSource
-from threadline.store.alarms import Alarm
 from threadline.store.engine.sqlite.database import ServeLock
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission, Refusal
-from threadline.store.outbox import NewDelivery
-from threadline.store.turns import Claim
+from threadline.store.work.inbox import Admission, Refusal
+from threadline.store.work.outbox import NewDelivery
+from threadline.store.work.owner_alerts import Alarm
+from threadline.store.work.turn_end import Claim
 
 T = TypeVar("T")
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

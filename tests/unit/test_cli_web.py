@@ -13,7 +13,7 @@ from tests.unit.conftest import Cli
 
 from threadline.config.paths import web_token_file
 from threadline.store.gateway import GatewayStore
-from threadline.store.web_people import OWNER, WebLogin, digest_of, user_id_of
+from threadline.store.people.web_access import OWNER, WebLogin, digest_of, user_id_of
 from threadline.web.address import address_file, announced
 
 T = TypeVar("T")

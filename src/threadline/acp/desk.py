@@ -17,7 +17,7 @@ from threadline.model.source import MAIN_ACCOUNT, SessionSource
 from threadline.ports.agent import Agent
 from threadline.ports.platform import Accept, Transient, Verdict
 from threadline.store.gateway import GatewayStore
-from threadline.store.watching import Seen
+from threadline.store.work.change_feed import Seen
 
 
 async def _at_once() -> None:

@@ -48,7 +48,7 @@ from threadline.rpc.acp import (
     SetModeRequest,
 )
 from threadline.rpc.connection import Connection, Start
-from threadline.store.watching import Seen
+from threadline.store.work.change_feed import Seen
 
 _NAME_CHARS = 80
 # How long a deletion waits for a turn that it ends.

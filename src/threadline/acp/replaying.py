@@ -18,8 +18,8 @@ from threadline.gateway.composing import read_event
 from threadline.model.turn import Waiting
 from threadline.model.view import Span, upto
 from threadline.ports.agent import Event, File
-from threadline.store.editors import Aside, Replayed, ReplayPage
-from threadline.store.watching import Seen
+from threadline.store.conversations.editor_sessions import Aside, Replayed, ReplayPage
+from threadline.store.work.change_feed import Seen
 
 # So many lines are put together at once: others get their turn in between.
 PAGE = 1000

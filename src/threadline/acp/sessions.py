@@ -24,10 +24,10 @@ from threadline.model.editors import (
 )
 from threadline.model.session import CHOSEN_MODEL, SessionEntry
 from threadline.model.source import SessionSource
-from threadline.store.editors import Changes, Held
+from threadline.store.conversations.editor_sessions import Changes, Held
 from threadline.store.engine.database import Plan, drive, drive_async
 from threadline.store.facade import AsyncSessionStore, SessionStore
-from threadline.store.listing import Page
+from threadline.store.rows import Page
 from threadline.store.verbs import Verbs
 
 P = ParamSpec("P")

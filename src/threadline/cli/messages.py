@@ -11,7 +11,7 @@ from threadline.cli.options import AsJson, Db, examples
 from threadline.cli.values import whole_number
 
 if TYPE_CHECKING:
-    from threadline.store.outbox import DeliveryLine
+    from threadline.store.work.outbox import DeliveryLine
 
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="What came in: list it, and follow one message to its end."

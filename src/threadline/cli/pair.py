@@ -13,7 +13,7 @@ from threadline.cli.options import AsJson, Db, examples
 if TYPE_CHECKING:
     from threadline.model.access import Role
     from threadline.store.gateway import GatewayStore
-    from threadline.store.people import Pairing, Person
+    from threadline.store.people.people import Pairing, Person
 
 T = TypeVar("T")
 

@@ -14,9 +14,9 @@ from threadline.cli.options import AsJson, Db, Yes, examples
 from threadline.cli.values import parse_path
 
 if TYPE_CHECKING:
-    from threadline.store.disclosure import PersonRecord
     from threadline.store.engine.database import Progress
     from threadline.store.facade import SessionStore
+    from threadline.store.people.person_export import PersonRecord
 
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="People: hand out what is known of them, or erase it."

@@ -14,7 +14,7 @@ from threadline.cli.values import one_of, parse_age, parse_path, parse_since, pa
 
 if TYPE_CHECKING:
     from threadline.model.session import SessionEntry
-    from threadline.store.search import Hit
+    from threadline.store.conversations.search import Hit
 
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="Conversations: find them, read them, take them away."

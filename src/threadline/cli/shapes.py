@@ -7,8 +7,8 @@ from typing import Any
 
 from threadline.model.session import SessionEntry
 from threadline.model.transcript import TranscriptMessage
-from threadline.store.listing import Page
-from threadline.store.search import Hit, SearchPage
+from threadline.store.conversations.search import Hit, SearchPage
+from threadline.store.rows import Page
 
 
 def message_shape(message: TranscriptMessage) -> dict[str, Any]:

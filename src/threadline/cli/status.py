@@ -8,10 +8,10 @@ from threadline.cli import render
 from threadline.cli.options import AsJson, Db, examples
 
 if TYPE_CHECKING:
-    from threadline.store.alarms import Alarm
     from threadline.store.gateway import GatewayStore
+    from threadline.store.leases import NamedLease
     from threadline.store.maintenance import Load
-    from threadline.store.names import HeldName
+    from threadline.store.work.owner_alerts import Alarm
 
 STATUS_EXAMPLES = examples("threadline status", "threadline status --json")
 
@@ -44,5 +44,5 @@ def status(db: Db = None, as_json: AsJson = False) -> None:
         render.note("`threadline outbox list --state parked` shows what could not be sent, and why.")
 
 
-async def _condition(store: GatewayStore) -> tuple[Load, list[Alarm], list[HeldName]]:
+async def _condition(store: GatewayStore) -> tuple[Load, list[Alarm], list[NamedLease]]:
     return await store.load(), await store.open_alarms(), await store.held_names()

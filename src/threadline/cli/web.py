@@ -13,7 +13,7 @@ from threadline.cli.values import one_of, whole_number
 
 if TYPE_CHECKING:
     from threadline.store.gateway import GatewayStore
-    from threadline.store.web_people import WebInvite, WebPerson
+    from threadline.store.people.web_access import WebInvite, WebPerson
     from threadline.web.token import TokenFile
 
 T = TypeVar("T")
@@ -205,7 +205,7 @@ def _show_invites(waiting: list[WebInvite]) -> None:
 
 def _end_owners_logins(db: str | None) -> int:
     from threadline.app import is_there, locate
-    from threadline.store.web_people import OWNER
+    from threadline.store.people.web_access import OWNER
 
     if not is_there(locate(db)):
         return 0

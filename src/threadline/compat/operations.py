@@ -9,11 +9,11 @@ import msgspec
 from threadline.clock import Instant
 from threadline.model.message import EncodedMessage, Message, decode_body
 from threadline.model.view import MAX_SEQ, message_number, seq_of
-from threadline.store import adoptions, transcript, views
-from threadline.store.adoptions import MATCHES, Matches
+from threadline.store.conversations import adoptions, transcripts, views
+from threadline.store.conversations.adoptions import MATCHES, Matches
+from threadline.store.conversations.transcripts import AppendRequest
 from threadline.store.engine.database import Tx
 from threadline.store.rows import StoredSession, json_text, session_of
-from threadline.store.transcript import AppendRequest
 
 # A call is compared with so many of the last messages.
 _WINDOW = 1_000
@@ -31,7 +31,7 @@ def append(tx: Tx, session_id: str, message: EncodedMessage, *, at: Instant, is_
         return False
     request = AppendRequest(session_id, [message], at)
     if not is_stored:
-        transcript.append(tx, request)
+        transcripts.append(tx, request)
     else:
         _append_unless_stored(tx, session_of(row), request)
     return True
@@ -50,7 +50,7 @@ def _append_unless_stored(tx: Tx, session: StoredSession, request: AppendRequest
             matches.upto = seq_of(number)
             break
     else:
-        matches.own.append(transcript.append(tx, request).first_seq)
+        matches.own.append(transcripts.append(tx, request).first_seq)
     matches.own = [seq for seq in matches.own if seq > matches.upto]
     while matches.upto + 1 in matches.own:
         matches.upto += 1

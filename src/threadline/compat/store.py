@@ -21,8 +21,8 @@ from threadline.model.message import Message, encode_message
 from threadline.model.policy import SessionResetPolicy as CorePolicy
 from threadline.model.session import ResetReason
 from threadline.model.session import SessionEntry as CoreEntry
-from threadline.store import adoptions, sessions
-from threadline.store.sessions import Resolve, Stale
+from threadline.store.conversations import adoptions, sessions
+from threadline.store.conversations.sessions import Resolve, Stale
 from threadline.transfer.adopted_folder import AdoptedFolder
 from threadline.transfer.adoption import NOWHERE, arrival_of, checked_id, now, with_role
 

@@ -20,11 +20,11 @@ from threadline.model.message import Message, text_of
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Stop, Waiting
 from threadline.ports.agent import AskPermission, ChoosesModel
-from threadline.store.asks import Decision
+from threadline.store.conversations.search import Hit
 from threadline.store.gateway import GatewayStore
-from threadline.store.search import Hit
+from threadline.store.leases import Held
 from threadline.store.text import CLOSE, OPEN
-from threadline.store.turns import Held
+from threadline.store.work.approvals import Decision
 
 _SHOWN = 10
 _SHOWN_ELSEWHERE = 5

@@ -20,7 +20,7 @@ from threadline.model.homes import homes_in_force
 from threadline.model.inert import inert_line
 from threadline.model.session import SessionEntry
 from threadline.model.source import MAIN_ACCOUNT, ChatType, SessionSource
-from threadline.store.handoff import NotHandedOver, Reached
+from threadline.store.conversations.resume import NotHandedOver, Reached
 
 _LINE = 80
 # A direct chat goes first: two of the same id are hardly ever meant otherwise.

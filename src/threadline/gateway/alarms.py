@@ -19,9 +19,9 @@ from threadline.model.homes import homes_in_force
 from threadline.model.inert import inert_line
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.ports.agent import AgentError
-from threadline.store.alarms import ALARM, Alarm, AlarmState, notice_name
 from threadline.store.gateway import GatewayStore
-from threadline.store.outbox import NewDelivery
+from threadline.store.work.outbox import NewDelivery
+from threadline.store.work.owner_alerts import ALARM, Alarm, AlarmState, notice_name
 
 log = get_logger(__name__)
 

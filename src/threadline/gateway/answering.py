@@ -40,7 +40,7 @@ from threadline.ports.agent import (
 )
 from threadline.ports.live import Ending
 from threadline.store.rows import json_text
-from threadline.store.turns import Claimed
+from threadline.store.work.turn_end import Claimed
 
 log = get_logger(__name__)
 

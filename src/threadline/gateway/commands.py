@@ -20,12 +20,12 @@ from threadline.model.delivery import target_of
 from threadline.model.inbound import Inbound
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Stop, Waiting
-from threadline.store.asks import Deciding
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Control
-from threadline.store.outbox import NewDelivery
-from threadline.store.reception import Dropping
-from threadline.store.turns import Claimed
+from threadline.store.work.approvals import Deciding
+from threadline.store.work.inbox import Control
+from threadline.store.work.message_changes import Dropping
+from threadline.store.work.outbox import NewDelivery
+from threadline.store.work.turn_end import Claimed
 
 __all__ = ["TABLE", "Command", "Commands", "call_of"]
 

@@ -48,17 +48,17 @@ from threadline.ports.agent import (
 )
 from threadline.ports.live import Ending
 from threadline.ports.platform import Capabilities
-from threadline.store.asks import Answered, Asking
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import reader
-from threadline.store.outbox import NewDelivery, showable
-from threadline.store.rows import json_text
-from threadline.store.turns import Claimed, Finish, Held, Said
+from threadline.store.leases import Held
+from threadline.store.rows import json_reader, json_text
+from threadline.store.work.approvals import Answered, Asking
+from threadline.store.work.outbox import NewDelivery, showable
+from threadline.store.work.turn_end import Claimed, Finish, Said
 
 log = get_logger(__name__)
 
-read_event: Callable[[str], Event] = reader(Event)  # type: ignore[arg-type]  # a union is no type to mypy
-_read_ask = reader(AskPermission)
+read_event: Callable[[str], Event] = json_reader(Event)  # type: ignore[arg-type]  # a union is no type to mypy
+_read_ask = json_reader(AskPermission)
 
 
 # Takes into a running turn what was said since it began.

@@ -15,8 +15,8 @@ from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.model.source import CHAT_TYPES
 from threadline.ports.agent import Flushes
-from threadline.store.flushes import Flush
 from threadline.store.gateway import GatewayStore
+from threadline.store.work.expiry import Flush
 
 log = get_logger(__name__)
 

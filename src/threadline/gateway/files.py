@@ -22,7 +22,7 @@ from threadline.ports.platform import (
     TooLong,
 )
 from threadline.store.gateway import GatewayStore
-from threadline.store.outbox import Delivery
+from threadline.store.work.outbox import Delivery
 
 log = get_logger(__name__)
 

@@ -28,7 +28,7 @@ from threadline.model.source import SessionSource
 from threadline.ports.agent import Agent
 from threadline.ports.platform import Accept, Platform, Verdict
 from threadline.store.gateway import GatewayStore
-from threadline.store.turns import Held, StillHeld
+from threadline.store.leases import Held, StillHeld
 
 log = get_logger(__name__)
 

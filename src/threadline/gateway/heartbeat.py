@@ -11,8 +11,8 @@ from typing import Protocol, TypeAlias
 from threadline.errors import ThreadlineError
 from threadline.gateway.settings import GatewaySettings
 from threadline.log import get_logger
-from threadline.store.outbox import Delivery
-from threadline.store.turns import Held, StillHeld
+from threadline.store.leases import Held, StillHeld
+from threadline.store.work.outbox import Delivery
 
 log = get_logger(__name__)
 

@@ -24,12 +24,12 @@ from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.turn import Lane, Stop
 from threadline.ports.platform import Verdict
+from threadline.store.conversations.sessions import Resolve
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission, Admitted, Refusal, spent
-from threadline.store.outbox import notice_about
-from threadline.store.reception import Changing, Greeting
 from threadline.store.rows import json_text
-from threadline.store.sessions import Resolve
+from threadline.store.work.inbox import Admission, Admitted, Greeting, Refusal, spent
+from threadline.store.work.message_changes import Changing
+from threadline.store.work.outbox import notice_about
 
 log = get_logger(__name__)
 

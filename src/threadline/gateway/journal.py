@@ -15,7 +15,7 @@ from threadline.ports.agent import Event, File, Text, Thought, ToolCall, ToolRes
 from threadline.ports.live import Growth
 from threadline.store.gateway import GatewayStore
 from threadline.store.rows import json_text
-from threadline.store.turns import Claimed
+from threadline.store.work.turn_end import Claimed
 
 _SOONEST_SECONDS = 0.03
 # Between two writes, each of which is a sync of the disk. Words that somebody watches come in steps too small to notice; of

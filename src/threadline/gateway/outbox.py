@@ -35,7 +35,7 @@ from threadline.ports.platform import (
     Transient,
 )
 from threadline.store.gateway import GatewayStore
-from threadline.store.outbox import Delivery
+from threadline.store.work.outbox import Delivery
 
 log = get_logger(__name__)
 

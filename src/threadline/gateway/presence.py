@@ -11,8 +11,8 @@ from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Later, Supervisor
 from threadline.ports.platform import Platform, PlatformError
 from threadline.store.gateway import GatewayStore
-from threadline.store.outbox import NewDelivery
-from threadline.store.turns import Held
+from threadline.store.leases import Held
+from threadline.store.work.outbox import NewDelivery
 
 # Platforms show it for five seconds or more.
 _TYPING_EVERY = 4.0

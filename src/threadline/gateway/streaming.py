@@ -12,7 +12,7 @@ from threadline.gateway.supervisor import Supervisor, woken
 from threadline.log import get_logger
 from threadline.ports.platform import Ambiguous, NotModified, Outgoing, Platform, PlatformError, RateLimited
 from threadline.store.gateway import GatewayStore
-from threadline.store.outbox import NewDelivery, Stream
+from threadline.store.work.outbox import NewDelivery, Stream
 
 log = get_logger(__name__)
 

@@ -10,7 +10,7 @@ from threadline.gateway.journal import Journal
 from threadline.model.delivery import target_of
 from threadline.ports.live import Ending, ShowsTurns
 from threadline.ports.platform import Platform
-from threadline.store.turns import Claimed
+from threadline.store.work.turn_end import Claimed
 
 
 class Told:

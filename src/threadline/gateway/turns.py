@@ -24,9 +24,9 @@ from threadline.model.source import SessionSource
 from threadline.model.turn import Close, GiveUp, Rerun, Stop, after_crash, back_off
 from threadline.ports.agent import Agent, HearsOfEnds
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission
-from threadline.store.reception import Greeting, Received
-from threadline.store.turns import Claim, Claimed, Held, StillHeld
+from threadline.store.leases import Held, StillHeld
+from threadline.store.work.inbox import Admission, Greeting, Received
+from threadline.store.work.turn_end import Claim, Claimed
 
 log = get_logger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from threadline.store.engine.database import Tx, drive, read, write
 from threadline.store.facade import SessionStore
-from threadline.store.listing import Page
+from threadline.store.rows import Page
 
 P = ParamSpec("P")
 T = TypeVar("T")

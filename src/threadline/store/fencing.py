@@ -7,7 +7,7 @@ from typing import Any
 
 from threadline.errors import ThreadlineError
 from threadline.store.engine.database import BatchStep, Database, Step, Tx, WriteStep
-from threadline.store.turns import Held, require_held
+from threadline.store.leases import Held, require
 
 
 class Fenced:
@@ -33,7 +33,7 @@ class Fenced:
 def _while_held(tx: Tx, held: Held, step: WriteStep | BatchStep) -> Any:
     result = _done(tx, step)
     # Behind what it does: sessions are locked before turns. Where the turn is another's, all of it is rolled back.
-    require_held(tx, held)
+    require(tx, held)
     return result
 
 

@@ -16,10 +16,10 @@ from threadline.model.policy import ResetPolicies, checked_zone
 from threadline.store.engine.database import Database, Plan, drive, drive_async
 from threadline.store.facade import AsyncSessionStore
 from threadline.store.fencing import Fenced
-from threadline.store.outbox import Delivery
-from threadline.store.turns import Held, StillHeld
+from threadline.store.leases import Held, StillHeld
 from threadline.store.verbs import StoreSettings
 from threadline.store.verbs.gateway import GatewayVerbs
+from threadline.store.work.outbox import Delivery
 
 P = ParamSpec("P")
 T = TypeVar("T")

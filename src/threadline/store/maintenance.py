@@ -10,11 +10,13 @@ from threadline.clock import from_instant
 from threadline.errors import UnknownMessage
 from threadline.model.message import decode_body, searchable_text
 from threadline.model.view import View, log_of, open_span, seq_of
-from threadline.store import inbox, outbox, views
+from threadline.store import rows
+from threadline.store.conversations import views
+from threadline.store.conversations.indexes import STEP_BYTES, behind
 from threadline.store.engine.database import Row, Tx
-from threadline.store.indexing import STEP_BYTES, behind
 from threadline.store.rows import json_value
 from threadline.store.text import tokenise
+from threadline.store.work import outbox
 
 STEP = 1_000
 
@@ -240,4 +242,4 @@ def _turn(row: Row) -> TurnLine:
     )
 
 
-_decode = inbox.reader(_Heard)
+_decode = rows.json_reader(_Heard)

@@ -1,14 +1,19 @@
-"""Rows become values here and nowhere else."""
+"""Rows to values: stored sessions, JSON columns, pages and their cursors."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from threadline.clock import from_instant
+from threadline.errors import InvalidCursor, InvalidRequest
+from threadline.model.inbound import Inbound
 from threadline.model.ownership import Ownership
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
@@ -123,3 +128,65 @@ def json_value(text: str) -> Any:
         return _decode_json(text)
     except msgspec.DecodeError:
         return json.loads(text)
+
+
+T = TypeVar("T")
+MAX_PAGE = 1_000
+END = 2**62
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """Some of a longer list. It iterates like one; `cursor` asks for what follows, `None` at the end."""
+
+    items: list[T]
+    cursor: str | None = None
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> T:
+        return self.items[index]
+
+
+def check_limit(limit: int) -> None:
+    """A page has at least one item and at most a thousand."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidRequest(f"limit must be between 1 and {MAX_PAGE}, not {limit}")
+
+
+def encode_cursor(kind: str, *numbers: int) -> str:
+    """An opaque place in a listing."""
+    text = ".".join([kind, *(str(number) for number in numbers)])
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decode_cursor(kind: str, cursor: str, count: int) -> tuple[int, ...]:
+    """The place that `encode_cursor` named, or `InvalidCursor`."""
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        found, *parts = text.split(".")
+        numbers = tuple(int(part) for part in parts)
+    except (ValueError, binascii.Error) as cause:
+        raise InvalidCursor from cause
+    if found != kind or len(numbers) != count or any(abs(number) > END for number in numbers):
+        raise InvalidCursor
+    return numbers
+
+
+def json_reader(kind: type[T]) -> Callable[[str], T]:
+    """What reads JSON columns that `json_text` wrote. Halves of surrogate pairs, which it keeps as escapes, are read again."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def read(text: str) -> T:
+        try:
+            return decode(text)
+        except msgspec.DecodeError:
+            return msgspec.convert(json.loads(text), kind)
+
+    return read
+
+
+decode_event = json_reader(Inbound)

@@ -7,10 +7,9 @@ import time
 
 from threadline.errors import StoreClosed, StoreForked, ThreadlineError
 from threadline.log import get_logger
+from threadline.store.conversations.indexes import INDEX_STEP, RELIST_STEP, index_some, relist_some
 from threadline.store.engine.database import Database, WriteStep
-from threadline.store.erasure import collect_some
-from threadline.store.indexing import INDEX_STEP, index_some
-from threadline.store.listing import RELIST_STEP, relist_some
+from threadline.store.people.removal import collect_some
 
 log = get_logger(__name__)
 

@@ -18,14 +18,14 @@ from threadline.errors import StoreUnavailable
 from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival
 from threadline.ports.platform import Accept, Capabilities, Outgoing, Platform, Verdict
-from threadline.store.asks import Asking
 from threadline.store.engine.database import Database
 from threadline.store.gateway import GatewayStore
-from threadline.store.inbox import Admission
-from threadline.store.outbox import Delivery, NewDelivery, Stream
-from threadline.store.reception import Greeting, Received
-from threadline.store.turns import Claim, Claimed, Finish, Held, StillHeld
+from threadline.store.leases import Held, StillHeld
 from threadline.store.verbs import StoreSettings
+from threadline.store.work.approvals import Asking
+from threadline.store.work.inbox import Admission, Greeting, Received
+from threadline.store.work.outbox import Delivery, NewDelivery, Stream
+from threadline.store.work.turn_end import Claim, Claimed, Finish
 
 # What happens to a message, in order.
 # accept     it is stored

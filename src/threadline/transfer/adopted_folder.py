@@ -16,14 +16,13 @@ from threadline.config.paths import DATABASE_NAME
 from threadline.model.address import SessionAddress, SessionScope, parent_of
 from threadline.model.message import Message
 from threadline.model.session import SessionEntry
-from threadline.store import adoptions
 from threadline.store.composable import ComposableStore, OpenedAtFirstUse
-from threadline.store.disclosure import PersonRecord
+from threadline.store.conversations import adoptions
+from threadline.store.conversations.search import SearchPage
 from threadline.store.engine.database import Progress, Tx
 from threadline.store.facade import SessionStore
-from threadline.store.listing import Page
-from threadline.store.rows import entry_of
-from threadline.store.search import SearchPage
+from threadline.store.people.person_export import PersonRecord
+from threadline.store.rows import Page, entry_of
 from threadline.transfer.adoption import AdoptionReport, FolderAdoption, checked_id
 from threadline.transfer.hermes import HermesFolder
 

@@ -16,9 +16,9 @@ from threadline.model.ownership import ownership_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import CHAT_TYPES, SessionSource, is_platform_slug
 from threadline.model.usage import COST_STATUSES
-from threadline.store import adoptions
-from threadline.store.adoptions import WAITING, AdoptedEntry, Arrival
 from threadline.store.composable import ComposableStore
+from threadline.store.conversations import adoptions
+from threadline.store.conversations.adoptions import WAITING, AdoptedEntry, Arrival
 from threadline.store.engine.database import Progress, Tx
 from threadline.transfer.hermes import HermesFolder, IndexEntry, Skipped, Transcript, is_safe_id
 

@@ -13,7 +13,7 @@ from threadline.model.access import Role
 from threadline.model.source import SessionSource
 from threadline.ports.live import Growth
 from threadline.store.gateway import GatewayStore
-from threadline.store.watching import Seen
+from threadline.store.work.change_feed import Seen
 from threadline.web.audience import Audience
 from threadline.web.frames import frame, read_place
 from threadline.web.reader import Reader

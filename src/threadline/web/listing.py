@@ -9,7 +9,7 @@ from threadline.gateway.supervisor import woken
 from threadline.log import get_logger
 from threadline.model.webchat import WEB
 from threadline.store.gateway import GatewayStore
-from threadline.store.web_people import person_named
+from threadline.store.people.web_access import person_named
 from threadline.web.frames import frame
 from threadline.web.reader import Reader
 from threadline.web.reading import conversation_of

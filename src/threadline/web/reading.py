@@ -17,11 +17,11 @@ from threadline.model.session import SessionEntry
 from threadline.model.transcript import TranscriptMessage
 from threadline.model.webchat import read_chat
 from threadline.ports.agent import AskPermission
-from threadline.store.asks import OpenAsk
-from threadline.store.inbox import reader
-from threadline.store.search import Hit as Found
+from threadline.store.conversations.search import Hit as Found
+from threadline.store.rows import json_reader
 from threadline.store.text import CLOSE, OPEN, first_words
-from threadline.store.watching import CutShort, Listed, Seen, Told
+from threadline.store.work.approvals import OpenAsk
+from threadline.store.work.change_feed import CutShort, Listed, Seen, Told
 from threadline.web.shapes import (
     Ask,
     Attachment,
@@ -36,7 +36,7 @@ from threadline.web.shapes import (
     Waiting,
 )
 
-_read_ask = reader(AskPermission)
+_read_ask = json_reader(AskPermission)
 
 
 def conversation_of(listed: Listed) -> Conversation:

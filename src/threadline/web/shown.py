@@ -10,7 +10,7 @@ from threadline.clock import to_instant
 from threadline.model.access import Role
 from threadline.ports.agent import Event, Text
 from threadline.ports.live import Growth
-from threadline.store.watching import Seen, TurnPlace, TurnSeen
+from threadline.store.work.change_feed import Seen, TurnPlace, TurnSeen
 from threadline.web.frames import Place, encoded, frame
 from threadline.web.reading import ask_of, conversation_seen, message_of, notices_of, usage_of, waiting_of
 from threadline.web.shapes import (

@@ -10,7 +10,8 @@ from threadline.errors import InvalidRequest
 from threadline.ids import new_session_id
 from threadline.model.session import SessionEntry
 from threadline.model.usage import CostStatus, Usage, micros_of
-from threadline.store import listing, usage
+from threadline.store import rows
+from threadline.store.conversations import usage
 from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs.arguments import (
     Who,
@@ -76,5 +77,5 @@ class UsageVerbs(VerbsBase):
         """Usage and cost per `session`, `person`, `platform`, `model` or `day` (UTC), the dearest first."""
         if by not in ("session", "person", "platform", "model", "day"):
             raise InvalidRequest(f"usage is summed by session, person, platform, model or day, not by {by!r}")
-        bounds = {"since": instant_of(since, -listing.END), "until": instant_of(until, listing.END)}
+        bounds = {"since": instant_of(since, -rows.END), "until": instant_of(until, rows.END)}
         return (yield from read(usage.report, by, person=person_named(person), **bounds))

@@ -17,7 +17,7 @@ from threadline.model.policy import checked_zone
 from threadline.model.privacy import inert
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.store import choices, handoff, homes, preferences
+from threadline.store.conversations import records, resume, sessions
 from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs.arguments import MAX_KEY_CHARS, clean_or_none, clean_text
 from threadline.store.verbs.base import VerbsBase
@@ -37,22 +37,22 @@ class ChoiceVerbs(VerbsBase):
 
     def zone_of_person(self, person: str) -> Plan[PersonZone]:
         """The zone that a person named, else the installation's."""
-        named = yield from read(preferences.timezone_of, person)
+        named = yield from read(records.timezone_of, person)
         return PersonZone(self._settings.zone if named is None else named, is_own=named is not None)
 
     def set_zone_of_person(self, person: str, zone: str | None) -> Plan[None]:
         """Keeps the zone that a person's days are counted in; `None`: the installation's. An unknown one: `InvalidRequest`."""
         name = clean_text("a person's name", person, 2 * MAX_KEY_CHARS)
-        yield from write(preferences.set_timezone, name, None if zone is None else checked_zone(zone))
+        yield from write(records.set_timezone, name, None if zone is None else checked_zone(zone))
 
     def choose_model(self, session_id: str, name: str | None) -> Plan[SessionEntry]:
         """The model that answers in a session from now on; `None`: the agent's own."""
         chosen = clean_or_none("the name of a model", name, _MODEL_CHARS)
-        return (yield from write(choices.choose_model, session_id, chosen, at=self._now()))
+        return (yield from write(sessions.choose_model, session_id, chosen, at=self._now()))
 
     def homes(self) -> Plan[list[Home]]:
         """The home channels that were named in a chat; those of the configuration are not asked."""
-        return (yield from read(homes.homes))
+        return (yield from read(records.list_home_channels))
 
     def set_home(self, source: SessionSource) -> Plan[Home]:
         """The chat, and thread, of `source` is the home channel of its account from now on. Without a chat: `InvalidRequest`."""
@@ -68,26 +68,26 @@ class ChoiceVerbs(VerbsBase):
             chat_type=target.chat_type,
             person=person_of(source) if target.chat_type == "dm" else None,
         )
-        yield from write(homes.set_home, home)
+        yield from write(records.set_home_channel, home)
         return home
 
     def drop_home(self, platform: str, account: str) -> Plan[bool]:
         """Takes back the home channel that was named for an account; False where none was."""
-        return (yield from write(homes.drop_home, platform, account))
+        return (yield from write(records.remove_home_channel, platform, account))
 
-    def find_place(self, addresses: Sequence[SessionAddress]) -> Plan[handoff.Reached | None]:
+    def find_place(self, addresses: Sequence[SessionAddress]) -> Plan[resume.Reached | None]:
         """The first of these addresses at which there is a conversation."""
-        return (yield from read(handoff.find_place, addresses))
+        return (yield from read(resume.find_place, addresses))
 
     def hand_over(
         self, session_id: str, to: str, text: str, *, is_owners: bool
-    ) -> Plan[SessionEntry | handoff.NotHandedOver]:
+    ) -> Plan[SessionEntry | resume.NotHandedOver]:
         """A copy of the session goes on as the conversation `to`, whose chat is told `text`; or why it does not.
 
         `is_owners`: see `may_hand_over`. `NotYours`, `UnknownSession`: nothing was changed.
         """
         now = self._settings.clock.now()
-        wanted = handoff.Handoff(
+        wanted = resume.Handoff(
             session_id=session_id,
             to=to,
             is_owners=is_owners,
@@ -95,4 +95,4 @@ class ChoiceVerbs(VerbsBase):
             new_id=new_session_id(now),
             at=to_instant(now),
         )
-        return (yield from write(handoff.hand_over, wanted))
+        return (yield from write(resume.hand_over, wanted))

@@ -13,9 +13,9 @@ from threadline.model.ownership import ownership_of
 from threadline.model.policy import counts_persons_days, resolve_zone
 from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
-from threadline.store import listing, sessions, switching
+from threadline.store.conversations import indexes, records, resume, sessions
 from threadline.store.engine.database import Plan, read, write
-from threadline.store.listing import Page
+from threadline.store.rows import Page
 from threadline.store.verbs.arguments import (
     MAX_PATH_CHARS,
     Who,
@@ -83,7 +83,7 @@ class ConversationVerbs(VerbsBase):
 
     def get_session(self, session_id: str) -> Plan[SessionEntry]:
         """The session of that id, or `UnknownSession`."""
-        return (yield from read(sessions.get_entry, session_id))
+        return (yield from read(records.get_entry, session_id))
 
     def reset_session(self, key: str) -> Plan[SessionEntry | None]:
         """A fresh session for the conversation at once; origin and display data are carried over. `None`: unknown key."""
@@ -98,7 +98,7 @@ class ConversationVerbs(VerbsBase):
         """
         now = self._settings.clock.now()
         new_id, at = new_session_id(now), to_instant(now)
-        return (yield from write(switching.switch, key, session_id, new_id=new_id, at=at))
+        return (yield from write(resume.switch, key, session_id, new_id=new_id, at=at))
 
     def list_sessions(
         self,
@@ -114,7 +114,7 @@ class ConversationVerbs(VerbsBase):
 
         `person` is a name such as `telegram:7`, or a source: then what its sender may see from there.
         """
-        wanted = listing.Listing(
+        wanted = indexes.Listing(
             include_ended=include_ended,
             viewer=viewer_of(person),
             platform=platform,
@@ -124,7 +124,7 @@ class ConversationVerbs(VerbsBase):
         if active_minutes is not None:
             since = minutes_before(self._settings.clock.now(), active_minutes)
             wanted = msgspec.structs.replace(wanted, active_since=since)
-        return (yield from read(listing.list_sessions, wanted))
+        return (yield from read(indexes.list_sessions, wanted))
 
     def has_any_sessions(self, besides: str | None = None) -> Plan[bool]:
         """Whether there ever were sessions other than `besides`, ended and pruned ones included."""

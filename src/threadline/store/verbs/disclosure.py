@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from threadline.errors import InvalidRequest
 from threadline.model.source import SessionSource
-from threadline.store import disclosure
-from threadline.store.disclosure import PersonRecord
 from threadline.store.engine.database import Plan, read
-from threadline.store.listing import Page
+from threadline.store.people import person_export
+from threadline.store.people.person_export import PersonRecord
+from threadline.store.rows import Page
 from threadline.store.verbs.arguments import person_named
 from threadline.store.verbs.base import VerbsBase
 
@@ -30,4 +30,4 @@ class DisclosureVerbs(VerbsBase):
         name = person_named(person)
         if not name:
             raise InvalidRequest("say who it is about: a name such as telegram:7")
-        return (yield from read(disclosure.export, name, limit=limit, cursor=cursor))
+        return (yield from read(person_export.export, name, limit=limit, cursor=cursor))

@@ -14,10 +14,10 @@ from threadline.model.editors import ACP, editor_source, is_editor_session
 from threadline.model.session import checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import Span
-from threadline.store import editors
-from threadline.store.editors import Changes, Held, Place, Replayed
+from threadline.store.conversations import editor_sessions
+from threadline.store.conversations.editor_sessions import Changes, Held, Place, Replayed
 from threadline.store.engine.database import Plan, read, read_along, write
-from threadline.store.listing import Page, check_limit
+from threadline.store.rows import Page, check_limit
 from threadline.store.verbs.arguments import MAX_PATH_CHARS, clean_or_none, clean_text, clean_title
 from threadline.store.verbs.removal import RemovalVerbs
 
@@ -32,14 +32,14 @@ class EditorVerbs(RemovalVerbs):
     def create_editor_session(self, source: SessionSource, cwd: str, *, agent: str | None = None) -> Plan[Held]:
         """A session at a new place, called like its chat; asked again, the same one."""
         path = clean_text("cwd", cwd, MAX_PATH_CHARS)
-        return (yield from write(editors.create, self._place(source, agent), cwd=path, at=self._now()))
+        return (yield from write(editor_sessions.create, self._place(source, agent), cwd=path, at=self._now()))
 
     def find_editor_session(self, source: SessionSource, *, agent: str | None = None) -> Plan[Held]:
         """The session that is current there, or `UnknownSession`. One that another agent answered goes on with this one."""
         place = self._place(source, agent)
-        held = yield from read(editors.find, place)
+        held = yield from read(editor_sessions.find, place)
         if held.is_away:
-            yield from write(editors.bring, place)
+            yield from write(editor_sessions.bring, place)
         return held
 
     def fork_editor_session(
@@ -48,7 +48,7 @@ class EditorVerbs(RemovalVerbs):
         """A session at a new place with the history, the model and the options of another, or `UnknownSession`."""
         places = self._place(source, agent), self._place(into, agent)
         path = clean_or_none("cwd", cwd, MAX_PATH_CHARS)
-        return (yield from write(editors.fork, *places, cwd=path, at=self._now()))
+        return (yield from write(editor_sessions.fork, *places, cwd=path, at=self._now()))
 
     def list_editor_sessions(
         self, *, cwd: str | None = None, limit: int = 50, cursor: str | None = None
@@ -56,7 +56,7 @@ class EditorVerbs(RemovalVerbs):
         """A page of the sessions of all editors, the most recently updated first; with `cwd`, of those in that very folder."""
         check_limit(limit)
         path = clean_or_none("cwd", cwd, MAX_PATH_CHARS)
-        return (yield from read(editors.page, cwd=path, limit=limit, cursor=cursor))
+        return (yield from read(editor_sessions.page, cwd=path, limit=limit, cursor=cursor))
 
     def save_editor_session(self, source: SessionSource, changes: Changes, *, agent: str | None = None) -> Plan[Held]:
         """Changes what is kept with the session that is current there; durable when it returns. `UnknownSession`."""
@@ -64,7 +64,7 @@ class EditorVerbs(RemovalVerbs):
         clean_or_none("cwd", changes.cwd, MAX_PATH_CHARS)
         if changes.title is not UNSET:
             changes = replace(changes, title=clean_title(changes.title))
-        return (yield from write(editors.save, self._place(source, agent), changes, at=self._now()))
+        return (yield from write(editor_sessions.save, self._place(source, agent), changes, at=self._now()))
 
     def remove_editor_session(self, source: SessionSource, *, agent: str | None = None) -> Plan[bool]:
         """Deletes all that was held there; False where there is no such session."""
@@ -72,24 +72,24 @@ class EditorVerbs(RemovalVerbs):
             yield from self.find_editor_session(source, agent=agent)
         except UnknownSession:
             return False
-        while (yield from write(editors.remove_some, self._place(source, agent))):
+        while (yield from write(editor_sessions.remove_some, self._place(source, agent))):
             pass
         yield from self.collect()
         return True
 
     def replay_of(self, source: SessionSource, *, agent: str | None = None) -> Plan[Replayed]:
         """What a replay of the session has; its spans are for `replay_page`. Or `UnknownSession`."""
-        return (yield from read(editors.replayed, self._place(source, agent)))
+        return (yield from read(editor_sessions.replayed, self._place(source, agent)))
 
     def replay_page(
         self, spans: Sequence[Span], *, after: int = 0, limit: int = 500
-    ) -> Plan[editors.ReplayPage | None]:
+    ) -> Plan[editor_sessions.ReplayPage | None]:
         """The next messages of a replay, from behind the number `after` on; `None`: that was all."""
-        return (yield from read_along(editors.replay_page, spans, after=after, limit=limit))
+        return (yield from read_along(editor_sessions.replay_page, spans, after=after, limit=limit))
 
     def replay_body(self, number: int) -> Plan[str | None]:
         """A message that is too large for a page; `None` where it is gone."""
-        return (yield from read(editors.replay_body, number))
+        return (yield from read(editor_sessions.replay_body, number))
 
     def _place(self, source: SessionSource, agent: str | None) -> Place:
         if source.platform != ACP or not is_editor_session(source.chat_id):

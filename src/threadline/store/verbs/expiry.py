@@ -8,9 +8,9 @@ import msgspec
 
 from threadline.model.message import Message
 from threadline.model.policy import resolve_zone
-from threadline.store import expiry, flushes
 from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs.base import VerbsBase
+from threadline.store.work import expiry
 
 
 class ExpiryVerbs(VerbsBase):
@@ -37,31 +37,31 @@ class ExpiryVerbs(VerbsBase):
         return (yield from write(expiry.expire_some, wanted))
 
     def claim_flush(
-        self, platforms: Sequence[str], *, owner: str, lease: int, held: Sequence[flushes.Flush] = ()
-    ) -> Plan[flushes.Flush | None]:
+        self, platforms: Sequence[str], *, owner: str, lease: int, held: Sequence[expiry.Flush] = ()
+    ) -> Plan[expiry.Flush | None]:
         """A flush to carry out, or `None`. Those in `held` are kept: nobody is given what they are still at."""
-        return (yield from write(flushes.claim, platforms, owner=owner, lease=lease, held=held, at=self._now()))
+        return (yield from write(expiry.claim_flush, platforms, owner=owner, lease=lease, held=held, at=self._now()))
 
-    def flush_history(self, flush: flushes.Flush) -> Plan[list[Message]]:
+    def flush_history(self, flush: expiry.Flush) -> Plan[list[Message]]:
         """What a flush covers, as the session shows it."""
-        return (yield from read(flushes.history, flush))
+        return (yield from read(expiry.read_flush, flush))
 
-    def renew_flush(self, flush: flushes.Flush, *, lease: int) -> Plan[bool]:
+    def renew_flush(self, flush: expiry.Flush, *, lease: int) -> Plan[bool]:
         """Keeps a flush with its holder; False where it is another's."""
-        return (yield from write(flushes.renew, flush, lease=lease, at=self._now()))
+        return (yield from write(expiry.renew_flush, flush, lease=lease, at=self._now()))
 
-    def finish_flush(self, flush: flushes.Flush) -> Plan[bool]:
+    def finish_flush(self, flush: expiry.Flush) -> Plan[bool]:
         """The agent has seen it; False where it is another's."""
-        return (yield from write(flushes.finish, flush, at=self._now()))
+        return (yield from write(expiry.finish_flush, flush, at=self._now()))
 
-    def drop_flush(self, flush: flushes.Flush) -> Plan[bool]:
+    def drop_flush(self, flush: expiry.Flush) -> Plan[bool]:
         """Nobody is to see it; False where it is another's."""
-        return (yield from write(flushes.drop, flush, at=self._now()))
+        return (yield from write(expiry.discard_flush, flush, at=self._now()))
 
-    def flush_failed(self, flush: flushes.Flush) -> Plan[bool]:
+    def flush_failed(self, flush: expiry.Flush) -> Plan[bool]:
         """It is tried again later; True where it was given up."""
-        return (yield from write(flushes.failed, flush, at=self._now()))
+        return (yield from write(expiry.fail_flush, flush, at=self._now()))
 
-    def release_flush(self, flush: flushes.Flush) -> Plan[None]:
+    def release_flush(self, flush: expiry.Flush) -> Plan[None]:
         """Gives a flush back; it has cost no attempt."""
-        yield from write(flushes.release, flush, at=self._now())
+        yield from write(expiry.release_flush, flush, at=self._now())

@@ -8,9 +8,9 @@ from threadline.errors import InvalidRequest
 from threadline.model.admissible import keepable
 from threadline.model.files import MAX_FILE_BYTES, StoredFile, file_id_of
 from threadline.model.source import SessionSource
-from threadline.store import files
+from threadline.store.conversations import files
 from threadline.store.engine.database import Plan, read, write
-from threadline.store.turns import Held
+from threadline.store.leases import Held
 from threadline.store.verbs.arguments import moment_before, person_named
 from threadline.store.verbs.base import VerbsBase
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from threadline.errors import InvalidRequest
-from threadline.store import indexing, listing, search
+from threadline.store import rows
+from threadline.store.conversations import indexes, search
 from threadline.store.engine.database import Plan, read_along, write
 from threadline.store.text import parse_query
 from threadline.store.verbs.arguments import (
@@ -52,8 +53,8 @@ class SearchVerbs(VerbsBase):
             platform=platform,
             person=person_named(person),
             role=role,
-            since=instant_of(since, -listing.END),
-            until=instant_of(until, listing.END),
+            since=instant_of(since, -rows.END),
+            until=instant_of(until, rows.END),
             session_id=session,
             order=order,
             limit=limit,
@@ -62,7 +63,7 @@ class SearchVerbs(VerbsBase):
         page = yield from read_along(search.search, wanted)
         if page.behind:
             for _ in range(_INLINE_STEPS):
-                if not (yield from write(indexing.index_some)):
+                if not (yield from write(indexes.index_some)):
                     break
             page = yield from read_along(search.search, wanted)
         return page
@@ -72,11 +73,11 @@ class SearchVerbs(VerbsBase):
 
         What listings go by is brought level too. Both happens by itself behind the writes: this is for who can't wait.
         """
-        while (yield from write(listing.relist_some)) == listing.RELIST_STEP:
+        while (yield from write(indexes.relist_some)) == indexes.RELIST_STEP:
             pass
         done = 0
         while done < limit:
-            step = yield from write(indexing.index_some)
+            step = yield from write(indexes.index_some)
             done += step
             if step == 0:
                 break

@@ -10,7 +10,8 @@ from threadline.model.delivery import Park, RetryAt, target_of
 from threadline.model.inbound import Moved, Unreadable
 from threadline.model.source import SessionSource
 from threadline.model.turn import Replay, Stop, Waiting
-from threadline.store import claiming, inbox, maintenance, moves, outbox, sessions, turns
+from threadline.store import leases, maintenance
+from threadline.store.conversations import id_changes, sessions
 from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs import Verbs
 from threadline.store.verbs.alarms import AlarmVerbs
@@ -24,6 +25,7 @@ from threadline.store.verbs.people import PeopleVerbs
 from threadline.store.verbs.reception import ReceptionVerbs
 from threadline.store.verbs.watching import WatchingVerbs
 from threadline.store.verbs.web_people import WebPeopleVerbs
+from threadline.store.work import inbox, outbox, turn_end, turns
 
 _ALL = 1 << 62
 
@@ -68,82 +70,82 @@ class GatewayVerbs(
 
     def move(self, event: Moved) -> Plan[bool]:
         """A chat or a person goes on under another id; False if that was done before."""
-        is_new = yield from write(moves.move, event, at=self._now())
+        is_new = yield from write(id_changes.move, event, at=self._now())
         self._grown()
         return is_new
 
-    def claim_turns(self, wanted: turns.Claim) -> Plan[list[turns.Claimed]]:
+    def claim_turns(self, wanted: turn_end.Claim) -> Plan[list[turn_end.Claimed]]:
         """Turns to run."""
-        return (yield from write(claiming.claim, wanted))
+        return (yield from write(turns.claim, wanted))
 
-    def declare_replay(self, held: turns.Held, replay: Replay) -> Plan[None]:
+    def declare_replay(self, held: leases.Held, replay: Replay) -> Plan[None]:
         """Notes whether the turn may run again."""
-        yield from write(turns.declare, held, replay)
+        yield from write(turns.set_replay, held, replay)
 
     def keep_context(self, session_pk: int, block: str) -> Plan[str]:
         """The context block that the session keeps."""
-        return (yield from write(turns.keep_context, session_pk, block))
+        return (yield from write(turns.ensure_context, session_pk, block))
 
-    def take_more(self, held: turns.Held, session_id: str, role: Role) -> Plan[list[Waiting]]:
+    def take_more(self, held: leases.Held, session_id: str, role: Role) -> Plan[list[Waiting]]:
         """Takes what was said since a turn began into it."""
-        return (yield from write(turns.take_more, held, session_id, role))
+        return (yield from write(turns.take_pending, held, session_id, role))
 
     def renew_leases(
-        self, owner: str, held: Sequence[turns.Held], flying: Sequence[outbox.Delivery], *, lease: int
-    ) -> Plan[list[turns.StillHeld]]:
+        self, owner: str, held: Sequence[leases.Held], flying: Sequence[outbox.Delivery], *, lease: int
+    ) -> Plan[list[leases.StillHeld]]:
         """Renews the leases of what an owner is at, and tells which turns it still holds. What it has let go of ends."""
         if flying:
             yield from write(outbox.renew, flying, owner=owner, lease=lease, at=self._now())
         if not held:
             return []
-        return (yield from write(turns.renew, held, lease=lease, at=self._now()))
+        return (yield from write(leases.renew_turns, held, lease=lease, at=self._now()))
 
-    def journal(self, held: turns.Held, place: int, events: Sequence[str], *, called_tool: bool = False) -> Plan[None]:
+    def journal(self, held: leases.Held, place: int, events: Sequence[str], *, called_tool: bool = False) -> Plan[None]:
         """Keeps what a turn said and did."""
-        yield from write(turns.journal, held, place, events, called_tool=called_tool)
+        yield from write(turns.append_journal, held, place, events, called_tool=called_tool)
 
-    def tell_progress(self, held: turns.Held, notice: outbox.NewDelivery) -> Plan[bool]:
+    def tell_progress(self, held: leases.Held, notice: outbox.NewDelivery) -> Plan[bool]:
         """Stores what is said while a turn runs, before its answer; False, and nothing is stored, once it runs no more."""
-        return (yield from write(turns.tell_progress, held, notice, at=self._now()))
+        return (yield from write(turns.enqueue_progress, held, notice, at=self._now()))
 
-    def suggest_title(self, held: turns.Held, session_id: str, title: str) -> Plan[None]:
+    def suggest_title(self, held: leases.Held, session_id: str, title: str) -> Plan[None]:
         """Names the session of a running turn, where nobody has."""
         yield from write(turns.suggest_title, held, session_id, title, at=self._now())
 
-    def forget_journal(self, held: turns.Held) -> Plan[None]:
+    def forget_journal(self, held: leases.Held) -> Plan[None]:
         """Empties the journal of a turn that starts again."""
-        yield from write(turns.forget_journal, held)
+        yield from write(turns.clear_journal, held)
 
-    def finish_turn(self, wanted: turns.Finish) -> Plan[None]:
+    def finish_turn(self, wanted: turn_end.Finish) -> Plan[None]:
         """Ends a turn."""
-        yield from write(turns.finish, wanted)
+        yield from write(turn_end.finish, wanted)
         self._grown()
 
     def release_turn(
-        self, held: turns.Held, session_pk: int, *, wait: int = 0, is_counted: bool = True, unused: Sequence[int] = ()
+        self, held: leases.Held, session_pk: int, *, wait: int = 0, is_counted: bool = True, unused: Sequence[int] = ()
     ) -> Plan[None]:
         """Gives a turn back, to be run again, and with it the answers that it has not used.
 
         `is_counted`: it has cost one of its attempts.
         """
         at = self._now()
-        yield from write(turns.release, held, session_pk, at=at, wait=wait, is_counted=is_counted, unused=unused)
+        yield from write(turn_end.release, held, session_pk, at=at, wait=wait, is_counted=is_counted, unused=unused)
 
-    def rerun_turns(self, left: Sequence[turns.Claimed], *, first: int) -> Plan[None]:
+    def rerun_turns(self, left: Sequence[turn_end.Claimed], *, first: int) -> Plan[None]:
         """Runs turns that were left behind again, from the start, each after its back-off; `first` is the first one."""
         yield from write(turns.rerun, left, first=first, at=self._now())
 
-    def take_over_turns(self, owner: str, platforms: Sequence[str], lease: int) -> Plan[list[turns.Claimed]]:
+    def take_over_turns(self, owner: str, platforms: Sequence[str], lease: int) -> Plan[list[turn_end.Claimed]]:
         """Turns on these platforms whose holder is gone."""
-        return (yield from write(claiming.take_over, owner, platforms, lease=lease, at=self._now()))
+        return (yield from write(turns.take_over, owner, platforms, lease=lease, at=self._now()))
 
     def void_leases(self, owners: str) -> Plan[int]:
         """Ends the leases of holders that are dead for certain."""
-        return (yield from write(turns.void, owners))
+        return (yield from write(leases.expire_owned_by, owners))
 
     def ask_to_stop(self, session_id: str, stop: Stop) -> Plan[bool]:
         """Asks the turn that runs in a session to end."""
-        return (yield from write(turns.ask_to_stop, session_id, stop, at=self._now()))
+        return (yield from write(turns.request_stop, session_id, stop, at=self._now()))
 
     def enqueue(self, new: outbox.NewDelivery) -> Plan[None]:
         """Stores something to send."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from threadline.store import memories
+from threadline.store.conversations import records
 from threadline.store.engine.database import Plan, read, write
-from threadline.store.turns import Held
+from threadline.store.leases import Held
 from threadline.store.verbs.arguments import clean_text
 from threadline.store.verbs.base import VerbsBase
 
@@ -18,9 +18,9 @@ class MemoryVerbs(VerbsBase):
         When it returns it survives a power cut. `LeaseLost` where the turn is another's now; over 8,000 characters:
         `InvalidRequest`. Forks do not have it; with the session it goes.
         """
-        kept = clean_text("what an agent remembers", text, memories.MOST_CHARS)
-        yield from write(memories.remember, held, session_pk, clean_text("the name of an agent", agent), kept)
+        kept = clean_text("what an agent remembers", text, records.MAX_STATE_CHARS)
+        yield from write(records.save_state, held, session_pk, clean_text("the name of an agent", agent), kept)
 
     def remembered(self, session_pk: int, agent: str) -> Plan[str | None]:
         """What that agent keeps with the session; `None` where it keeps nothing."""
-        return (yield from read(memories.remembered, session_pk, agent))
+        return (yield from read(records.load_state, session_pk, agent))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threadline.store import names
+from threadline.store import leases
 from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs.base import VerbsBase
 
@@ -12,12 +12,12 @@ class NameVerbs(VerbsBase):
 
     def take_name(self, name: str, owner: str, *, lease: int) -> Plan[bool]:
         """Takes a name for so many microseconds, or renews it; False where somebody else holds it."""
-        return (yield from write(names.take, name, owner, lease=lease, at=self._now()))
+        return (yield from write(leases.acquire, name, owner, lease=lease, at=self._now()))
 
     def release_name(self, name: str, owner: str) -> Plan[None]:
         """Gives a name back, if it is still this owner's."""
-        yield from write(names.release, name, owner)
+        yield from write(leases.release, name, owner)
 
-    def held_names(self) -> Plan[list[names.HeldName]]:
+    def held_names(self) -> Plan[list[leases.NamedLease]]:
         """The names that somebody holds now."""
-        return (yield from read(names.held, at=self._now()))
+        return (yield from read(leases.list_all, at=self._now()))

@@ -15,8 +15,8 @@ from threadline.model.ownership import person_of
 from threadline.model.privacy import inert
 from threadline.model.source import SessionSource
 from threadline.model.words_access import PAIRED
-from threadline.store import people
 from threadline.store.engine.database import Plan, read, write
+from threadline.store.people import people
 from threadline.store.verbs.arguments import MAX_KEY_CHARS, clean_text
 from threadline.store.verbs.base import VerbsBase
 

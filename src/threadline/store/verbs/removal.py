@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from threadline.errors import InvalidRequest
 from threadline.model.source import SessionSource
 from threadline.model.transcript import MessageRef
-from threadline.store import adoptions, aliases, erasure
+from threadline.store.conversations import adoptions, id_changes
 from threadline.store.engine.database import EngineStep, Plan, Progress, read, write
+from threadline.store.people import removal
 from threadline.store.verbs.arguments import (
     moment_before,
     person_named,
@@ -23,11 +24,11 @@ class RemovalVerbs(VerbsBase):
 
     def redact(self, message: MessageRef | str) -> Plan[bool]:
         """Removes what a message says, in every session that shows it; role and time stay. False: it was done before."""
-        return (yield from write(erasure.redact, MessageRef.parse(message), at=self._now()))
+        return (yield from write(removal.redact, MessageRef.parse(message), at=self._now()))
 
     def delete_session(self, session_id: str) -> Plan[None]:
         """Drops a session. Messages that no other session shows are collected; forks keep what they show."""
-        yield from write(erasure.delete_session, session_id)
+        yield from write(removal.delete_session, session_id)
         yield from self.collect()
 
     def prune(
@@ -41,12 +42,12 @@ class RemovalVerbs(VerbsBase):
     ) -> Plan[int]:
         """Deletes sessions last updated longer ago than `older_than` (or before that moment), oldest first; how many."""
         before = moment_before(self._settings.clock.now(), older_than)
-        wanted = erasure.Pruning(before=before, ended_only=ended_only, platform=platform)
-        total = yield from read(erasure.prunable, wanted)
+        wanted = removal.Pruning(before=before, ended_only=ended_only, platform=platform)
+        total = yield from read(removal.prunable, wanted)
         if dry_run:
             return total
         done = 0
-        while step := (yield from write(erasure.prune_some, wanted, _PRUNE_STEP)):
+        while step := (yield from write(removal.prune_some, wanted, _PRUNE_STEP)):
             done += step
             if progress is not None:
                 progress(done, max(done, total))
@@ -56,7 +57,7 @@ class RemovalVerbs(VerbsBase):
     def collect(self) -> Plan[int]:
         """Removes messages of deleted sessions that nothing shows any more, in short steps; how many rows went."""
         done = 0
-        while step := (yield from write(erasure.collect_some)):
+        while step := (yield from write(removal.collect_some)):
             done += step
         return done
 
@@ -76,7 +77,7 @@ class RemovalVerbs(VerbsBase):
             )
         done = 0
         # The name itself last: as long as it is there, one that breaks off can be begun again.
-        for known_as in (*reversed((yield from read(aliases.other_names, name))), name):
+        for known_as in (*reversed((yield from read(id_changes.other_names, name))), name):
             done += yield from self._erase(known_as)
         yield from self.collect()
         yield EngineStep(lambda database: database.scrub())
@@ -84,9 +85,9 @@ class RemovalVerbs(VerbsBase):
 
     def _erase(self, name: str) -> Plan[int]:
         done = 0
-        while step := (yield from write(erasure.erase_some, name, at=self._now())):
+        while step := (yield from write(removal.erase_some, name, at=self._now())):
             done += step
-        for walk in (erasure.unname_turns, erasure.forget_traces):
+        for walk in (removal.unname_turns, removal.forget_traces):
             after: int | None = 0
             while after is not None:
                 after = yield from write(walk, name, after)

@@ -10,9 +10,9 @@ from threadline.ids import new_session_id
 from threadline.model.message import Message, digest_of, encode_messages
 from threadline.model.session import SessionEntry
 from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
-from threadline.store import sessions, transcript
+from threadline.store.conversations import records, transcripts
 from threadline.store.engine.database import BatchStep, Plan, read, write
-from threadline.store.listing import Page
+from threadline.store.rows import Page
 from threadline.store.verbs.arguments import (
     MAX_PATH_CHARS,
     Who,
@@ -44,7 +44,7 @@ class TranscriptVerbs(VerbsBase):
         if not encoded:
             raise InvalidMessage("there is no message to append")
         clean_or_none("an idempotency key", idempotency_key)
-        request = transcript.AppendRequest(
+        request = transcripts.AppendRequest(
             session_id,
             encoded,
             self._now(),
@@ -54,17 +54,17 @@ class TranscriptVerbs(VerbsBase):
             clean_or_none("external_id", external_id),
         )
         size = len(encoded[0].body) if len(encoded) == 1 else sum(len(message.body) for message in encoded)
-        appended: Appended = yield BatchStep(transcript.append_batch, request, size)
+        appended: Appended = yield BatchStep(transcripts.append_batch, request, size)
         self._grown()
         return appended
 
     def load_transcript(self, session_id: str, limit: int | None = None) -> Plan[list[Message]]:
         """What the model sees, oldest first, equal as JSON to what was stored; with `limit`, the last so many."""
-        return (yield from read(transcript.load, session_id, limit))
+        return (yield from read(transcripts.load, session_id, limit))
 
     def read_transcript(self, session_id: str, limit: int | None = None) -> Plan[list[TranscriptMessage]]:
         """Like `load_transcript`, each message with its id, time and author."""
-        return (yield from read(transcript.read, session_id, limit))
+        return (yield from read(transcripts.read, session_id, limit))
 
     def page_transcript(
         self, session_id: str, *, limit: int = 500, cursor: str | None = None
@@ -73,11 +73,11 @@ class TranscriptVerbs(VerbsBase):
 
         New messages turn up at the end; if the view itself changes between two pages (an undo), the cursor is `InvalidCursor`.
         """
-        return (yield from read(transcript.page, session_id, limit, cursor))
+        return (yield from read(transcripts.page, session_id, limit, cursor))
 
     def read_log(self, session_id: str, after: int = 0, limit: int = 1000) -> Plan[list[TranscriptMessage]]:
         """All that was ever said in the session itself, undone and folded messages included, from place `after` on."""
-        return (yield from read(transcript.read_log, session_id, after, limit))
+        return (yield from read(transcripts.read_log, session_id, after, limit))
 
     def rewrite_transcript(self, session_id: str, messages: Sequence[Message]) -> Plan[SessionEntry]:
         """Replaces what the model sees, all or nothing. The earlier text stays: found by search, read by `read_log`.
@@ -85,19 +85,19 @@ class TranscriptVerbs(VerbsBase):
         That is no activity: a conversation that goes stale does so all the same.
         """
         encoded = encode_messages(messages)
-        return (yield from write(transcript.rewrite, session_id, encoded, at=self._now()))
+        return (yield from write(transcripts.rewrite, session_id, encoded, at=self._now()))
 
     def rewind_session(self, session_id: str, n: int = 1) -> Plan[SessionEntry]:
         """Undoes the last `n` exchanges (or all there are); `NothingToUndo` where there is none."""
-        return (yield from write(transcript.undo, session_id, n, at=self._now()))
+        return (yield from write(transcripts.undo, session_id, n, at=self._now()))
 
     def redo_session(self, session_id: str) -> Plan[SessionEntry]:
         """Takes the last undo back; `NothingToRedo` where nothing was undone or something was said since."""
-        return (yield from write(transcript.redo, session_id, at=self._now()))
+        return (yield from write(transcripts.redo, session_id, at=self._now()))
 
     def retry_session(self, session_id: str) -> Plan[SessionEntry]:
         """Takes the answer to the last user message out of the view, so that it can be given again; redo brings it back."""
-        return (yield from write(transcript.retry, session_id, at=self._now()))
+        return (yield from write(transcripts.retry, session_id, at=self._now()))
 
     def fork_session(
         self,
@@ -114,8 +114,8 @@ class TranscriptVerbs(VerbsBase):
         answered there; without, it waits to be resumed.
         """
         now = self._settings.clock.now()
-        parent: SessionEntry = yield from read(sessions.get_entry, session_id)
-        how = sessions.Beginning(
+        parent: SessionEntry = yield from read(records.get_entry, session_id)
+        how = records.Beginning(
             new_session_id(now),
             parent.origin,
             to_instant(now),
@@ -123,9 +123,9 @@ class TranscriptVerbs(VerbsBase):
             cwd=clean_or_none("cwd", cwd, MAX_PATH_CHARS),
         )
         ref = None if upto is None else MessageRef.parse(upto)
-        return (yield from write(transcript.fork, session_id, how, upto=ref, key=key))
+        return (yield from write(transcripts.fork, session_id, how, upto=ref, key=key))
 
     def link_message(self, message: MessageRef | str, external_id: str) -> Plan[None]:
         """Notes the platform's own id of a message, received or delivered: a thread that hangs on it starts there."""
         text = clean_text("external_id", external_id)
-        return (yield from write(transcript.link, MessageRef.parse(message), text))
+        return (yield from write(transcripts.link, MessageRef.parse(message), text))

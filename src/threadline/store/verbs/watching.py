@@ -13,11 +13,11 @@ from threadline.model.ownership import person_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.transcript import MessageRef
-from threadline.store import watching
 from threadline.store.engine.database import Plan, Row, read, write
-from threadline.store.listing import Page, check_limit
+from threadline.store.rows import Page, check_limit
 from threadline.store.verbs.base import VerbsBase
-from threadline.store.watching import Earlier, Listed, Looking, Seen, TurnPlace
+from threadline.store.work import change_feed
+from threadline.store.work.change_feed import Earlier, Listed, Looking, Seen, TurnPlace
 
 
 class WatchingVerbs(VerbsBase):
@@ -41,7 +41,7 @@ class WatchingVerbs(VerbsBase):
         """
         check_limit(limit)
         wanted = self._looking(source, agent, session_id, limit=limit, mark=mark, seq=seq, turn=turn, told=told)
-        return (yield from read(watching.look, wanted))
+        return (yield from read(change_feed.look, wanted))
 
     def earlier_messages(
         self,
@@ -55,14 +55,14 @@ class WatchingVerbs(VerbsBase):
         """The messages before one that the conversation shows. `UnknownSession`, `UnknownMessage`."""
         check_limit(limit)
         wanted = self._looking(source, agent, session_id, limit=limit)
-        return (yield from read(watching.earlier, wanted, MessageRef.parse(before)))
+        return (yield from read(change_feed.earlier, wanted, MessageRef.parse(before)))
 
     def find_chat(
         self, source: SessionSource, *, agent: str | None = None, session_id: str | None = None
     ) -> Plan[Listed]:
         """The session of the conversation, current or named; `UnknownSession` where there is none, or not one of theirs."""
-        entry = yield from read(watching.find, self._looking(source, agent, session_id))
-        return (yield from read(watching.labelled, [entry]))[0]
+        entry = yield from read(change_feed.find, self._looking(source, agent, session_id))
+        return (yield from read(change_feed.labelled, [entry]))[0]
 
     def glance(self, places: Sequence[tuple[SessionSource, str | None]]) -> Plan[list[Row | None]]:
         """For each conversation what changes with whatever happens there; `None` where there is none."""
@@ -70,12 +70,12 @@ class WatchingVerbs(VerbsBase):
             (target_of(source).lane, address_of(source, self._settings.scope, agent or self._settings.agent).digest)
             for source, agent in places
         ]
-        found = yield from read(watching.glance, wanted)
+        found = yield from read(change_feed.glance, wanted)
         return [found.get(digest) for _, digest in wanted]
 
     def chats_of(self, person: str, platform: str, *, limit: int = 50, cursor: str | None = None) -> Plan[Page[Listed]]:
         """A page of the sessions of a person on a platform, ended ones included, the most recently updated first."""
-        return (yield from read(watching.chats_of, person, platform, limit=limit, cursor=cursor))
+        return (yield from read(change_feed.chats_of, person, platform, limit=limit, cursor=cursor))
 
     def fork_chat(
         self,
@@ -92,9 +92,9 @@ class WatchingVerbs(VerbsBase):
         """
         if person_of(source) != person_of(into):
             raise InvalidRequest("a conversation is forked by whose it is, for themselves")
-        found = yield from read(watching.find, self._looking(source, agent, session_id))
+        found = yield from read(change_feed.find, self._looking(source, agent, session_id))
         now = self._settings.clock.now()
-        wanted = watching.Forking(
+        wanted = change_feed.Forking(
             session_id=found.session_id,
             upto=MessageRef.parse(upto),
             source=into,
@@ -102,15 +102,15 @@ class WatchingVerbs(VerbsBase):
             new_id=new_session_id(now),
             at=to_instant(now),
         )
-        return (yield from write(watching.fork, wanted))
+        return (yield from write(change_feed.fork, wanted))
 
     def exchanges_since(self, session_id: str, message: str) -> Plan[int]:
         """How many exchanges `/undo` takes back to take this user message along; `UnknownMessage` where it is not shown."""
-        return (yield from read(watching.exchanges_since, session_id, MessageRef.parse(message)))
+        return (yield from read(change_feed.exchanges_since, session_id, MessageRef.parse(message)))
 
     def was_heard(self, platform: str, account: str, dedupe_key: str) -> Plan[bool]:
         """Whether an event of that key has come in."""
-        return (yield from read(watching.was_heard, platform, account, dedupe_key))
+        return (yield from read(change_feed.was_heard, platform, account, dedupe_key))
 
     def _looking(
         self,

@@ -13,8 +13,8 @@ from threadline.clock import Instant
 from threadline.errors import InvalidRequest
 from threadline.model.access import Role
 from threadline.model.privacy import inert
-from threadline.store import web_people
 from threadline.store.engine.database import Plan, read, write
+from threadline.store.people import web_access
 from threadline.store.verbs.arguments import MAX_KEY_CHARS, clean_text
 from threadline.store.verbs.base import VerbsBase
 
@@ -29,7 +29,7 @@ class MadeInvite(msgspec.Struct, frozen=True, kw_only=True):
     """A link's code, which nobody can read again: only a digest is kept."""
 
     code: str
-    invite: web_people.WebInvite
+    invite: web_access.WebInvite
 
 
 class WebPeopleVerbs(VerbsBase):
@@ -47,66 +47,66 @@ class WebPeopleVerbs(VerbsBase):
             raise InvalidRequest(f"a link holds for 1 to {MOST_INVITE_DAYS} days, not {days}")
         user_id = _user_id(who)
         code, at = secrets.token_urlsafe(_SECRET_BYTES), self._now()
-        wanted = web_people.NewInvite(
-            digest=web_people.digest_of(code),
+        wanted = web_access.NewInvite(
+            digest=web_access.digest_of(code),
             at=at,
             expires_at=Instant(at + days * _DAY),
             role=role or ("guest" if user_id is None else None),
             name=_shown_name(who) if user_id is None else None,
             user_id=user_id,
         )
-        return MadeInvite(code=code, invite=(yield from write(web_people.invite, wanted)))
+        return MadeInvite(code=code, invite=(yield from write(web_access.invite, wanted)))
 
-    def redeem_web_invite(self, code: str, cookie: bytes) -> Plan[web_people.WebLogin | None]:
+    def redeem_web_invite(self, code: str, cookie: bytes) -> Plan[web_access.WebLogin | None]:
         """Lets in who has this code and logs the browser in whose cookie has this digest; `None` where the code is wrong or used.
 
         In one transaction: of two who use a code one gets in, and nobody is in without their role.
         """
-        wanted = web_people.Redemption(
-            digest=web_people.digest_of(code), cookie=cookie, user_id=_new_user_id(), at=self._now()
+        wanted = web_access.Redemption(
+            digest=web_access.digest_of(code), cookie=cookie, user_id=_new_user_id(), at=self._now()
         )
-        return (yield from write(web_people.redeem, wanted))
+        return (yield from write(web_access.redeem, wanted))
 
     def make_web_login(self, person: str, name: str, digest: bytes) -> Plan[None]:
         """Logs a browser in, which shows its cookie from then on; of the cookie comes a digest alone."""
-        yield from write(web_people.make_login, person, name, digest, at=self._now())
+        yield from write(web_access.make_login, person, name, digest, at=self._now())
 
-    def web_login_of(self, digest: bytes) -> Plan[web_people.WebLogin | None]:
+    def web_login_of(self, digest: bytes) -> Plan[web_access.WebLogin | None]:
         """Who shows a cookie with this digest; `None` where it lets nobody in. Thirty days without use end it.
 
         Mostly a read alone: that it is used is written down once an hour.
         """
         at = self._now()
-        known = yield from read(web_people.find_login, digest, at=at)
+        known = yield from read(web_access.find_login, digest, at=at)
         if known is None:
             return None
-        if web_people.is_due(known, at):
-            yield from write(web_people.touch_login, digest, at=at)
+        if web_access.is_due(known, at):
+            yield from write(web_access.touch_login, digest, at=at)
         return known.login
 
     def forget_web_login(self, digest: bytes) -> Plan[bool]:
         """Ends a login; False where there was none."""
-        return (yield from write(web_people.forget_login, digest))
+        return (yield from write(web_access.forget_login, digest))
 
     def end_web_logins(self, person: str) -> Plan[int]:
         """Ends all logins of a person; how many there were."""
-        return (yield from write(web_people.end_logins, person))
+        return (yield from write(web_access.end_logins, person))
 
-    def list_web_people(self) -> Plan[web_people.WebPeople]:
+    def list_web_people(self) -> Plan[web_access.WebPeople]:
         """Who may use the page, the owner first, and the links that nobody has used yet."""
-        return (yield from read(web_people.everybody, at=self._now()))
+        return (yield from read(web_access.everybody, at=self._now()))
 
-    def revoke_web_person(self, who: str) -> Plan[web_people.Revoked]:
+    def revoke_web_person(self, who: str) -> Plan[web_access.Revoked]:
         """Takes somebody's role, logins and links away, by id or name. What they wrote stays.
 
         `UnknownPerson` where nobody is called so; `InvalidRequest` for the owner, and for a name that several have.
         """
-        return (yield from write(web_people.revoke, clean_text("a name", who).strip(), at=self._now()))
+        return (yield from write(web_access.revoke, clean_text("a name", who).strip(), at=self._now()))
 
 
 def _user_id(who: str) -> str | None:
     """The id that `who` is, if it is none but that."""
-    bare = web_people.user_id_of(clean_text("a name", who, MAX_KEY_CHARS).strip())
+    bare = web_access.user_id_of(clean_text("a name", who, MAX_KEY_CHARS).strip())
     return bare if _USER_ID.fullmatch(bare) else None
 
 

@@ -11,11 +11,11 @@ import apsw
 
 from threadline.errors import InvalidRequest, StoreDamaged, StoreUnavailable
 from threadline.model.view import MAX_SEQ, message_number
+from threadline.store.conversations.indexes import document_of
 from threadline.store.engine.database import Progress, Row
 from threadline.store.engine.sql import migrations
 from threadline.store.engine.sqlite.connection import migrate_schema, translated
 from threadline.store.engine.sqlite.writer import SqliteTx
-from threadline.store.indexing import document_of
 
 ReadTable: TypeAlias = Callable[[str, Sequence[str]], Iterable[Row]]
 _PAGES_A_STEP = 2_000

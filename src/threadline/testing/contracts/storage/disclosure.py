@@ -15,9 +15,9 @@ from threadline.errors import InvalidCursor, InvalidRequest
 from threadline.model.message import REMOVED
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.store.disclosure import PersonRecord
 from threadline.store.facade import SessionStore
-from threadline.store.listing import Page
+from threadline.store.people.person_export import PersonRecord
+from threadline.store.rows import Page
 from threadline.testing.builders import assistant, dm, exchange, group, system, thread, tool_use, user
 from threadline.testing.clock import FakeClock
 from threadline.testing.contracts.storage.fixtures import short

@@ -11,7 +11,7 @@ import pytest
 from threadline.clock import Instant
 from threadline.errors import IdempotencyConflict, ThreadlineError, UnknownSession
 from threadline.model.message import encode_messages
-from threadline.store import sessions, transcript
+from threadline.store.conversations import records, sessions, transcripts
 from threadline.store.engine.database import BatchStep, Database, ReadStep, Tx, WriteStep
 from threadline.store.facade import AsyncSessionStore, SessionStore, open_database
 from threadline.testing.builders import dm, user
@@ -33,8 +33,8 @@ def title_then_fail(tx: Tx, session_id: str, error: type[Exception]) -> None:
 def break_a_rule(tx: Tx, session_id: str) -> None:
     """Writes, then asks the database for what its schema forbids."""
     sessions.set_title(tx, session_id, "half done", at=AT)
-    number = transcript.read(tx, session_id, 1)[0].ref.seq
-    pk = sessions.get_session(tx, session_id).pk
+    number = transcripts.read(tx, session_id, 1)[0].ref.seq
+    pk = records.get_session(tx, session_id).pk
     tx.run_many("add_messages", [((pk << 24) | number, "user", AT, None, "{}")])
 
 
@@ -45,8 +45,8 @@ def fail_in_a_batch(_: Tx, requests: Any) -> list[Any]:
 
 def append_step(session_id: str, text: str) -> BatchStep:
     """What a store asks of its engine to append."""
-    request = transcript.AppendRequest(session_id, encode_messages(user(text)), AT)
-    return BatchStep(transcript.append_batch, request)
+    request = transcripts.AppendRequest(session_id, encode_messages(user(text)), AT)
+    return BatchStep(transcripts.append_batch, request)
 
 
 class FailureContract:

@@ -1,0 +1,1 @@
+"""Operations on what is said: sessions, transcripts, search, files."""

@@ -1,0 +1,329 @@
+"""Operations on sessions that come from elsewhere: created with a given id, known by other keys, taken in from files once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from threadline.clock import Instant, to_instant
+from threadline.errors import InvalidRequest
+from threadline.model.address import SessionAddress
+from threadline.model.message import EncodedMessage, Message
+from threadline.model.session import SessionEntry
+from threadline.model.source import SessionSource
+from threadline.model.view import MAX_SEQ, message_number
+from threadline.store import rows
+from threadline.store.conversations import indexes, records, resume, transcripts
+from threadline.store.conversations.indexes import Listing
+from threadline.store.conversations.records import AddressRow, Beginning
+from threadline.store.conversations.sessions import Resolve
+from threadline.store.engine.database import Tx
+from threadline.store.rows import Page, StoredSession, json_text, session_of
+
+# States of the mark that a session has which was taken in, or whose file we wrote ourselves.
+WAITING: Final = "waiting"
+DONE: Final = "done"
+EXPORTED: Final = "exported"
+_PAGE = 500
+# Under which name a session keeps its `Matches`.
+MATCHES: Final = "threadline.compat"
+
+
+class Matches(msgspec.Struct):
+    """Which stored messages have answered for a call that said "this one is stored already".
+
+    `upto`: up to which place of the log. `own`: the places behind it that were stored by such calls.
+    """
+
+    upto: int = 0
+    own: list[int] = []
+
+
+class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that is to be created with a given id. `key` names its conversation where that is new."""
+
+    session_id: str
+    source: SessionSource
+    address: SessionAddress
+    at: Instant
+    key: str | None = None
+    display_name: str | None = None
+    # How it starts otherwise: model, cwd, runtime (JSON) and parent_session_id.
+    start: dict[str, str | None] = {}
+
+
+class AdoptedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of an older index: the session, the key that it was stored under, and the fields that it had."""
+
+    arrival: Arrival
+    stored_key: str
+    fields: dict[str, Any]
+    # Whether its address is that of its origin; else no source leads there but by the stored key.
+    has_origin: bool
+    # The key of its origin, where that is another conversation's.
+    origin_key: str | None = None
+
+
+def create(tx: Tx, arrival: Arrival, *, is_current: bool = True) -> SessionEntry:
+    """Create a session with the given id; `InvalidRequest` where there is one of that id.
+
+    It becomes its conversation's current session unless there is one already, or `is_current` is false.
+    """
+    if tx.find("find_session", session_id=arrival.session_id) is not None:
+        raise InvalidRequest(f"there is a session with the id {arrival.session_id!r} already; nothing was changed")
+    tx.run("rename_deleted_log", session_id=arrival.session_id)
+    address = records.ensure_address(tx, arrival.source, arrival.address, arrival.key)
+    options: dict[str, Any] = dict(arrival.start)
+    how = Beginning(arrival.session_id, arrival.source, arrival.at, arrival.display_name, **options)
+    return records.begin(tx, address, how, current=is_current and address.session_pk is None)
+
+
+def ensure(tx: Tx, arrival: Arrival) -> SessionEntry:
+    """Return the session with that id, created where there is none; then no conversation is in it yet."""
+    row = tx.find("find_session", session_id=arrival.session_id)
+    return create(tx, arrival, is_current=False) if row is None else session_of(row).entry
+
+
+def create_once(tx: Tx, arrival: Arrival) -> None:
+    """Create a session with the given id, its conversation's current one; where there is one of that id, nothing changes."""
+    if tx.find("find_session", session_id=arrival.session_id) is None:
+        create(tx, arrival)
+
+
+def append_or_create(tx: Tx, arrival: Arrival, messages: Sequence[EncodedMessage]) -> int:
+    """Append to the session with that id, created where there is none; return the place of the first message."""
+    ensure(tx, arrival)
+    return transcripts.append(tx, transcripts.AppendRequest(arrival.session_id, messages, arrival.at)).first_seq
+
+
+def end(tx: Tx, session_id: str, reason: str, *, at: Instant) -> None:
+    """End a session; one that has ended keeps its reason, and an unknown one is passed over."""
+    if tx.find("find_session", session_id=session_id) is not None:
+        records.end(tx, records.get_session(tx, session_id, lock=True), reason=reason, at=at)
+
+
+def set_fields(tx: Tx, session_id: str, changes: Mapping[str, Any]) -> SessionEntry:
+    """Set fields of an entry to what they were elsewhere, or to what a caller says that they are; the others stay.
+
+    `created_at` and `updated_at` are aware times, `origin` is a source, `memory_flushed` a truth value.
+    """
+    session = records.get_session(tx, session_id, lock=True)
+    entry = msgspec.structs.replace(session.entry, **changes)
+    tx.run(
+        "set_session_fields",
+        created_at=to_instant(entry.created_at),
+        display_name=entry.display_name,
+        origin=json_text(entry.origin),
+        # Below the first place in a log: nothing was said yet, and that is flushed.
+        flushed_seq=(session.last_seq or -1) if entry.memory_flushed else 0,
+        session_pk=session.pk,
+    )
+    tx.run(
+        "set_state_fields",
+        updated_at=to_instant(entry.updated_at),
+        input_tokens=entry.input_tokens,
+        output_tokens=entry.output_tokens,
+        cache_read_tokens=entry.cache_read_tokens,
+        cache_write_tokens=entry.cache_write_tokens,
+        last_prompt_tokens=entry.last_prompt_tokens,
+        cost_micros=entry.cost_micros,
+        cost_status=entry.cost_status,
+        session_pk=session.pk,
+    )
+    return records.get_entry(tx, session_id)
+
+
+def take_over(tx: Tx, key: str, arrival: Arrival) -> SessionEntry | None:
+    """Make the session of that id the current one of the conversation called `key`, and return it; `None`: unknown key.
+
+    The id stays, whoever held the session before: that conversation has none then. One that was never created starts empty.
+    """
+    address = records.find_address(tx, key)
+    if address is None:
+        return None
+    ensure(tx, arrival)
+    session = records.get_session(tx, arrival.session_id, lock=True)
+    if session.pk == address.session_pk and session.entry.ended_at is None:
+        return session.entry
+    if session.pk != address.session_pk:
+        tx.run("unpoint_session", session_pk=session.pk)
+        platform = session.entry.platform
+        if address.session_pk is not None:
+            here = session_of(_the(tx.find("find_session_by_pk", session_pk=address.session_pk)))
+            records.end(tx, here, reason="session_switch", at=arrival.at)
+            how = records.new_session_at(here.entry, session.entry, new_id=arrival.session_id, at=arrival.at)
+            resume.bring(tx, session, how)
+            platform = here.entry.platform
+            if session.entry.display_name is None:
+                set_fields(tx, arrival.session_id, {"display_name": here.entry.display_name})
+        _change_owner(tx, session, address, platform)
+    return resume.reopen(tx, address, session, at=arrival.at)
+
+
+def adopt_entries(tx: Tx, entries: Sequence[AdoptedEntry]) -> list[str]:
+    """Take in entries of an older index, the most recently used first; the ids of those that were new here.
+
+    Each is current under the key of its origin and under its stored key. Where two meet, the one used last has the place; the
+    other is current at a place of its own. An id that was taken in once, or that is used here, is passed over.
+    """
+    return [entry.arrival.session_id for entry in entries if _adopt_entry(tx, entry)]
+
+
+def _adopt_entry(tx: Tx, entry: AdoptedEntry) -> bool:
+    arrival = entry.arrival
+    if _is_known(tx, arrival.session_id):
+        return False
+    address = records.ensure_address(tx, arrival.source, arrival.address, arrival.key)
+    if address.session_pk is not None:
+        there = session_of(_the(tx.find("find_session_by_pk", session_pk=address.session_pk)))
+        if there.entry.updated_at >= entry.fields["updated_at"]:
+            arrival = msgspec.structs.replace(arrival, address=_apart(arrival), key=entry.stored_key)
+        else:
+            _move_apart(tx, there, address)
+    created = create(tx, arrival)
+    set_fields(tx, created.session_id, entry.fields)
+    here = _the(tx.find("find_address", digest=arrival.address.digest))
+    if entry.stored_key != entry.arrival.key or not entry.has_origin:
+        # Else its address is found without it, and nobody else whose key is spelled alike is led here.
+        tx.run("add_key_alias", key=entry.stored_key, address_pk=here[0])
+    if entry.origin_key not in (None, entry.arrival.key):
+        tx.run("add_key_alias", key=entry.origin_key, address_pk=here[0])
+    tx.run("set_adoption", session_id=created.session_id, state=WAITING)
+    return True
+
+
+def adopt_transcript(
+    tx: Tx, session_id: str, messages: Sequence[EncodedMessage], arrival: Arrival | None = None
+) -> bool:
+    """Take in an older transcript, once and before anything else is said in the session; whether it was taken in now.
+
+    `arrival`: how the session is created where it is not in the index. One that was deleted since does not come back.
+    """
+    row = tx.find("find_adoption", session_id=session_id)
+    session = tx.find("find_session", session_id=session_id)
+    if (row is not None and row[0] != WAITING) or (session is None and (row is not None or arrival is None)):
+        return False
+    if row is None and session is not None:
+        # It is one of ours: a file of its name that appeared later is somebody else's.
+        return False
+    entry = create(tx, arrival, is_current=False) if session is None and arrival else session_of(_the(session)).entry
+    at = to_instant(entry.updated_at)
+    if messages:
+        transcripts.append(tx, transcripts.AppendRequest(session_id, messages, at))
+        pk = records.get_session(tx, session_id).pk
+        # What was said there answers for no message that is said here.
+        tx.run("remember", session_pk=pk, agent=MATCHES, text=json_text(Matches(upto=len(messages))))
+        if entry.memory_flushed:
+            tx.run("mark_flushed", seq=len(messages), session_pk=pk)
+    tx.run("set_adoption", session_id=session_id, state=DONE)
+    return True
+
+
+def adoption_state(tx: Tx, session_id: str) -> str | None:
+    """The state of the mark of that session; `None` where nothing of it was taken in or exported."""
+    row = tx.find("find_adoption", session_id=session_id)
+    return None if row is None else str(row[0])
+
+
+def load(tx: Tx, session_id: str) -> list[Message] | None:
+    """What the model sees; `None` where the session is unknown or its old transcript is still to be taken in."""
+    if tx.find("find_session", session_id=session_id) is None:
+        return None
+    if adoption_state(tx, session_id) == WAITING:
+        return None
+    return transcripts.load(tx, session_id, None)
+
+
+def mark_exported(tx: Tx, session_id: str) -> None:
+    """Note that the file of that session is ours: it is never taken in."""
+    tx.run("set_adoption", session_id=session_id, state=EXPORTED)
+
+
+def waiting(tx: Tx, after: str = "") -> list[str]:
+    """A page of the ids of sessions whose transcript is still to be taken in, in order, from behind `after` on."""
+    return [str(row[0]) for row in tx.rows("waiting_adoptions", after=after, limit=_PAGE)]
+
+
+def find_current(tx: Tx, wanted: Resolve) -> StoredSession | None:
+    """The session that `wanted` asks for, as it is, or `None`. Nothing is locked or touched."""
+    row = tx.find("peek_current", digest=wanted.address.digest)
+    if row is None:
+        row = tx.find("peek_current_by_alias", key=wanted.key)
+    return None if row is None else session_of(row)
+
+
+def find_row(tx: Tx, session_id: str) -> SessionEntry | None:
+    """The entry of that session, or `None`; `message_count` is how many messages the model sees."""
+    row = tx.find("find_session", session_id=session_id)
+    return None if row is None else _with_count(tx, session_of(row))
+
+
+def list_rows(tx: Tx, cursor: str | None, platform: str | None) -> Page[SessionEntry]:
+    """A page of such entries, the most recently updated first, ended ones included."""
+    page = indexes.list_stored(tx, Listing(include_ended=True, platform=platform, limit=_PAGE, cursor=cursor))
+    return Page([_with_count(tx, session) for session in page], page.cursor)
+
+
+def list_current(tx: Tx, cursor: str | None) -> Page[SessionEntry]:
+    """A page of the sessions that are some conversation's current one, the most recently updated first."""
+    page = indexes.list_stored(tx, Listing(include_ended=True, limit=_PAGE, cursor=cursor))
+    return Page([session.entry for session in page if session.is_current], page.cursor)
+
+
+def count_sessions(tx: Tx) -> int:
+    """How many sessions there are, ended ones included."""
+    row = tx.find("count_sessions")
+    return 0 if row is None else int(row[0])
+
+
+def _with_count(tx: Tx, session: StoredSession) -> SessionEntry:
+    if session.view_version == 1 and session.entry.parent_session_id is None:
+        return session.entry
+    row = tx.find("count_shown", session_pk=session.pk, version=session.view_version)
+    return msgspec.structs.replace(session.entry, message_count=0 if row is None else int(row[0]))
+
+
+def sessions_of(tx: Tx, person: str) -> list[str]:
+    """The ids of all sessions that are a person's own."""
+    return [str(row[0]) for row in tx.rows("sessions_of_owner", owner=person, limit=rows.END)]
+
+
+def _is_known(tx: Tx, session_id: str) -> bool:
+    return (
+        tx.find("find_adoption", session_id=session_id) is not None
+        or tx.find("find_session", session_id=session_id) is not None
+    )
+
+
+def _apart(arrival: Arrival) -> SessionAddress:
+    """An address that no source leads to."""
+    return msgspec.structs.replace(arrival.address, agent=f"apart:{arrival.session_id}")
+
+
+def _move_apart(tx: Tx, session: StoredSession, address: AddressRow) -> None:
+    """Give a session that has to make way a place of its own, where it stays current."""
+    entry = session.entry
+    place = SessionAddress(f"apart:{entry.session_id}", entry.platform, entry.origin.account, entry.origin.chat_type)
+    there = records.ensure_address(tx, entry.origin, place, address.key)
+    tx.run("unpoint_session", session_pk=session.pk)
+    tx.run("set_session_place", address_pk=there.pk, session_pk=session.pk)
+    tx.run("point_address", address_pk=there.pk, session_pk=session.pk)
+
+
+def _change_owner(tx: Tx, session: StoredSession, address: AddressRow, platform: str) -> None:
+    """Make a session that of another conversation's people; search is told anew who may see its messages."""
+    if (session.entry.owner, session.chat, session.entry.platform) == (address.owner, address.chat, platform):
+        return
+    tx.run("set_state_place", owner=address.owner, platform=platform, session_pk=session.pk)
+    lo, hi = message_number(session.pk, 0), message_number(session.pk, MAX_SEQ)
+    tx.unindex([row[0] for row in tx.rows("numbers_in_log", lo=lo, hi=hi, limit=MAX_SEQ)])
+    tx.run("advance_index", seq=0, session_pk=session.pk)
+    if session.last_seq:
+        tx.run_many("mark_unindexed", [(session.pk,)])
+
+
+def _the(row: Any) -> Any:
+    assert row is not None, "a row that this transaction wrote or locked is there"  # noqa: S101
+    return row

@@ -1,0 +1,252 @@
+"""Sessions of editors, and the pages of their history."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from threadline.clock import Instant, to_instant
+from threadline.errors import UnknownSession
+from threadline.model.address import SessionAddress
+from threadline.model.delivery import target_of
+from threadline.model.editors import ACP, OPTIONS
+from threadline.model.session import SessionEntry, checked_runtime
+from threadline.model.source import SessionSource
+from threadline.model.view import Span, everything
+from threadline.store.conversations import id_changes, indexes, records, sessions, views
+from threadline.store.conversations.indexes import Listing
+from threadline.store.engine.database import Row, Tx
+from threadline.store.people import removal
+from threadline.store.rows import Page, StoredSession, json_text, session_of
+from threadline.store.text import words_of_message
+
+_REMOVED_AT_ONCE = 20
+# So many are told again, the last ones: more are no help to anybody who reads a conversation.
+_ASIDES = 500
+# A message of more bytes is told by itself in a replay: a page of a thousand must fit into memory.
+LARGEST = 64 * 1024
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where an editor's session is held: its name, who speaks there, and the address."""
+
+    source: SessionSource
+    address: SessionAddress
+
+    @property
+    def session_id(self) -> str:
+        """The name by which the editor knows it."""
+        return self.source.chat_id or ""
+
+
+class Held(msgspec.Struct, frozen=True):
+    """The session that is current at an editor's place, and how many messages a replay of it has.
+
+    `is_away`: it is kept for another agent than the one that answers there now, and is to be brought.
+    """
+
+    entry: SessionEntry
+    history_len: int
+    is_away: bool = False
+    # The first that were said in it, in a list, where it has no name.
+    words: str = ""
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be different. In `runtime`, and in the options there, what is `None` is taken away; other names stay."""
+
+    runtime: dict[str, Any] = {}
+    cwd: str | None = None
+    title: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class Aside(msgspec.Struct, frozen=True):
+    """Something that was told besides the agent's answers, behind the message of the number `after`; `asked`: to which command."""
+
+    key: str
+    asked: str
+    text: str
+    at: Instant
+    after: int
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """What a replay has: messages and, among them, what else was told; both in their order."""
+
+    spans: tuple[Span, ...]
+    asides: tuple[Aside, ...] = ()
+
+
+class ReplayPage(msgspec.Struct, frozen=True):
+    """Messages of a replay as JSON, a line each, and the number of the last. A large one stands there with its number alone."""
+
+    last: int
+    text: bytes
+
+
+def create(tx: Tx, place: Place, *, cwd: str, at: Instant) -> Held:
+    """A session at a new place, called like it; where there is one, that one."""
+    address = records.ensure_address(tx, place.source, place.address)
+    if address.session_pk is None:
+        how = records.Beginning(place.session_id, place.source, at, display_name=place.source.user_name, cwd=cwd)
+        return Held(records.begin(tx, address, how), 0)
+    return _measured(tx, [_get(tx, place)])[0]
+
+
+def find(tx: Tx, place: Place) -> Held:
+    """The session at a place; `UnknownSession` where there is none."""
+    (found,) = _measured(tx, [_get(tx, place)])
+    is_away = tx.find("peek_current", digest=place.address.digest) is None
+    return msgspec.structs.replace(found, is_away=True) if is_away else found
+
+
+def bring(tx: Tx, place: Place) -> None:
+    """What is kept for another agent goes on at this address. Where there is something, nothing changes."""
+    address = records.ensure_address(tx, place.source, place.address)
+    kept = _elsewhere(tx, place) if address.session_pk is None else None
+    if kept is not None:
+        id_changes.bring(tx, kept.address_pk, kept.pk, address.pk)
+
+
+def fork(tx: Tx, parent: Place, place: Place, *, cwd: str | None, at: Instant) -> Held:
+    """A session at a new place that shows what the other shows; later messages of either stay apart. O(1) at any size."""
+    model = records.get_session(tx, _get(tx, parent).entry.session_id, lock=True)
+    address = records.ensure_address(tx, place.source, place.address)
+    if address.session_pk is None:
+        how = records.Beginning(place.session_id, place.source, at, display_name=place.source.user_name, cwd=cwd)
+        sessions.fork_at(tx, address, model, how)
+    return _measured(tx, [_get(tx, place)])[0]
+
+
+def page(tx: Tx, *, cwd: str | None, limit: int, cursor: str | None) -> Page[Held]:
+    """Places with their current sessions, the most recently updated first; with `cwd`, those alone that work in that folder."""
+    found = indexes.list_stored(tx, Listing(platform=ACP, cwd=cwd, limit=limit, cursor=cursor))
+    # A copy that nobody went on with is at no place of its own.
+    held = _measured(tx, [session for session in found if session.is_current])
+    unnamed = [(one.entry.session_id,) for one in held if one.entry.title is None]
+    said = {str(row[0]): words_of_message(row[1]) for row in tx.rows_many("first_words", unnamed)}
+    return Page([replace(one, words=said.get(one.entry.session_id, "")) for one in held], found.cursor)
+
+
+def save(tx: Tx, place: Place, changes: Changes, *, at: Instant) -> Held:
+    """Changes what is kept with the session at a place, all or nothing."""
+    session = records.get_session(tx, _get(tx, place).entry.session_id, lock=True)
+    session_id = session.entry.session_id
+    if changes.title is not msgspec.UNSET:
+        sessions.set_title(tx, session_id, changes.title, at=at)
+    # Looked at once more: what was read while waiting for the lock may be what somebody has changed since.
+    entry = records.get_entry(tx, session_id)
+    merged = _merged(entry.runtime, changes.runtime)
+    if isinstance(before := entry.runtime.get(OPTIONS), dict) and isinstance(given := merged.get(OPTIONS), dict):
+        merged[OPTIONS] = _merged(before, given)
+    tx.run("set_runtime", model=entry.model, runtime=json_text(checked_runtime(merged)), session_pk=session.pk)
+    tx.run("set_cwd", cwd=changes.cwd or entry.cwd, session_pk=session.pk)
+    tx.run("mark_updated", at=at, session_pk=session.pk)
+    return find(tx, place)
+
+
+def remove_some(tx: Tx, place: Place) -> int:
+    """Deletes sessions that were held at a place, a few at a time; how many. 0: nothing is left there."""
+    row = tx.find("find_address", digest=place.address.digest)
+    if row is None:
+        return 0
+    address = records.AddressRow(*row)
+    ids = [session_id for (session_id,) in tx.rows("sessions_at", address_pk=address.pk, limit=_REMOVED_AT_ONCE)]
+    for session_id in ids:
+        removal.delete_session(tx, session_id)
+    if not ids:
+        tx.run("drop_unused_address", pk=address.pk)
+    return len(ids)
+
+
+def replayed(tx: Tx, place: Place) -> Replayed:
+    """What a replay has: all that the session shows now, what compaction folded away, and what was told besides since it began."""
+    session = _get(tx, place)
+    view = views.load(tx, session.pk, session.view_version)
+    spans = everything(view, log=session.pk, last_seq=session.last_seq)
+    since, lane = to_instant(session.entry.created_at), target_of(place.source).lane
+    rows = tx.rows("told_beside", lane=lane, since=since, limit=_ASIDES)
+    return Replayed(spans, tuple(_placed(tx, spans, rows[::-1])))
+
+
+def replay_page(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> ReplayPage | None:
+    """The next messages of a replay behind the number `after`, no more than `limit`; `None`: there are none."""
+    parts: list[bytes] = []
+    last = after
+    for span in spans:
+        lo = max(span.lo, after + 1)
+        while lo <= span.hi and limit > 0:
+            # Spans have no gaps: so many numbers are so many messages.
+            last = min(span.hi, lo + limit - 1)
+            count, text = tx.rows("joined_between", lo=lo, hi=last, largest=LARGEST, separator="\n")[0]
+            if count:
+                parts.append(text)
+            lo, limit = last + 1, limit - count
+    return ReplayPage(last, b"\n".join(parts)) if parts else None
+
+
+def replay_body(tx: Tx, number: int) -> str | None:
+    """The message of that number, as JSON; `None` where it is gone."""
+    row = tx.find("find_message", number=number)
+    return None if row is None else str(row[-1])
+
+
+def _placed(tx: Tx, spans: Sequence[Span], rows: Sequence[Row]) -> Iterator[Aside]:
+    """Each behind the last message that is not younger. Looks at few messages, however many there are."""
+    starts = list(accumulate((span.hi - span.lo + 1 for span in spans), initial=0))
+    places, passed = range(starts[-1]), 0
+
+    def number(place: int) -> int:
+        span = bisect_right(starts, place) - 1
+        return spans[span].lo + place - starts[span]
+
+    def stored(place: int) -> Row:
+        return tx.find("time_and_role", number=number(place)) or (0, "")
+
+    for key, asked, text, at, turn_pk in rows:
+        passed = bisect_right(places, at, lo=passed, key=lambda place: int(stored(place)[0]))
+        if turn_pk is not None and not asked:
+            # What a turn tells comes behind the words that it answers, which are stored when it ends.
+            while passed < len(places) and stored(passed)[1] == "user":
+                passed += 1
+        # The parts of a long answer have one command before them.
+        yield Aside(key, asked if key.endswith(".0") else "", text, at, number(passed - 1) if passed else 0)
+
+
+def _merged(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in (before | given).items() if value is not None}
+
+
+def _measured(tx: Tx, found: Sequence[StoredSession]) -> list[Held]:
+    ids = [(session.entry.session_id,) for session in found]
+    lengths = {str(row[0]): int(row[1]) for row in tx.rows_many("history_lengths", ids)}
+    return [Held(session.entry, lengths[session.entry.session_id]) for session in found]
+
+
+def _get(tx: Tx, place: Place) -> StoredSession:
+    row = tx.find("peek_current", digest=place.address.digest)
+    session = _elsewhere(tx, place) if row is None else session_of(row)
+    if session is None:
+        raise UnknownSession(f"no session of an editor has the id {place.session_id[:80]!r}")
+    return session
+
+
+def _elsewhere(tx: Tx, place: Place) -> StoredSession | None:
+    """What is kept under that name for another agent."""
+    row = tx.find("editor_elsewhere", session_id=place.session_id)
+    if row is None:
+        return None
+    session = session_of(row)
+    origin = session.entry.origin
+    is_the_same = (origin.platform, origin.account, origin.chat_id, origin.thread_id) == (
+        ACP,
+        place.source.account,
+        place.session_id,
+        None,
+    )
+    return session if is_the_same else None

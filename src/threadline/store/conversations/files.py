@@ -1,0 +1,129 @@
+"""Files that come and go with messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from threadline.clock import Instant, from_instant
+from threadline.errors import LeaseLost, UnknownFile
+from threadline.model.files import StoredFile
+from threadline.model.ownership import keeper_of
+from threadline.store.engine.database import Tx
+from threadline.store.rows import source_of
+
+_STEP = 100
+
+
+class NewFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that somebody sends, or is sent, under the name that it is given. `digest` is that of its body."""
+
+    person: str
+    digest: str
+    name: str
+    mime: str
+    body: bytes
+
+
+class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a person sent, without what is in it."""
+
+    file_id: str
+    name: str
+    mime: str
+    size: int
+    at: datetime
+
+
+def keep(tx: Tx, new: NewFile, *, at: Instant) -> StoredFile:
+    """Keeps a file, once whoever sends it; the last name that a person gave it is its name for them."""
+    # Locked before it is named: whoever takes unused files away looks at the names only behind the same lock.
+    if tx.find("has_file", digest=new.digest) is None:
+        tx.run("add_file", digest=new.digest, size=len(new.body), body=new.body)
+    tx.run("name_file", person=new.person, digest=new.digest, name=new.name, mime=new.mime, at=at)
+    return StoredFile(file_id=new.digest, name=new.name, mime=new.mime, size=len(new.body))
+
+
+def keep_for_turn(tx: Tx, turn_pk: int, fence: int, new: NewFile, *, at: Instant) -> StoredFile:
+    """Keeps a file that a turn sends, in the name of the person whom it answers. `LeaseLost` where the turn is another's.
+
+    Who that is the turn's own row tells: in the name of somebody who was erased meanwhile nothing is kept.
+    """
+    row = tx.find("hold_turn", turn_pk=turn_pk, fence=fence)
+    if row is None:
+        raise LeaseLost
+    return keep(tx, replace(new, person=keeper_of(source_of(row[0]))), at=at)
+
+
+def of_person(tx: Tx, person: str, file_id: str) -> StoredFile:
+    """A file that this person sent; `UnknownFile` for any other, be it somebody's or nobody's."""
+    row = tx.find("find_file_of", person=person, digest=file_id)
+    if row is None:
+        raise UnknownFile
+    return StoredFile(file_id=file_id, name=row[0], mime=row[1], size=row[2])
+
+
+def read_of_person(tx: Tx, person: str, file_id: str) -> tuple[StoredFile, bytes]:
+    """The same with what is in it."""
+    return of_person(tx, person, file_id), body_of(tx, file_id)
+
+
+def body_of(tx: Tx, file_id: str) -> bytes:
+    """What is in a file; `UnknownFile` where it is gone."""
+    row = tx.find("file_body", digest=file_id)
+    if row is None:
+        raise UnknownFile
+    return bytes(row[0])
+
+
+def use(tx: Tx, number: int, file_ids: Iterable[str]) -> None:
+    """The message with this number shows these files: they stay as long as it does."""
+    for file_id in file_ids:
+        tx.run("use_file", number=number, digest=file_id)
+
+
+def disuse(tx: Tx, lo: int, hi: int) -> None:
+    """The messages from `lo` to `hi` are gone, or say nothing any more: files that no other message shows go with them."""
+    digests = [digest for (digest,) in tx.rows("files_used_between", lo=lo, hi=hi)]
+    if digests:
+        tx.run("drop_file_uses", lo=lo, hi=hi)
+        _drop_unused(tx, digests)
+
+
+def drop_unsent(tx: Tx, *, before: Instant) -> int:
+    """Takes some files away that were kept before then and never came with a message; how many."""
+    digests = [digest for (digest,) in tx.rows("unused_files", before=before, limit=_STEP)]
+    _drop_unused(tx, digests)
+    return len(digests)
+
+
+def forget_person(tx: Tx, person: str) -> None:
+    """A person's files are theirs no more, and those that nobody else sent are gone."""
+    digests = [row[0] for row in tx.rows("files_of_person", person=person, after="", limit=1 << 40)]
+    tx.run("drop_file_names_of", person=person)
+    for digest in digests:
+        _drop_nameless(tx, digest)
+
+
+def records_of(tx: Tx, person: str, *, after: str, limit: int) -> list[FileRecord]:
+    """The files that a person sent, in the order of their ids."""
+    rows = tx.rows("files_of_person", person=person, after=after, limit=limit)
+    return [
+        FileRecord(file_id=digest, name=name, mime=mime, at=from_instant(at), size=size)
+        for digest, name, mime, at, size in rows
+    ]
+
+
+def _drop_unused(tx: Tx, digests: Iterable[str]) -> None:
+    for digest in digests:
+        tx.find("has_file", digest=digest)
+        tx.run("drop_unused_names", digest=digest)
+        tx.run("drop_unused_file", digest=digest)
+
+
+def _drop_nameless(tx: Tx, digest: str) -> None:
+    tx.find("has_file", digest=digest)
+    tx.run("drop_unused_file", digest=digest)

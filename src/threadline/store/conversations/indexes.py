@@ -1,0 +1,204 @@
+"""The search index and the order of lists, brought up to date behind the writes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from threadline.clock import Instant, to_instant
+from threadline.model.message import decode_body, searchable_text
+from threadline.model.ownership import Viewer
+from threadline.model.session import SessionEntry
+from threadline.model.view import MAX_SEQ, message_number
+from threadline.store.engine.database import Row, Tx, find_locked
+from threadline.store.rows import (
+    END,
+    Page,
+    StoredSession,
+    T,
+    check_limit,
+    decode_cursor,
+    encode_cursor,
+    entry_of,
+    session_of,
+)
+from threadline.store.text import Document, tokenise
+
+INDEX_STEP = 256
+# Of what is stored, so that a step is short whatever it says: a server takes who is silent for seconds in a transaction for dead,
+# and appends wait for the sessions that are being indexed.
+STEP_BYTES = 500_000
+# Every message has a role and a platform: the usual ones are shorter than a hash. Part of what is stored, so never changed.
+_SHORT = {
+    "r": {"user": "ru", "assistant": "ra", "tool": "rt", "system": "rs"},
+    "p": {
+        "local": "pl",
+        "telegram": "pt",
+        "discord": "pd",
+        "slack": "pk",
+        "whatsapp": "pw",
+        "signal": "ps",
+        "matrix": "pm",
+        "email": "pe",
+        "web": "pb",
+        "acp": "pa",
+    },
+}
+
+
+def index_some(tx: Tx, limit: int = INDEX_STEP) -> int:
+    """Brings the index nearer to the logs by at most `limit` messages, fewer long ones; how many. 0: it is level with them."""
+    done, left = 0, STEP_BYTES
+    # Asked again while nothing is done: another indexer may just have finished all that we were told of, and not the rest.
+    while not done and (waiting := tx.rows("unindexed_sessions", limit=limit)):
+        for (session_pk,) in waiting:
+            messages, size = _index(tx, session_pk, limit - done, left)
+            done, left = done + messages, left - size
+            if done >= limit or left <= 0:
+                break
+    return done
+
+
+def behind(tx: Tx, sessions: int = 1 << 40) -> int:
+    """How many messages the index does not know yet, counting at most so many sessions."""
+    row = tx.find("count_unindexed", sessions=sessions)
+    return 0 if row is None else int(row[0])
+
+
+def document_of(number: int, role: str, author: str | None, body: str, scope: Sequence[str]) -> Document:
+    """What the index is told of a message."""
+    own = [*scope, filter_token("r", role)]
+    if author is not None:
+        own.append(filter_token("a", author))
+    return Document(number, tokenise(searchable_text(decode_body(body))), tuple(own))
+
+
+def filter_token(kind: str, value: str) -> str:
+    """A token that filters look for: letters and digits only, whatever the value holds, and short: every message has some."""
+    if short := _SHORT.get(kind, {}).get(value):
+        return short
+    digest = hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=5).digest()
+    return kind + base64.b32encode(digest).decode().lower()
+
+
+def scope_of(session_pk: int, owner: str | None, platform: str, chat: str | None) -> list[str]:
+    """The filter tokens that all messages of a session carry."""
+    scope = [f"s{session_pk}", filter_token("p", platform)]
+    if owner is not None:
+        scope.append(filter_token("o", owner))
+    if chat is not None:
+        scope.append(filter_token("c", chat))
+    return scope
+
+
+def index_session(tx: Tx, session_pk: int) -> int:
+    """Brings the index nearer to one session's log; by how many messages. 0: it is level with it."""
+    return _index(tx, session_pk, INDEX_STEP, STEP_BYTES)[0]
+
+
+def _index(tx: Tx, session_pk: int, limit: int, most: int) -> tuple[int, int]:
+    """Takes in messages of one session, at most `limit`, and no more of them once they come to `most` bytes; how many of both."""
+    state = find_locked(tx, "lock_index_state", session_pk=session_pk)
+    if state is None:
+        tx.run("drop_unindexed", session_pk=session_pk)
+        return 0, 0
+    indexed_seq, last_seq, owner, platform, chat = state
+    lo, hi = message_number(session_pk, indexed_seq + 1), message_number(session_pk, MAX_SEQ)
+    rows = tx.rows("load_stretch", lo=lo, hi=hi, limit=limit, most=most)
+    scope = scope_of(session_pk, owner, platform, chat)
+    documents = [
+        document_of(number, role, author, body, scope)
+        for number, role, _, author, redacted_at, body in rows
+        if redacted_at is None
+    ]
+    tx.index_documents([document for document in documents if document.tokens])
+    reached = indexed_seq + len(rows)
+    tx.run("advance_index", seq=reached, session_pk=session_pk)
+    if reached >= last_seq:
+        tx.run("drop_unindexed", session_pk=session_pk)
+    return len(rows), sum(len(row[5].encode()) for row in rows)
+
+
+# So few at once that nobody waits long.
+RELIST_STEP = 256
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions a page shows. `cwd` is for whoever sees all: those alone that work in this very folder."""
+
+    include_ended: bool = False
+    active_since: Instant = Instant(-END)
+    viewer: Viewer | None = None
+    platform: str | None = None
+    cwd: str | None = None
+    limit: int = 50
+    cursor: str | None = None
+
+
+def list_sessions(tx: Tx, wanted: Listing) -> Page[SessionEntry]:
+    """A page of sessions, the most recently updated first."""
+    return _page(tx, wanted, entry_of)
+
+
+def list_stored(tx: Tx, wanted: Listing) -> Page[StoredSession]:
+    """The same page, with the numbers behind each session."""
+    return _page(tx, wanted, session_of)
+
+
+def relist_some(tx: Tx, limit: int = RELIST_STEP) -> int:
+    """Brings the places of sessions in the indexes level with what happened to them; of how many. 0: all of them are."""
+    moved = tx.rows("moved_sessions", limit=limit)
+    for (session_pk,) in moved:
+        tx.run("relist_session", session_pk=session_pk)
+    return len(moved)
+
+
+def _page(tx: Tx, wanted: Listing, made: Callable[[Row], T]) -> Page[T]:
+    check_limit(wanted.limit)
+    before_at, before_pk = decode_cursor("s", wanted.cursor, 2) if wanted.cursor else (END, END)
+    common: dict[str, Any] = {
+        "before_at": before_at,
+        "before_pk": before_pk,
+        "since": wanted.active_since,
+        "limit": wanted.limit + 1,
+    }
+    rows = _rows(tx, wanted, common)[: wanted.limit + 1]
+    entries = [made(row) for row in rows[: wanted.limit]]
+    if len(rows) <= wanted.limit:
+        return Page(entries)
+    last = session_of(rows[wanted.limit - 1])
+    return Page(entries, encode_cursor("s", to_instant(last.entry.updated_at), last.pk))
+
+
+def _rows(tx: Tx, wanted: Listing, common: dict[str, Any]) -> list[Row]:
+    ended = int(wanted.include_ended)
+    viewer = wanted.viewer
+    if viewer is not None and viewer.chat is not None:
+        place = {"chat": viewer.chat, "owner": viewer.person, "platform": wanted.platform}
+        return tx.rows("list_of_chat", ended=ended, **place, **common)
+    if viewer is not None:
+        return tx.rows("list_of_owner", ended=ended, owner=viewer.person, platform=wanted.platform, **common)
+    return _of_platforms(tx, wanted, common)
+
+
+def _of_platforms(tx: Tx, wanted: Listing, common: dict[str, Any]) -> list[Row]:
+    """What everyone has on a platform, or on each: the index has them apart, the ended ones too."""
+    rows: list[Row] = []
+    for platform in platforms(tx, wanted.platform):
+        for ended in (0, 1) if wanted.include_ended else (0,):
+            if wanted.cwd is None:
+                rows += tx.rows("list_of_platform", platform=platform, ended=ended, **common)
+            else:
+                rows += tx.rows("list_of_cwd", platform=platform, cwd=wanted.cwd, ended=ended, **common)
+    # Each stretch is in order; the page is their merge.
+    rows.sort(key=lambda row: (row[3], row[30]), reverse=True)
+    return rows
+
+
+def platforms(tx: Tx, only: str | None) -> list[str]:
+    """The platforms that there are sessions of; or the one that is asked for."""
+    return [platform for (platform,) in tx.rows("platforms")] if only is None else [only]

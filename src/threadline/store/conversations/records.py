@@ -1,0 +1,305 @@
+"""Rows that many groups share: addresses, sessions, speakers, time zones, home channels and agent state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from threadline.clock import Instant
+from threadline.errors import InvalidRequest, LeaseLost, UnknownSession
+from threadline.model.address import SessionAddress, scoped_id
+from threadline.model.context import HomeChannel
+from threadline.model.editors import ACP, runtime_at
+from threadline.model.homes import Home
+from threadline.model.ownership import Ownership, ownership_of
+from threadline.model.session import ResetReason, SessionEntry
+from threadline.model.source import SessionSource
+from threadline.model.speaker import Speaker
+from threadline.model.view import View, inherited, log_of, new_view
+from threadline.store.conversations import views
+from threadline.store.engine.database import Row, Tx, find_locked
+from threadline.store.leases import Held
+from threadline.store.rows import StoredSession, entry_of, json_text, session_of
+
+# Fact: sessions existed once, though none is left. Pruning must not bring the first-contact welcome back.
+HAD_SESSIONS = "had_sessions"
+_MAX_SAME_NAMES = 10_000
+
+
+class Beginning(msgspec.Struct, frozen=True):
+    """How a new session starts."""
+
+    session_id: str
+    origin: SessionSource
+    at: Instant
+    display_name: str | None = None
+    model: str | None = None
+    cwd: str | None = None
+    # As JSON; empty: what it is made of has, if anything.
+    runtime: str = ""
+    parent_session_id: str | None = None
+    reset_reason: ResetReason | None = None
+    reset_had_activity: bool = False
+    tell_user: bool = False
+
+
+class AddressRow(msgspec.Struct, frozen=True):
+    """An address as stored."""
+
+    pk: int
+    key: str
+    chat_type: str
+    owner: str | None
+    chat: str | None
+    session_pk: int | None
+
+    @property
+    def ownership(self) -> Ownership:
+        """Whose conversation it is."""
+        return Ownership(self.owner, self.chat)
+
+
+def begin(
+    tx: Tx,
+    address: AddressRow,
+    how: Beginning,
+    *,
+    inherit: tuple[StoredSession, View] | None = None,
+    current: bool = True,
+) -> SessionEntry:
+    """A new session of `address`, made its current one unless said otherwise."""
+    row = tx.find(
+        "add_session",
+        session_id=how.session_id,
+        address_pk=address.pk,
+        chat_type=address.chat_type,
+        chat=address.chat,
+        origin=json_text(how.origin),
+        display_name=how.display_name,
+        model=how.model,
+        runtime=how.runtime or "{}",
+        parent_session_id=how.parent_session_id,
+        created_at=how.at,
+        auto_reset_reason=how.reset_reason,
+        reset_had_activity=int(how.reset_had_activity),
+        notice_user=int(how.tell_user),
+        notice_agent=int(how.reset_reason is not None and how.reset_had_activity),
+    )
+    pk: int = require_row(row)[0]
+    view = new_view(pk)
+    if inherit is not None:
+        parent, shown = inherit
+        view = inherited(shown, from_log=parent.pk, last_seq=parent.last_seq, log=pk)
+        if parent.entry.is_shared:
+            tx.run("copy_speakers", session_pk=pk, parent_pk=parent.pk)
+    tx.run(
+        "add_state",
+        session_pk=pk,
+        owner=address.owner,
+        platform=how.origin.platform,
+        cwd=how.cwd,
+        at=how.at,
+        borrows=int(any(log_of(span.lo) != pk for span in (*view.shown, *view.folded))),
+    )
+    views.add(tx, pk, 1, view)
+    if current:
+        tx.run("point_address", address_pk=address.pk, session_pk=pk)
+    return get_session(tx, how.session_id).entry
+
+
+def end(tx: Tx, session: StoredSession, *, reason: str, at: Instant, flush: bool = False) -> None:
+    """Closes a session; ending an ended one keeps its first reason. `flush`: its agent is to see it once more."""
+    if session.entry.ended_at is None:
+        tx.run("end_session", at=at, reason=reason, session_pk=session.pk)
+        tx.run("end_state", at=at, session_pk=session.pk)
+        if flush:
+            queue_flush(tx, session.pk, at=at)
+
+
+def get_session(tx: Tx, session_id: str, *, lock: bool = False) -> StoredSession:
+    """The session of that id, or `UnknownSession`. Locked, its log and view stay as they are until the transaction ends."""
+    row = (
+        find_locked(tx, "lock_session", session_id=session_id)
+        if lock
+        else tx.find("find_session", session_id=session_id)
+    )
+    if row is None:
+        raise unknown_session_error(session_id)
+    return session_of(row)
+
+
+def get_entry(tx: Tx, session_id: str) -> SessionEntry:
+    """The public entry of a session, or `UnknownSession`."""
+    row = tx.find("find_session", session_id=session_id)
+    if row is None:
+        raise unknown_session_error(session_id)
+    return entry_of(row)
+
+
+def unknown_session_error(session_id: str) -> UnknownSession:
+    """The error for an id that no session has."""
+    return UnknownSession(
+        f"no session has the id {session_id[:80]!r}; `threadline sessions list --all` shows those there are"
+    )
+
+
+def find_address(tx: Tx, key: str) -> AddressRow | None:
+    """The address of that name, locked."""
+    row = tx.find("find_address_by_key", key=key)
+    return None if row is None else AddressRow(*row)
+
+
+def ensure_address(tx: Tx, source: SessionSource, address: SessionAddress, key: str | None = None) -> AddressRow:
+    """The stored address, locked, made where it is new. A name that another address has taken gets a suffix."""
+    return _ensure_owned(tx, address, ownership_of(source, address), key)
+
+
+def _ensure_owned(tx: Tx, address: SessionAddress, owned: Ownership, key: str | None = None) -> AddressRow:
+    row = tx.find("find_address", digest=address.digest)
+    if row is None:
+        tx.run(
+            "add_address",
+            digest=address.digest,
+            key=_free_key(tx, key or address.key),
+            chat_type=address.chat_type,
+            owner=owned.owner,
+            chat=owned.chat,
+        )
+        row = tx.find("find_address", digest=address.digest)
+    return AddressRow(*require_row(row))
+
+
+def _free_key(tx: Tx, key: str) -> str:
+    if tx.find("key_is_taken", key=key) is None:
+        return key
+    for n in range(2, _MAX_SAME_NAMES):
+        if tx.find("key_is_taken", key=f"{key}~{n}") is None:
+            return f"{key}~{n}"
+    raise InvalidRequest(f"too many conversations are called {key!r}")
+
+
+def session_by_pk(tx: Tx, session_pk: int) -> StoredSession:
+    return session_of(require_row(tx.find("find_session_by_pk", session_pk=session_pk)))
+
+
+def require_row(row: Row | None) -> Row:
+    assert row is not None, "a row that this transaction wrote or locked is there"  # noqa: S101
+    return row
+
+
+def new_session_at(place: SessionEntry, coming: SessionEntry, *, new_id: str, at: Instant) -> Beginning:
+    """How a copy of `coming` begins where `place` was held until now: with what stays with the place."""
+    how = Beginning(new_id, place.origin, at, display_name=place.display_name)
+    if place.platform != ACP:
+        return how
+    return replace(how, cwd=place.cwd, runtime=json_text(runtime_at(place.runtime, coming.runtime)))
+
+
+def queue_flush(tx: Tx, session_pk: int, *, at: Instant) -> None:
+    """The agent is to see what was said since the last flush, not before `at`; where nothing was, nothing is queued."""
+    tx.run("queue_flush", session_pk=session_pk, at=at)
+
+
+# Of a crowd the first are told apart for certain: who comes after so many is compared with these.
+_TOLD_APART = 500
+_NAMES_KNOWN = 100
+
+
+def speakers_of(tx: Tx, session: StoredSession) -> tuple[Speaker, ...]:
+    """Who has spoken in a shared session, in the order in which they first used their names; nobody in a private one."""
+    if not session.entry.is_shared:
+        return ()
+    rows = tx.rows("speakers_of", session_pk=session.pk, limit=_TOLD_APART)
+    return tuple(Speaker(person, name) for person, name in rows)
+
+
+def add_speakers(tx: Tx, session_pk: int, speakers: Sequence[Speaker]) -> None:
+    """Notes who has spoken; who was noted before stays in place."""
+    for speaker in speakers:
+        tx.run("add_speaker", session_pk=session_pk, person=speaker.person, name=speaker.name)
+
+
+def speaker_names_of(tx: Tx, person: str) -> list[str]:
+    """The names that a person has spoken under where others did too."""
+    return [name for (name,) in tx.rows("names_of_speaker", person=person, limit=_NAMES_KNOWN)]
+
+
+def timezone_of(tx: Tx, person: str) -> str | None:
+    """The time zone that a person named; `None` where they named none."""
+    row = tx.find("find_timezone", person=person)
+    return None if row is None else str(row[0])
+
+
+def set_timezone(tx: Tx, person: str, zone: str | None) -> None:
+    """The zone that a person's days are counted in from now on; `None`: the installation's."""
+    if zone is None:
+        tx.run("drop_preferences", person=person)
+    else:
+        tx.run("keep_timezone", person=person, timezone=zone)
+
+
+def list_home_channels(tx: Tx) -> list[Home]:
+    """All of them, one for each account at most."""
+    return [
+        Home(
+            channel=HomeChannel(platform, chat_id, name, thread_id, account),
+            chat_type=chat_type,
+            person=person,
+        )
+        for platform, account, chat_id, chat_type, thread_id, name, person in tx.rows("list_homes")
+    ]
+
+
+def set_home_channel(tx: Tx, home: Home) -> None:
+    """The home channel of its account from now on, in place of the one that was named before."""
+    channel = home.channel
+    tx.run(
+        "keep_home",
+        platform=channel.platform,
+        account=channel.account,
+        chat_id=channel.chat_id,
+        chat_type=home.chat_type,
+        thread_id=channel.thread_id,
+        name=channel.name,
+        person=home.person,
+    )
+
+
+def remove_home_channel(tx: Tx, platform: str, account: str) -> bool:
+    """Takes back what was named for an account; False where nothing was."""
+    return tx.run("drop_home", platform=platform, account=account) == 1
+
+
+def home_names_of_person(tx: Tx, person: str) -> list[str]:
+    """The home channels that are direct chats of a person, named like `telegram:7`, and the thread where there is one."""
+    return [
+        scoped_id(platform, account, chat_id) + (f":{thread_id}" if thread_id else "")
+        for platform, account, chat_id, thread_id in tx.rows("homes_of_person", person=person)
+    ]
+
+
+MAX_STATE_CHARS = 8_000
+
+
+def save_state(tx: Tx, held: Held, session_pk: int, agent: str, text: str) -> None:
+    """Keeps what the agent of a turn wants back, in the place of what it kept before. `LeaseLost` where the turn is another's now.
+
+    Of a session that was deleted meanwhile nothing is kept.
+    """
+    # The session first, as whoever ends a turn does: the other way round the two could wait for each other.
+    tx.run("remember", session_pk=session_pk, agent=agent, text=text)
+    if not tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0):
+        raise LeaseLost
+
+
+def load_state(tx: Tx, session_pk: int, agent: str) -> str | None:
+    """What that agent keeps with the session; `None` where it keeps nothing."""
+    row = tx.find("remembered", session_pk=session_pk, agent=agent)
+    return None if row is None else str(row[0])
+
+
+def states_of(tx: Tx, session_pk: int) -> dict[str, str]:
+    """What agents keep with a session, by their names."""
+    return {str(agent): str(text) for agent, text in tx.rows("memories_of", session_pk=session_pk)}

@@ -1,0 +1,214 @@
+"""Continue an earlier session, start a new one, continue in a fork, hand over to another chat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from threadline.clock import Instant
+from threadline.errors import NotYours, UnknownSession
+from threadline.model.address import SessionAddress
+from threadline.model.delivery import target_of
+from threadline.model.handoff import may_hand_over
+from threadline.model.ownership import Ownership, may_resume, may_take
+from threadline.model.session import SessionEntry
+from threadline.store.conversations import records, sessions, transcripts
+from threadline.store.conversations.records import AddressRow, Beginning, new_session_at
+from threadline.store.engine.database import Tx
+from threadline.store.rows import StoredSession, json_text, session_of
+from threadline.store.work import inbox, outbox
+from threadline.store.work.inbox import _MAX_GREETING_DELAY
+
+
+def switch(
+    tx: Tx, key: str, session_id: str, *, new_id: str, at: Instant, owners: str | None = None
+) -> SessionEntry | None:
+    """The address goes on with an earlier session, reopened; one that another address holds is forked instead.
+
+    Its own session, where that has expired, goes on as if it had not. `owners`: an owner asks, and this person is one as well: a
+    session of theirs is forked, and nothing changes where it is held. `None` for an unknown key.
+    """
+    address = records.find_address(tx, key)
+    if address is None:
+        return None
+    wanted = records.get_session(tx, session_id, lock=True)
+    if wanted.pk == address.session_pk:
+        return wanted.entry if wanted.entry.ended_at is None else reopen(tx, address, wanted, at=at)
+    is_dm = address.chat_type == "dm"
+    is_theirs = may_resume(address.ownership, is_dm=is_dm, wanted=wanted.ownership)
+    if not is_theirs and not may_take(is_dm=is_dm, wanted=wanted.ownership, owners=owners):
+        raise NotYours
+    here = None if address.session_pk is None else _held(tx, address.session_pk)
+    if here is None and not is_theirs:
+        raise UnknownSession("nothing is held here any more that could go on with it; nothing was changed")
+    # What goes on at an address has that address's origin: what is told there must not reach where it was before.
+    place = wanted.entry if here is None else here.entry
+    if here is not None:
+        records.end(tx, here, reason="session_switch", at=at)
+    how = new_session_at(place, wanted.entry, new_id=new_id, at=at)
+    if wanted.is_current or not is_theirs:
+        return sessions.fork_at(tx, address, wanted, how)
+    bring(tx, wanted, how)
+    return reopen(tx, address, wanted, at=at)
+
+
+def bring(tx: Tx, session: StoredSession, how: Beginning) -> None:
+    """Give a session that is reopened what stays with the place."""
+    tx.run("set_origin", origin=json_text(how.origin), session_pk=session.pk)
+    if how.runtime:
+        tx.run("set_runtime", model=session.entry.model, runtime=how.runtime, session_pk=session.pk)
+    if how.cwd is not None:
+        tx.run("set_cwd", cwd=how.cwd, session_pk=session.pk)
+    # It may go on in another chat than the one that its agent was told of.
+    tx.run("drop_context", session_pk=session.pk)
+
+
+def reopen(tx: Tx, address: AddressRow, session: StoredSession, *, at: Instant) -> SessionEntry:
+    """Make a session the current one of an address, open and active now, and return its entry."""
+    tx.run(
+        "reopen_session",
+        address_pk=address.pk,
+        chat_type=address.chat_type,
+        chat=address.chat,
+        session_pk=session.pk,
+    )
+    tx.run("reopen_state", at=at, session_pk=session.pk)
+    tx.run("point_address", address_pk=address.pk, session_pk=session.pk)
+    tx.run("drop_waiting_flush", session_pk=session.pk)
+    return records.get_entry(tx, session.entry.session_id)
+
+
+def _held(tx: Tx, session_pk: int) -> StoredSession:
+    row = tx.find("find_session_by_pk", session_pk=session_pk)
+    assert row is not None, "the session that a locked address points at is there"  # noqa: S101
+    return session_of(row)
+
+
+def start_new(tx: Tx, session_id: str, *, new_id: str, at: Instant) -> SessionEntry:
+    """`/new`: a fresh session for the conversation, which takes along what waits in this one."""
+    session = records.get_session(tx, session_id)
+    fresh = sessions.reset(tx, session.entry.session_key, new_id=new_id, at=at, flush=True)
+    if fresh is None:
+        raise records.unknown_session_error(session_id)
+    return _move_pending(tx, session.pk, fresh, at=at)
+
+
+def resume(
+    tx: Tx, session_id: str, wanted: str, *, new_id: str, at: Instant, owners: str | None = None
+) -> SessionEntry:
+    """`/resume`: an earlier session goes on, with what waits in this one. `UnknownSession`, `NotYours`: nothing was changed."""
+    session = records.get_session(tx, session_id)
+    earlier = switch(tx, session.entry.session_key, wanted, new_id=new_id, at=at, owners=owners)
+    if earlier is None:
+        raise records.unknown_session_error(session_id)
+    return _move_pending(tx, session.pk, earlier, at=at)
+
+
+def continue_in_fork(tx: Tx, session_id: str, *, new_id: str, at: Instant) -> SessionEntry:
+    """`/fork`: a copy goes on, with what waits in this session."""
+    session = records.get_session(tx, session_id)
+    how = records.Beginning(new_id, session.entry.origin, at)
+    copy = transcripts.fork(tx, session_id, how, upto=None, key=session.entry.session_key)
+    return _move_pending(tx, session.pk, copy, at=at)
+
+
+def previous_session(tx: Tx, session_id: str) -> str | None:
+    """The session that was current at the same address before this one; those in which nothing was said don't count.
+
+    Where this one has expired, and nothing took its place yet, it is the one.
+    """
+    session = records.get_session(tx, session_id)
+    if session.is_current and session.entry.ended_at is not None and session.had_activity:
+        return session_id
+    row = tx.find("session_before", address_pk=session.address_pk, session_pk=session.pk)
+    return None if row is None else str(row[0])
+
+
+def _move_pending(tx: Tx, from_pk: int, following: SessionEntry, *, at: Instant) -> SessionEntry:
+    """What waits moves with the conversation, in its own transaction: a gateway may die before the command has ended."""
+    new_pk = records.get_session(tx, following.session_id).pk
+    if new_pk != from_pk:
+        tx.run("move_waiting", session_pk=from_pk, new_pk=new_pk)
+        left = tx.find("count_waiting", session_pk=new_pk)
+        if left is not None and left[0]:
+            # The end of the command's own turn starts it at once, after its answer; this is for when that never comes.
+            inbox.mark_ready(tx, new_pk, at=at, wait=_MAX_GREETING_DELAY)
+    return following
+
+
+# busy  something waits or runs there
+# gone  nothing is held there any more
+# here  it is the very conversation
+NotHandedOver: TypeAlias = Literal["busy", "gone", "here"]
+
+
+class Reached(msgspec.Struct, frozen=True):
+    """A place where conversations are held: its current session, and whose it is."""
+
+    session: SessionEntry
+    ownership: Ownership
+
+    @property
+    def is_dm(self) -> bool:
+        """Whether it is a direct chat."""
+        return self.session.chat_type == "dm"
+
+
+class Handoff(msgspec.Struct, frozen=True, kw_only=True):
+    """Which session goes on under which key, and what is said there."""
+
+    session_id: str
+    to: str
+    is_owners: bool
+    text: str
+    new_id: str
+    at: Instant
+
+
+def find_place(tx: Tx, addresses: Sequence[SessionAddress]) -> Reached | None:
+    """The first of these addresses at which there is a conversation. Locks nothing."""
+    for address in addresses:
+        row = tx.find("peek_current", digest=address.digest)
+        if row is not None:
+            found = session_of(row)
+            return Reached(found.entry, found.ownership)
+    return None
+
+
+def hand_over(tx: Tx, wanted: Handoff) -> SessionEntry | NotHandedOver:
+    """A copy of the session goes on at the other address, whose own session ends; both and the notice there, or nothing.
+
+    `NotYours` where it may not go on there. What is at work there is never cut short: `busy`.
+    """
+    address = records.find_address(tx, wanted.to)
+    if address is None or address.session_pk is None:
+        return "gone"
+    session = records.get_session(tx, wanted.session_id, lock=True)
+    if session.pk == address.session_pk:
+        return "here"
+    is_dm = address.chat_type == "dm"
+    if not may_hand_over(session.ownership, address.ownership, is_dm=is_dm, is_owners=wanted.is_owners):
+        raise NotYours
+    if tx.find("is_busy", session_pk=address.session_pk) is not None:
+        return "busy"
+    before = _current_session_at(tx, address.session_pk)
+    records.end(tx, before, reason="session_switch", at=wanted.at)
+    there = before.entry
+    how = records.new_session_at(there, session.entry, new_id=wanted.new_id, at=wanted.at)
+    following = sessions.fork_at(tx, address, session, how)
+    told = outbox.NewDelivery(
+        delivery_id=f"handoff.{wanted.new_id}",
+        target=target_of(there.origin),
+        text=wanted.text,
+        person=address.owner,
+    )
+    outbox.enqueue(tx, told, at=wanted.at)
+    return following
+
+
+def _current_session_at(tx: Tx, session_pk: int) -> StoredSession:
+    row = tx.find("find_session_by_pk", session_pk=session_pk)
+    assert row is not None, "the session that a locked address points at is there"  # noqa: S101
+    return session_of(row)

@@ -1,0 +1,376 @@
+"""Search hits with their neighbours, and the search of owners over all platforms."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from threadline.clock import Instant, from_instant
+from threadline.errors import InvalidCursor, NotYours
+from threadline.model.editors import AT_THE_MACHINE, is_at_machine
+from threadline.model.message import decode_body, searchable_text
+from threadline.model.ownership import Viewer
+from threadline.model.session import SessionEntry
+from threadline.model.transcript import MessageRef, TranscriptMessage
+from threadline.model.view import MAX_SEQ, Span, View, log_of, message_number, neighbours, seq_of, shows
+from threadline.store.conversations import indexes, records, sessions, views
+from threadline.store.conversations.indexes import Listing, behind, filter_token
+from threadline.store.engine.database import Row, Tx
+from threadline.store.rows import Page, StoredSession, check_limit, decode_cursor, encode_cursor, entry_of, session_of
+from threadline.store.text import Query, make_snippet
+
+Order: TypeAlias = Literal["rank", "newest"]
+# A viewer with more borrowed logs than this is searched without the help of the index's filter, which is slower but right.
+_MAX_BORROWED = 200
+# Each costs its text and that of its neighbours; too few cost a second ranking where matches turn out to be hidden.
+_SPARE = 2
+# After a large import a search must not count the whole backlog first.
+_COUNTED_BEHIND = 1_000
+_MAX_WINDOW = 2_000
+_FEW = 2_000
+# Where what the fragment `hit` names stands in the row of a match.
+_BEHIND, _SPAN, _ENTRY = 3, slice(19, 22), slice(22, None)
+_MESSAGE, _BEFORE, _AFTER = slice(4, 9), slice(9, 14), slice(14, 19)
+_Pair: TypeAlias = tuple[int | None, int | None]
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """One found message: where it is read, what it says, and what stands around it there.
+
+    In `snippet` the found words stand between `[[` and `]]`. A smaller `rank` is a better match.
+    """
+
+    session: SessionEntry
+    message: TranscriptMessage
+    snippet: str
+    rank: float
+    before: TranscriptMessage | None = None
+    after: TranscriptMessage | None = None
+
+    @property
+    def ref(self) -> MessageRef:
+        """The message's lasting name."""
+        return self.message.ref
+
+
+class SearchPage(Page[Hit], frozen=True):
+    """Hits. `behind` counts messages that were not indexed yet and so not looked at; 0 means that all were."""
+
+    behind: int = 0
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """What is looked for, and where."""
+
+    query: Query
+    viewer: Viewer | None = None
+    platform: str | None = None
+    person: str | None = None
+    role: str | None = None
+    since: Instant = Instant(-views.FAR)
+    until: Instant = Instant(views.FAR)
+    session_id: str | None = None
+    order: Order = "rank"
+    limit: int = 20
+    cursor: str | None = None
+
+
+class _Match:
+    """A matching message, as the row that tells of it."""
+
+    __slots__ = ("at", "is_first", "number", "row", "score")
+
+    def __init__(self, row: Row) -> None:
+        self.number, self.score, self.is_first, _, _, self.at = row[:6]
+        self.row = row
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """A session in which messages are read, and its view."""
+
+    session: StoredSession
+    view: View
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """A match, and where this searcher reads it. Without a view that is its own session, by the span that came with it."""
+
+    match: _Match
+    session: StoredSession
+    view: View | None = None
+
+
+class _OwnSessions:
+    """The sessions that wrote the messages: each made once, and when wanted, because a page may be full before."""
+
+    __slots__ = ("_sessions", "_viewer")
+
+    def __init__(self, viewer: Viewer | None) -> None:
+        self._sessions: dict[int, StoredSession] = {}
+        self._viewer = viewer
+
+    def find(self, match: _Match) -> StoredSession | None:
+        """The session of a match; `None` where it is gone, does not show it, or is not for this viewer."""
+        if match.row[_SPAN.start] is None:
+            return None
+        log = log_of(match.number)
+        session = self._sessions.get(log)
+        if session is None:
+            session = self._sessions[log] = session_of(match.row[_ENTRY])
+        return session if self._viewer is None or self._viewer.sees(session.ownership) else None
+
+
+def search(tx: Tx, wanted: Search) -> SearchPage:
+    """A page of hits. Found is what some session shows or compaction folded away; undone and redacted text is not.
+
+    `NotYours` where the one session that is asked for is not the viewer's to see.
+    """
+    check_limit(wanted.limit)
+    (offset,) = decode_cursor("q", wanted.cursor, 1) if wanted.cursor else (0,)
+    if offset < 0:
+        raise InvalidCursor
+    if not wanted.query.wanted:
+        return SearchPage([], behind=behind(tx, _COUNTED_BEHIND))
+    only = None if wanted.session_id is None else _place_of(tx, wanted.session_id, wanted.viewer)
+    query = _scoped(tx, wanted, only)
+    match = tx.match(query)
+    name = _query_name(tx, wanted, query)
+    found: list[_Found] = []
+    window, cursor, is_behind = wanted.limit + _SPARE, None, True
+    while cursor is None:
+        rows = tx.rows(name, match=match, window=window, offset=offset)
+        is_behind = bool(rows[0][_BEHIND]) if rows else is_behind
+        matches = [_Match(row) for row in rows]
+        for index, hit in _visible(tx, wanted, matches, only):
+            if len(found) == wanted.limit:
+                cursor = encode_cursor("q", offset + index)
+                break
+            found.append(hit)
+        offset += window
+        if len(matches) < window:
+            break
+        window = min(window * 2, _MAX_WINDOW)
+    unindexed = behind(tx, _COUNTED_BEHIND) if is_behind else 0
+    return SearchPage(_hits(tx, wanted, found), cursor, behind=unindexed)
+
+
+def _visible(tx: Tx, wanted: Search, matches: Sequence[_Match], only: _Place | None) -> Iterator[tuple[int, _Found]]:
+    """The matches that this searcher may find, each with its index among the raw ones."""
+    timely = [
+        (i, match) for i, match in enumerate(matches) if match.is_first and wanted.since <= match.at < wanted.until
+    ]
+    if only is not None:
+        yield from (
+            (i, _Found(match, only.session, only.view)) for i, match in timely if shows(only.view, match.number)
+        )
+        return
+    own = _OwnSessions(wanted.viewer)
+    for i, match in timely:
+        session = own.find(match)
+        if session is not None:
+            yield i, _Found(match, session)
+        elif (place := _place_elsewhere(tx, wanted.viewer, match.number)) is not None:
+            yield i, _Found(match, place.session, place.view)
+
+
+def _scoped(tx: Tx, wanted: Search, only: _Place | None) -> Query:
+    """The query with filter tokens: they make the index do the work, the final say is the views'."""
+    clauses: list[tuple[str, ...]] = []
+    if wanted.viewer is not None:
+        clauses += _viewer_clauses(tx, wanted.viewer)
+    if wanted.platform is not None:
+        clauses.append((filter_token("p", wanted.platform),))
+    if wanted.role is not None:
+        clauses.append((filter_token("r", wanted.role),))
+    if wanted.person is not None:
+        clauses.append((filter_token("o", wanted.person), filter_token("a", wanted.person)))
+    if only is not None:
+        logs = dict.fromkeys(log_of(span.lo) for span in (*only.view.shown, *only.view.folded))
+        clauses.append(tuple(f"s{log}" for log in logs))
+    return msgspec.structs.replace(wanted.query, scope=tuple(clauses))
+
+
+def _viewer_clauses(tx: Tx, viewer: Viewer) -> list[tuple[str, ...]]:
+    if viewer.chat is None:
+        rows = tx.rows("borrowed_logs", person=viewer.person, limit=_MAX_BORROWED + 1)
+        own = filter_token("o", viewer.person or "")
+    else:
+        rows = tx.rows("borrowed_logs_in_chat", chat=viewer.chat, person=viewer.person, limit=_MAX_BORROWED + 1)
+        own = filter_token("c", viewer.chat)
+    if len(rows) > _MAX_BORROWED:
+        return []
+    return [(own, *(f"s{log}" for (log,) in rows))]
+
+
+def _query_name(tx: Tx, wanted: Search, query: Query) -> str:
+    """The query that suits the question: by time, by closeness where filters leave few messages, else by the engine's rank."""
+    if wanted.order == "newest":
+        return "search_newest"
+    if not query.scope:
+        return "search_ranked"
+    filters = tx.match(msgspec.structs.replace(query, wanted=(), unwanted=()))
+    row = tx.find("count_matches", match=filters, limit=_FEW + 1)
+    return "search_close" if row is not None and row[0] <= _FEW else "search_ranked"
+
+
+def _hits(tx: Tx, wanted: Search, found: Sequence[_Found]) -> list[Hit]:
+    if not found:
+        return []
+    beside = _beside(tx, found)
+    rows = _rows(found)
+    # Most neighbours came with their match; those of another log, as at the seam of a fork, did not.
+    missing = dict.fromkeys(n for pair in beside for n in pair if n is not None and n not in rows)
+    rows.update({row[0]: row[1:] for row in tx.rows_many("find_messages", [(n,) for n in missing])})
+    names = _log_names(tx, found, missing)
+    hits = []
+    for hit, (before, after) in zip(found, beside, strict=True):
+        message = _message(names, rows, hit.match.number)
+        if message is None:
+            # Gone while we looked.
+            continue
+        hits.append(
+            Hit(
+                session=hit.session.entry,
+                message=message,
+                snippet=make_snippet(searchable_text(message.message), wanted.query),
+                rank=float(hit.match.score),
+                before=_message(names, rows, before),
+                after=_message(names, rows, after),
+            )
+        )
+    return hits
+
+
+def _rows(found: Sequence[_Found]) -> dict[int, Row]:
+    """The messages that came with the matches, by their numbers."""
+    rows: dict[int, Row] = {}
+    for hit in found:
+        row, number = hit.match.row, hit.match.number
+        rows[number] = row[_MESSAGE]
+        if row[_BEFORE.start] is not None:
+            rows[number - 1] = row[_BEFORE]
+        if row[_AFTER.start] is not None:
+            rows[number + 1] = row[_AFTER]
+    return rows
+
+
+def _beside(tx: Tx, found: Sequence[_Found]) -> list[_Pair]:
+    """What stands before and after each hit where it is read."""
+    pairs = [_in_span(hit) if hit.view is None else _in_view(hit, hit.view) for hit in found]
+    at_seams = dict.fromkeys(hit.session.pk for hit, pair in zip(found, pairs, strict=True) if pair is None)
+    shown = _views(tx, at_seams)
+    return [
+        _in_view(hit, shown[hit.session.pk]) if pair is None else pair for hit, pair in zip(found, pairs, strict=True)
+    ]
+
+
+def _in_span(hit: _Found) -> _Pair | None:
+    """The neighbours by the span alone; `None` at a seam, where another span of the view may go before it or follow."""
+    number = hit.match.number
+    place, lo, hi = hit.match.row[_SPAN]
+    last = min(hi, message_number(hit.session.pk, hit.session.last_seq))
+    if (number == lo and place > 0) or (number == last and seq_of(hi) < MAX_SEQ):
+        return None
+    return number - 1 if number > lo else None, number + 1 if number < last else None
+
+
+def _in_view(hit: _Found, view: View) -> _Pair:
+    return neighbours(view, hit.match.number, log=hit.session.pk, last_seq=hit.session.last_seq)
+
+
+def _views(tx: Tx, logs: Iterable[int]) -> dict[int, View]:
+    """What these sessions show now; nothing, where one is gone."""
+    shown: dict[int, tuple[list[Span], list[Span]]] = {log: ([], []) for log in logs}
+    for log, folded, lo, hi in tx.rows_many("find_views", [(log,) for log in shown]):
+        shown[log][folded].append(Span(lo, hi))
+    return {log: View(tuple(open_), tuple(folded)) for log, (open_, folded) in shown.items()}
+
+
+def _place_elsewhere(tx: Tx, viewer: Viewer | None, number: int) -> _Place | None:
+    if viewer is None:
+        row = tx.find("showing_session", number=number)
+    else:
+        row = tx.find("showing_session_for", number=number, chat=viewer.chat, person=viewer.person)
+    if row is None:
+        return None
+    session = session_of(row)
+    return _Place(session, views.load(tx, session.pk, session.view_version))
+
+
+def _place_of(tx: Tx, session_id: str, viewer: Viewer | None) -> _Place:
+    session = records.get_session(tx, session_id)
+    if viewer is not None and not viewer.sees(session.ownership):
+        raise NotYours
+    return _Place(session, views.load(tx, session.pk, session.view_version))
+
+
+def _log_names(tx: Tx, found: Sequence[_Found], others: Iterable[int]) -> dict[int, str]:
+    names = {hit.session.pk: hit.session.entry.session_id for hit in found}
+    logs = {log_of(number) for number in (*others, *(hit.match.number for hit in found))}
+    for log in logs - names.keys():
+        if (row := tx.find("log_name", log=log)) is not None:
+            names[log] = row[0]
+    return names
+
+
+def _message(names: Mapping[int, str], rows: Mapping[int, Row], number: int | None) -> TranscriptMessage | None:
+    """The message of a row; `None` where there is none, or its log is gone."""
+    if number is None or (row := rows.get(number)) is None or (name := names.get(log_of(number))) is None:
+        return None
+    role, at, author, redacted_at, body = row
+    return TranscriptMessage(
+        ref=MessageRef(name, seq_of(number)),
+        role=role,
+        at=from_instant(at),
+        author=author,
+        redacted=redacted_at is not None,
+        message=decode_body(body),
+    )
+
+
+# More owners than that are not looked at for a list; all of them are found by name.
+_OWNERS_AT_MOST = 50
+
+
+def owner_sessions(tx: Tx, platform: str, listed: Collection[str], *, limit: int) -> list[SessionEntry]:
+    """The newest sessions that owners have on other platforms, ended ones included. `listed`: owners by the configuration."""
+    found = [
+        entry for wanted in _owner_listings(tx, platform, listed, limit) for entry in indexes.list_sessions(tx, wanted)
+    ]
+    theirs = {entry.session_id: entry for entry in found if entry.owner is not None and entry.platform != platform}
+    return sorted(theirs.values(), key=lambda entry: (entry.updated_at, entry.session_id), reverse=True)[:limit]
+
+
+def find_owner_title(tx: Tx, title: str, listed: Collection[str]) -> SessionEntry | None:
+    """The most recently updated session of that name that an owner has."""
+    owners = _owners(tx, listed)
+    for row in tx.rows("find_titled", title_key=sessions.title_key(title)):
+        entry = entry_of(row)
+        if entry.owner is not None and (entry.owner in owners or is_at_machine(entry.owner)):
+            return entry
+    return None
+
+
+def owner_hits(tx: Tx, query: Query, platform: str, listed: Collection[str], *, limit: int) -> list[Hit]:
+    """The best hits in what owners have on other platforms, each message once."""
+    found: dict[MessageRef, Hit] = {}
+    for wanted in _owner_listings(tx, platform, listed, limit):
+        look = Search(query=query, viewer=wanted.viewer, platform=wanted.platform, limit=limit)
+        for hit in search(tx, look):
+            if hit.session.owner is not None and hit.session.platform != platform:
+                found.setdefault(hit.ref, hit)
+    return sorted(found.values(), key=lambda hit: hit.rank)[:limit]
+
+
+def _owner_listings(tx: Tx, platform: str, listed: Collection[str], limit: int) -> Iterator[Listing]:
+    for machine in AT_THE_MACHINE:
+        if machine != platform:
+            yield Listing(include_ended=True, platform=machine, limit=limit)
+    for owner in sorted(_owners(tx, listed))[:_OWNERS_AT_MOST]:
+        yield Listing(include_ended=True, viewer=Viewer(owner), limit=limit)
+
+
+def _owners(tx: Tx, listed: Collection[str]) -> set[str]:
+    return {*listed, *(str(person) for (person,) in tx.rows("owners"))}

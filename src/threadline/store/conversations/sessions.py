@@ -1,0 +1,362 @@
+"""Resolve, reset, name and seed sessions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from threadline.clock import Instant, from_instant
+from threadline.errors import InvalidRequest, UnknownSession
+from threadline.model.address import SessionAddress, parent_of
+from threadline.model.editors import ACP
+from threadline.model.ownership import Viewer, ownership_of
+from threadline.model.policy import SessionResetPolicy, stale_reason
+from threadline.model.session import CHOSEN_MODEL, ResetReason, SessionEntry
+from threadline.model.source import SessionSource
+from threadline.model.view import cut_after
+from threadline.store.conversations import id_changes, records, views
+from threadline.store.conversations.records import (
+    HAD_SESSIONS,
+    AddressRow,
+    Beginning,
+    _ensure_owned,
+    begin,
+    end,
+    ensure_address,
+    find_address,
+    get_entry,
+    get_session,
+    require_row,
+    session_by_pk,
+)
+from threadline.store.engine.database import Row, Tx
+from threadline.store.rows import StoredSession, entry_of, json_text, session_of
+from threadline.store.text import fold
+
+Audience: TypeAlias = Literal["user", "agent"]
+
+
+class Stale(msgspec.Struct, frozen=True):
+    """A session that is to be reset, and why, unless anything has changed in it since this was decided."""
+
+    session_id: str
+    updated_at: datetime
+    reason: ResetReason
+
+
+class Resolve(msgspec.Struct, frozen=True):
+    """A question for the current session of an address, with all that the answer depends on."""
+
+    source: SessionSource
+    address: SessionAddress
+    policy: SessionResetPolicy
+    zone: str
+    at: Instant
+    new_id: str
+    force_new: bool = False
+    busy: bool = False
+    # Whose own time zone goes before `zone`; `None` where it makes no difference.
+    person: str | None = None
+    # Whether the agent is to see a session that this ends once more. Nobody would, where no gateway runs.
+    flush: bool = False
+    # Whether an address that has no session is an error: nobody begins a conversation there by speaking.
+    must_exist: bool = False
+    # The name of the conversation where it is new, and under which it may have been adopted; `None`: the address's own.
+    key: str | None = None
+    # What the caller found to be stale by rules of its own, which `policy` does not have.
+    stale: Stale | None = None
+
+
+class ResetNotice(msgspec.Struct, frozen=True):
+    """That a conversation started afresh by itself, and why."""
+
+    reason: ResetReason
+    audience: Audience
+    session_id: str
+
+
+def resolve(tx: Tx, wanted: Resolve) -> SessionEntry:
+    """The current session of the address, touched; a new one where there is none, it is stale, or one is forced.
+
+    Callers at once get the same session: the address's row is locked from the first look on. `UnknownSession`: there is none, and
+    there must be one.
+    """
+    found = _touched(tx, wanted)
+    return found.entry if isinstance(found, StoredSession) else found
+
+
+def resolve_locked(tx: Tx, wanted: Resolve, current: Row | None) -> StoredSession:
+    """The same session, locked: nobody adds to it or begins a turn in it until the transaction ends.
+
+    To touch it was to lock it. What its entry says is as of just before that. `current`: what `find_current` found.
+    """
+    found = _touched(tx, wanted, current)
+    return found if isinstance(found, StoredSession) else get_session(tx, found.session_id, lock=True)
+
+
+def _touched(tx: Tx, wanted: Resolve, row: Row | None = None) -> StoredSession | SessionEntry:
+    """The current session, touched, or the entry of one that was begun instead. `row`: the current one, where it is known."""
+    wanted = _in_persons_zone(tx, wanted)
+    row = row or tx.find("find_current", digest=wanted.address.digest)
+    if row is None and wanted.key is not None:
+        row = tx.find("find_current_by_alias", key=wanted.key)
+    if row is None:
+        return _first_session(tx, wanted)
+    current = session_of(row)
+    if current.ownership != ownership_of(wanted.source, wanted.address) and _made_way(tx, current, wanted):
+        return _touched(tx, wanted)
+    if wanted.force_new:
+        return _replace(tx, current, wanted, reason=None)
+    if current.entry.ended_at is not None:
+        return _replace(tx, current, wanted, reason=_why_expired(tx, current))
+    if not wanted.busy and _stale(current, wanted) is not None:
+        # A turn may have ended since we looked, which makes the session active: only what holds its row knows.
+        current = get_session(tx, current.entry.session_id, lock=True)
+        if current.entry.ended_at is not None:
+            return _touched(tx, wanted)
+        reason = _stale(current, wanted)
+        if reason is not None and tx.find("is_busy", session_pk=current.pk) is None:
+            return _replace(tx, current, wanted, reason=reason)
+    if not tx.run("touch_session", at=wanted.at, session_pk=current.pk):
+        # It expired while we waited for its address.
+        return _touched(tx, wanted)
+    now = from_instant(wanted.at)
+    return msgspec.structs.replace(current, entry=msgspec.structs.replace(current.entry, updated_at=now, active_at=now))
+
+
+def find_stale(tx: Tx, wanted: Resolve) -> str | None:
+    """The key of the address's session if it would be reset now: for those who have a say in whether it is busy."""
+    wanted = _in_persons_zone(tx, wanted)
+    row = tx.find("peek_current", digest=wanted.address.digest)
+    if row is None or wanted.force_new:
+        return None
+    entry = entry_of(row)
+    if entry.ended_at is not None:
+        return None
+    stale = stale_reason(wanted.policy, active_at=entry.active_at, now=from_instant(wanted.at), zone=wanted.zone)
+    return entry.session_key if stale else None
+
+
+def reset(tx: Tx, key: str, *, new_id: str, at: Instant, flush: bool = False) -> SessionEntry | None:
+    """A fresh session for the address at once; origin and display data carried over. `None` for an unknown key.
+
+    `flush`: the agent is to see the one that ends once more.
+    """
+    address = find_address(tx, key)
+    if address is None or address.session_pk is None:
+        return None
+    current = session_by_pk(tx, address.session_pk)
+    end(tx, current, reason="session_reset", at=at, flush=flush)
+    return begin(tx, address, _carried_over(current, new_id, at))
+
+
+def fork_at(
+    tx: Tx, address: AddressRow, parent: StoredSession, how: Beginning, upto: int | None = None, *, current: bool = True
+) -> SessionEntry:
+    """A new session at `address` that shows what `parent` shows, up to and with the message `upto`. Costs the same at any size."""
+    shown = views.load(tx, parent.pk, parent.view_version)
+    if upto is not None:
+        shown = cut_after(shown, upto, log=parent.pk, last_seq=parent.last_seq)
+    entry = parent.entry
+    # The name belongs to where it was said: at another's address it would outlive the person it names.
+    own_name = entry.display_name if how.origin == entry.origin else None
+    how = msgspec.structs.replace(
+        how,
+        display_name=how.display_name or own_name,
+        model=how.model or entry.model,
+        cwd=how.cwd or entry.cwd,
+        runtime=how.runtime or json_text(entry.runtime),
+        parent_session_id=entry.session_id,
+    )
+    return begin(tx, address, how, inherit=(parent, shown), current=current)
+
+
+def set_title(tx: Tx, session_id: str, title: str | None, *, at: Instant) -> SessionEntry:
+    """Names a session, or takes its name away."""
+    session = get_session(tx, session_id)
+    tx.run("set_title", title=title, title_key=title_key(title), session_pk=session.pk)
+    tx.run("mark_updated", at=at, session_pk=session.pk)
+    return get_entry(tx, session_id)
+
+
+def find_by_title(tx: Tx, title: str, viewer: Viewer | None) -> SessionEntry | None:
+    """The most recently updated session of that name that the viewer may see."""
+    for row in tx.rows("find_titled", title_key=title_key(title)):
+        session = session_of(row)
+        if viewer is None or viewer.sees(session.ownership):
+            return session.entry
+    return None
+
+
+def title_key(title: str | None) -> str | None:
+    """The form in which titles are compared."""
+    return None if title is None else " ".join(fold(title).split())
+
+
+def set_runtime(tx: Tx, session_id: str, changes: dict[str, Any], *, at: Instant) -> SessionEntry:
+    """Sets any of `model`, `cwd`, `runtime`; the others stay."""
+    session = get_session(tx, session_id, lock=True)
+    entry = session.entry
+    values = {
+        "model": changes.get("model", entry.model),
+        "runtime": json_text(changes.get("runtime", entry.runtime)),
+    }
+    tx.run("set_runtime", session_pk=session.pk, **values)
+    tx.run("set_cwd", cwd=changes.get("cwd", entry.cwd), session_pk=session.pk)
+    tx.run("mark_updated", at=at, session_pk=session.pk)
+    return get_entry(tx, session_id)
+
+
+def mark_flushed(tx: Tx, session_id: str) -> SessionEntry:
+    """Notes that all that was said so far has been offered to the agent's memory. Touches no clock."""
+    session = get_session(tx, session_id, lock=True)
+    tx.run("mark_flushed", seq=session.last_seq, session_pk=session.pk)
+    return get_entry(tx, session_id)
+
+
+def take_reset_notice(tx: Tx, session_id: str, audience: Audience) -> ResetNotice | None:
+    """The notice, for the first who asks; `None` ever after, across restarts and processes."""
+    if audience not in ("user", "agent"):
+        raise InvalidRequest(f"a notice is for 'user' or 'agent', not {audience!r}")
+    session = get_session(tx, session_id)
+    reason = session.entry.auto_reset_reason
+    if reason is None or tx.run(f"take_{audience}_notice", session_pk=session.pk) == 0:
+        return None
+    return ResetNotice(reason, audience, session_id)
+
+
+def has_any(tx: Tx, besides: str | None) -> bool:
+    """Whether there ever was a session other than `besides`, pruned ones included."""
+    if tx.find("any_session_besides", besides=besides or "") is not None:
+        return True
+    return tx.find("find_meta", name=HAD_SESSIONS) is not None
+
+
+def _stale(current: StoredSession, wanted: Resolve) -> ResetReason | None:
+    if wanted.stale is not None:
+        found = Stale(current.entry.session_id, current.entry.updated_at, wanted.stale.reason)
+        return found.reason if found == wanted.stale else None
+    if wanted.policy.mode == "none":
+        return None
+    active_at, now = current.entry.active_at, from_instant(wanted.at)
+    return stale_reason(wanted.policy, active_at=active_at, now=now, zone=wanted.zone)
+
+
+def _in_persons_zone(tx: Tx, wanted: Resolve) -> Resolve:
+    """The question with the zone that its person named, where that matters."""
+    zone = None if wanted.person is None else records.timezone_of(tx, wanted.person)
+    return wanted if zone is None else msgspec.structs.replace(wanted, zone=zone, person=None)
+
+
+def _first_session(tx: Tx, wanted: Resolve) -> SessionEntry:
+    address = ensure_address(tx, wanted.source, wanted.address, wanted.key)
+    if address.session_pk is not None:
+        # Someone else made it between our look and our lock.
+        return resolve(tx, wanted)
+    elsewhere = id_changes.find_elsewhere(tx, wanted.source, wanted.address, at=wanted.at)
+    if isinstance(elsewhere, id_changes.Late):
+        return resolve(tx, msgspec.structs.replace(wanted, source=elsewhere.source, address=elsewhere.address))
+    if elsewhere is not None:
+        id_changes.bring(tx, elsewhere.address_pk, elsewhere.session_pk, address.pk)
+        return resolve(tx, wanted)
+    if wanted.must_exist:
+        raise UnknownSession("no conversation is held there any more; begin another")
+    how = Beginning(wanted.new_id, wanted.source, wanted.at, display_name=_display_name(wanted.source))
+    parent = None if wanted.force_new else _seed(tx, wanted)
+    if parent is None:
+        return begin(tx, address, how)
+    upto = _hanging_on(tx, parent, wanted.address.thread)
+    if upto is None and parent.entry.ended_at is not None:
+        # The DM is over: there is no tip to go on from.
+        return begin(tx, address, how)
+    return fork_at(tx, address, parent, how, upto)
+
+
+def _made_way(tx: Tx, current: StoredSession, wanted: Resolve) -> bool:
+    """Whether the conversation at an address was that of somebody who gave up its id, and has gone to where they are now."""
+    place = id_changes.find_former(tx, wanted.source, wanted.address, current.ownership, at=wanted.at)
+    if place is None:
+        return False
+    there = _ensure_owned(tx, place, current.ownership)
+    if there.session_pk is not None:
+        # They have another one by now. This one can be resumed.
+        end(tx, current, reason="session_switch", at=wanted.at)
+    id_changes.bring(tx, current.address_pk, None if there.session_pk else current.pk, there.pk)
+    return True
+
+
+def _seed(tx: Tx, wanted: Resolve) -> StoredSession | None:
+    """The DM that a new thread continues: only where it has messages of its own."""
+    parent_address = parent_of(wanted.address)
+    if parent_address is None:
+        return None
+    row = tx.find("find_current", digest=parent_address.digest)
+    if row is None:
+        elsewhere = id_changes.find_elsewhere(tx, wanted.source, parent_address, at=wanted.at)
+        row = None if elsewhere is None else tx.find("find_current", digest=elsewhere.address.digest)
+    if row is None:
+        return None
+    parent = get_session(tx, entry_of(row).session_id, lock=True)
+    return parent if parent.entry.message_count > 0 else None
+
+
+def _hanging_on(tx: Tx, parent: StoredSession, thread: str | None) -> int | None:
+    """The number of the message that a thread is named after, if the parent's log has it."""
+    row = tx.find("find_external", session_pk=parent.pk, external_id=thread)
+    if row is None:
+        return None
+    shown = views.load(tx, parent.pk, parent.view_version).shown
+    number: int = row[0]
+    return number if any(span.lo <= number <= span.hi for span in shown) else None
+
+
+def _replace(tx: Tx, current: StoredSession, wanted: Resolve, *, reason: ResetReason | None) -> SessionEntry:
+    end(tx, current, reason="session_reset", at=wanted.at, flush=wanted.flush)
+    how = Beginning(
+        wanted.new_id,
+        wanted.source,
+        wanted.at,
+        display_name=_display_name(wanted.source) or current.entry.display_name,
+        reset_reason=reason,
+        reset_had_activity=reason is not None and current.had_activity,
+        tell_user=reason is not None and current.had_activity and wanted.policy.notify,
+        **_stays(current.entry),
+    )
+    return begin(tx, AddressRow(*require_row(tx.find("find_address_by_pk", pk=current.address_pk))), how)
+
+
+def _why_expired(tx: Tx, current: StoredSession) -> ResetReason | None:
+    row = tx.find("why_expired", address_pk=current.address_pk)
+    return None if row is None else row[0]
+
+
+def _carried_over(current: StoredSession, new_id: str, at: Instant) -> Beginning:
+    entry = current.entry
+    return Beginning(new_id, entry.origin, at, display_name=entry.display_name, **_stays(entry))
+
+
+def _stays(entry: SessionEntry) -> dict[str, Any]:
+    """What a fresh session has of the one before it: in an editor the folder, and all that is chosen beside the conversation."""
+    return {"cwd": entry.cwd, "runtime": json_text(entry.runtime)} if entry.platform == ACP else {}
+
+
+def _display_name(source: SessionSource) -> str | None:
+    name = source.user_name if source.chat_type == "dm" else source.chat_name
+    if not name:
+        return None
+    return "".join(c for c in name if c.isprintable())[:200] or None
+
+
+def choose_model(tx: Tx, session_id: str, name: str | None, *, at: Instant) -> SessionEntry:
+    """The model that answers in a session from now on; `None`: the agent's own. All else of its runtime stays."""
+    entry = records.get_session(tx, session_id, lock=True).entry
+    kept = {option: value for option, value in entry.runtime.items() if option != CHOSEN_MODEL}
+    runtime = kept if name is None else {**kept, CHOSEN_MODEL: name}
+    return set_runtime(tx, session_id, {"runtime": runtime}, at=at)
+
+
+def is_known_chat(tx: Tx, chat: str | None, person: str | None) -> bool:
+    """Whether any conversation is held in that group, or is that person's: nowhere else there is anything to change."""
+    return tx.find("knows_chat", chat=chat, person=person) is not None

@@ -1,0 +1,331 @@
+"""Append, load, rewrite, undo and fork transcripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from threadline.clock import Instant, from_instant
+from threadline.errors import (
+    IdempotencyConflict,
+    InvalidCursor,
+    InvalidMessage,
+    InvalidRequest,
+    ThreadlineError,
+    UnknownMessage,
+    UnknownSession,
+)
+from threadline.model.message import ACTIVE_ROLES, EncodedMessage, Message, decode_body
+from threadline.model.session import SessionEntry
+from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
+from threadline.model.view import MAX_SEQ, log_of, message_number, seq_of
+from threadline.store.conversations import records, sessions, views
+from threadline.store.engine.database import Row, Tx
+from threadline.store.rows import Page, StoredSession, check_limit, decode_cursor, encode_cursor, session_of
+
+# What is left of a digest that could confirm a guess at a text which is gone. The key stays used.
+FORGOTTEN = b""
+
+
+class AppendRequest(msgspec.Struct, frozen=True, gc=False):
+    """Messages for one session, all or none."""
+
+    session_id: str
+    messages: Sequence[EncodedMessage]
+    at: Instant
+    # With a digest it is added once, whoever asks. Without one it only tells what it was appended for.
+    key: str | None = None
+    digest: bytes | None = None
+    author: str | None = None
+    external_id: str | None = None
+    # Whether somebody speaks now. A rewrite says again what was said.
+    is_activity: bool = True
+
+
+class _Target:
+    """A session that a batch appends to, and what it has added so far."""
+
+    __slots__ = ("active", "added", "at", "last_seq", "owner", "pk", "was_indexed")
+
+    def __init__(self, pk: int, last_seq: int, indexed_seq: int, owner: str | None) -> None:
+        self.pk = pk
+        self.last_seq = last_seq
+        self.was_indexed = indexed_seq == last_seq
+        self.owner = owner
+        self.added = 0
+        self.active = 0
+        self.at = Instant(0)
+
+
+class _Batch:
+    """The rows that a batch of appends comes to."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.targets: dict[str, _Target] = {}
+        self.used: dict[tuple[int, str], Row] = {}
+        self.messages: list[Row] = []
+        # Each once: the last of those that bear the same id.
+        self.externals: dict[tuple[int, str], int] = {}
+        for row in rows:
+            if row[0] not in self.targets:
+                self.targets[row[0]] = _Target(*row[1:5])
+            if row[5] is not None:
+                self.used[row[1], row[5]] = row[6:]
+
+    def add(self, request: AppendRequest) -> Appended | ThreadlineError:
+        """Takes a request in, or tells why not; then it has left no trace."""
+        target = self.targets.get(request.session_id)
+        if target is None:
+            return records.unknown_session_error(request.session_id)
+        if request.key is not None and (before := self.used.get((target.pk, request.key))) is not None:
+            return _again(request, before)
+        count = len(request.messages)
+        if target.last_seq + count > MAX_SEQ:
+            return InvalidMessage(f"a session holds at most {MAX_SEQ:,} messages; fork it and go on there")
+        return self._take(target, request, count)
+
+    def _take(self, target: _Target, request: AppendRequest, count: int) -> Appended:
+        at, author = request.at, request.author if request.author != target.owner else None
+        first = number = message_number(target.pk, target.last_seq + 1)
+        mark: tuple[Any, ...] = (request.key, request.digest)
+        if request.key is not None and request.digest is not None:
+            self.used[target.pk, request.key] = (first, request.digest)
+        for message in request.messages:
+            role = message.role
+            self.messages.append((number, role, at, author if role == "user" else None, *mark, message.body))
+            mark = (None, None)
+            number += 1
+            if role in ACTIVE_ROLES and request.is_activity:
+                target.active = 1
+        target.last_seq += count
+        target.added += count
+        target.at = at
+        if request.external_id is not None:
+            self.externals[target.pk, request.external_id] = first
+        return Appended(request.session_id, seq_of(first), count)
+
+    def write(self, tx: Tx) -> None:
+        """Writes it all, in as few statements as the engine knows."""
+        if not self.messages:
+            return
+        advanced: list[Row] = []
+        fresh: list[Row] = []
+        for target in self.targets.values():
+            if not target.added:
+                continue
+            pk, at = target.pk, target.at
+            advanced.append((target.last_seq, target.added, target.active, at, pk))
+            if target.was_indexed:
+                fresh.append((pk,))
+        tx.run_many("add_messages", self.messages)
+        tx.run_many("advance_states", advanced)
+        if self.externals:
+            tx.run_many("add_externals", [(*named, number) for named, number in self.externals.items()])
+        if fresh:
+            tx.run_many("mark_unindexed", fresh)
+
+
+def append_batch(tx: Tx, requests: Sequence[AppendRequest]) -> list[Appended | ThreadlineError]:
+    """Appends for many callers at once, in the order of their arrival; each hears only of its own."""
+    batch = _Batch(tx.rows_many("lock_append_targets", [(request.key, request.session_id) for request in requests]))
+    outcomes = [batch.add(request) for request in requests]
+    batch.write(tx)
+    return outcomes
+
+
+def append(tx: Tx, request: AppendRequest) -> Appended:
+    """One append inside a larger operation, which fails if it does."""
+    (outcome,) = append_batch(tx, [request])
+    return _required(outcome)
+
+
+def append_to(tx: Tx, session_id: str, state: Row, requests: Sequence[AppendRequest]) -> list[Appended]:
+    """Appends to a session that is locked, inside a larger operation, which fails with the first of them that does.
+
+    `state`: what `lock_append_targets` tells of a session, from its number on. None of the requests has a digest.
+    """
+    batch = _Batch([(session_id, *state, None, None, None)])
+    appended = [_required(batch.add(request)) for request in requests]
+    batch.write(tx)
+    return appended
+
+
+def load(tx: Tx, session_id: str, limit: int | None) -> list[Message]:
+    """What the model sees, oldest first; the last `limit` of it."""
+    _require_count("limit", limit)
+    rows = tx.rows("load_bodies", session_id=session_id, limit=views.FAR if limit is None else limit)
+    if not rows:
+        records.get_entry(tx, session_id)
+    return [decode_body(row[0]) for row in reversed(rows)]
+
+
+def read(tx: Tx, session_id: str, limit: int | None) -> list[TranscriptMessage]:
+    """Like `load`, with each message's id, time and author."""
+    _require_count("limit", limit)
+    session = records.get_session(tx, session_id)
+    rows = views.rows_before(tx, session, views.FAR if limit is None else limit)
+    return named(tx, [row[1:] for row in rows])
+
+
+def page(tx: Tx, session_id: str, limit: int, cursor: str | None) -> Page[TranscriptMessage]:
+    """A page of the view, oldest first. A cursor is good for the version of the view that it was made from."""
+    check_limit(limit)
+    session = records.get_session(tx, session_id)
+    version, place, number = decode_cursor("t", cursor, 3) if cursor else (session.view_version, -1, -1)
+    if version != session.view_version:
+        raise InvalidCursor("the conversation was changed while it was read; start again without a cursor")
+    rows = tx.rows(
+        "load_view_onward",
+        session_pk=session.pk,
+        version=version,
+        after_place=place,
+        after_number=number,
+        limit=limit + 1,
+    )
+    messages = named(tx, [row[1:] for row in rows[:limit]])
+    if len(rows) <= limit:
+        return Page(messages)
+    last = rows[limit - 1]
+    return Page(messages, encode_cursor("t", version, last[0], last[1]))
+
+
+def read_log(tx: Tx, session_id: str, after: int, limit: int) -> list[TranscriptMessage]:
+    """A stretch of all that was ever said in the session itself, undone and folded messages included."""
+    _require_count("after", after)
+    _require_count("limit", limit)
+    pk = records.get_session(tx, session_id).pk
+    if after >= MAX_SEQ:
+        return []
+    rows = tx.rows("load_log", lo=message_number(pk, after + 1), hi=message_number(pk, MAX_SEQ), limit=limit)
+    return named(tx, rows)
+
+
+def rewrite(tx: Tx, session_id: str, messages: Sequence[EncodedMessage], *, at: Instant) -> SessionEntry:
+    """Replaces what the model sees. What is the same at the start and at the end is kept, not copied; the rest is folded.
+
+    Whoever wrote what a message stands for is its author still, or one of those who may be.
+    """
+    session = records.get_session(tx, session_id, lock=True)
+    shown = views.rows_before(tx, session, views.FAR)
+    head, tail = views.common_ends(shown, list(messages))
+    middle = messages[head : len(messages) - tail]
+    if middle:
+        authors = views.of_fresh(tx, session, shown[head : len(shown) - tail], middle)
+        for author, run in views.runs(middle, authors):
+            append(tx, AppendRequest(session_id, run, at, author=author, is_activity=False))
+        views.keep_possible(tx, message_number(session.pk, session.last_seq + 1), authors)
+    views.rewrite(tx, session, shown, (head, tail), len(middle), at=at)
+    return records.get_entry(tx, session_id)
+
+
+def undo(tx: Tx, session_id: str, n: int, *, at: Instant) -> SessionEntry:
+    """`/undo`."""
+    views.undo(tx, records.get_session(tx, session_id, lock=True), n, at=at)
+    return records.get_entry(tx, session_id)
+
+
+def redo(tx: Tx, session_id: str, *, at: Instant) -> SessionEntry:
+    """`/redo`."""
+    views.redo(tx, records.get_session(tx, session_id, lock=True), at=at)
+    return records.get_entry(tx, session_id)
+
+
+def retry(tx: Tx, session_id: str, *, at: Instant) -> SessionEntry:
+    """`/retry`: the answer to the last user message leaves the view."""
+    views.cut_for_retry(tx, records.get_session(tx, session_id, lock=True), at=at)
+    return records.get_entry(tx, session_id)
+
+
+def fork(tx: Tx, session_id: str, how: records.Beginning, *, upto: MessageRef | None, key: str | None) -> SessionEntry:
+    """A new session with the same history. With `key` it becomes that conversation's current session, and has its origin."""
+    parent = records.get_session(tx, session_id, lock=True)
+    address = records.find_address(tx, key or parent.entry.session_key)
+    if address is None:
+        raise records.unknown_session_error(key or session_id)
+    number = None if upto is None else shown_number(tx, parent, upto)
+    if address.session_pk is not None and key is not None:
+        here = session_of(_found(tx.find("find_session_by_pk", session_pk=address.session_pk)))
+        records.end(tx, here, reason="session_switch", at=how.at)
+        how = how if address.pk == parent.address_pk else _beginning_at(here.entry, parent.entry, how)
+    elif address.pk != parent.address_pk:
+        raise UnknownSession(f"nothing is held at {key!r} any more that could go on with it; nothing was changed")
+    return sessions.fork_at(tx, address, parent, how, number, current=key is not None)
+
+
+def _beginning_at(place: SessionEntry, parent: SessionEntry, how: records.Beginning) -> records.Beginning:
+    """What is told in a fork reaches where it is held, not where its history was."""
+    there = records.new_session_at(place, parent, new_id=how.session_id, at=how.at)
+    return msgspec.structs.replace(there, model=how.model, cwd=how.cwd or there.cwd)
+
+
+def shown_number(tx: Tx, session: StoredSession, ref: MessageRef) -> int:
+    """The number of a message that the session shows, or `UnknownMessage`."""
+    number = number_of(tx, ref)
+    shown = views.load(tx, session.pk, session.view_version).shown
+    if not any(span.lo <= number <= span.hi for span in shown):
+        raise UnknownMessage(f"{ref} is not shown in this session")
+    return number
+
+
+def number_of(tx: Tx, ref: MessageRef) -> int:
+    """The number of a message, or `UnknownMessage`. A deleted session's messages may live on in its forks."""
+    pk = tx.find("find_log", session_id=ref.session_id)
+    number = None if pk is None else message_number(pk[0], ref.seq)
+    if number is None or tx.find("find_message", number=number) is None:
+        raise UnknownMessage(f"no message is called {str(ref)[:120]!r}")
+    return number
+
+
+def link(tx: Tx, ref: MessageRef, external_id: str) -> None:
+    """Notes the platform's own id of a message: a thread may be named after it."""
+    number = number_of(tx, ref)
+    tx.run("add_external", session_pk=log_of(number), external_id=external_id, number=number)
+
+
+def named(tx: Tx, rows: Sequence[Row]) -> list[TranscriptMessage]:
+    """Message rows with the ids that callers know them by."""
+    names = {log: log_name(tx, log) for log in {log_of(row[0]) for row in rows}}
+    return [
+        TranscriptMessage(
+            ref=MessageRef(names[log_of(number)], seq_of(number)),
+            role=role,
+            at=from_instant(at),
+            author=author,
+            redacted=redacted_at is not None,
+            message=decode_body(body),
+        )
+        for number, role, at, author, redacted_at, body in rows
+    ]
+
+
+def log_name(tx: Tx, log: int) -> str:
+    """The id of the session whose log this is, or was."""
+    return str(_found(tx.find("log_name", log=log))[0])
+
+
+def _again(request: AppendRequest, before: Row) -> Appended | ThreadlineError:
+    first, digest = before
+    if bytes(digest) not in (FORGOTTEN, request.digest):
+        return IdempotencyConflict(
+            f"the key {request.key!r} was used in this session for other content; use a new key for a new message"
+        )
+    # The same content, so as many messages; where it was redacted nothing tells otherwise.
+    return Appended(request.session_id, seq_of(first), len(request.messages), duplicate=True)
+
+
+def _required(outcome: Appended | ThreadlineError) -> Appended:
+    if isinstance(outcome, ThreadlineError):
+        raise outcome
+    return outcome
+
+
+def _require_count(name: str, value: int | None) -> None:
+    if value is not None and not 0 <= value <= views.FAR:
+        raise InvalidRequest(f"{name} counts messages: it can't be negative, nor {value}")
+
+
+def _found(row: Row | None) -> Row:
+    assert row is not None, "a row that another row refers to is there"  # noqa: S101
+    return row

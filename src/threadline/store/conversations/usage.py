@@ -1,0 +1,98 @@
+"""Tokens and cost of turns."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from threadline.clock import Instant, from_instant
+from threadline.model.session import SessionEntry
+from threadline.model.usage import Usage, dollars_of
+from threadline.store.conversations import records
+from threadline.store.engine.database import Tx
+from threadline.store.rows import StoredSession
+
+UsageGroup: TypeAlias = Literal["session", "person", "platform", "model", "day"]
+_MICROSECONDS_A_DAY = 86_400_000_000
+
+
+class UsageLine(msgspec.Struct, frozen=True):
+    """Sums over the turns of one session, person, platform, model or day (UTC)."""
+
+    group: str | None
+    turns: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    reasoning_tokens: int
+    cost_micros: int
+
+    @property
+    def estimated_cost_usd(self) -> float:
+        """Dollars; exact sums are in `cost_micros`."""
+        return dollars_of(self.cost_micros)
+
+
+def record(tx: Tx, session_id: str, turn_id: str, usage: Usage, *, at: Instant) -> SessionEntry:
+    """Adds a turn's usage, once: a turn that is told of again adds nothing."""
+    session = records.get_session(tx, session_id, lock=True)
+    added = tx.run(
+        "add_usage",
+        session_pk=session.pk,
+        turn_id=turn_id,
+        session_id=session_id,
+        person=session.entry.owner,
+        platform=session.entry.platform,
+        model=usage.model or session.entry.model,
+        at=at,
+        **_amounts(usage),
+        cost_status=usage.cost_status,
+    )
+    if added:
+        _add(tx, session, usage, at)
+    return records.get_entry(tx, session_id)
+
+
+def find_current_session_id(tx: Tx, key: str) -> str | None:
+    """The id of a conversation's current session; `None` for an unknown key."""
+    address = tx.find("find_address_session", key=key)
+    return None if address is None else str(address[0])
+
+
+def report(tx: Tx, by: UsageGroup, *, since: Instant, until: Instant, person: str | None) -> list[UsageLine]:
+    """One line a group, the dearest first."""
+    lines = [UsageLine(*row) for row in tx.rows("usage_by", by=by, since=since, until=until, person=person)]
+    if by != "day":
+        return lines
+    return [msgspec.structs.replace(line, group=_day(line.group)) for line in lines]
+
+
+def _add(tx: Tx, session: StoredSession, usage: Usage, at: Instant) -> None:
+    tx.run(
+        "add_to_state",
+        **_amounts(usage),
+        last_prompt_tokens=usage.last_prompt_tokens,
+        cost_status=session.entry.cost_status if usage.cost_status == "unknown" else usage.cost_status,
+        at=at,
+        session_pk=session.pk,
+    )
+    if usage.model is not None and usage.model != session.entry.model:
+        tx.run("set_model", model=usage.model, session_pk=session.pk)
+
+
+def _amounts(usage: Usage) -> dict[str, int]:
+    """What can be summed."""
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "cost_micros": usage.cost_micros,
+    }
+
+
+def _day(days: str | None) -> str:
+    return from_instant(int(days or 0) * _MICROSECONDS_A_DAY).date().isoformat()

@@ -1,0 +1,1 @@
+"""Operations on people: roles, the page's logins, exports and removal."""

@@ -1,0 +1,256 @@
+"""Roles, pairing and the secret of the installation."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from datetime import datetime
+
+import msgspec
+
+from threadline.clock import Instant, from_instant
+from threadline.errors import ThreadlineError
+from threadline.model.access import WRONG_AT_MOST, Guard, NoCodeReason, Role, after_wrong, expiry_of, why_no_code
+from threadline.model.delivery import Target
+from threadline.store.engine.database import Row, Tx
+from threadline.store.rows import json_text
+from threadline.store.work import outbox
+
+# One secret an installation: pairing codes and the pseudonyms in prompts are keyed with it.
+_SECRET = "installation_secret"  # noqa: S105 - the name of the row, not what stands in it
+
+
+class UnknownPairing(ThreadlineError):
+    """Nobody who waits to be paired has this code. `threadline pair list` shows who waits."""
+
+
+class PairingLocked(ThreadlineError):
+    """There were too many wrong codes, so nobody can be paired for an hour."""
+
+
+class UnknownPerson(ThreadlineError):
+    """Nobody of that name is paired or waits. `threadline pair list` shows who does."""
+
+
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody with a role."""
+
+    person: str
+    role: Role
+    name: str | None
+    since: datetime
+
+
+class Pairing(msgspec.Struct, frozen=True, kw_only=True):
+    """A stranger who waits for somebody to approve their code."""
+
+    number: int
+    platform: str
+    account: str
+    person: str
+    name: str | None
+    asked_at: datetime
+    expires_at: datetime
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A stranger asks to be let in. Of the code comes a digest alone, of their message nothing."""
+
+    person: str
+    name: str | None
+    target: Target
+    digest: bytes
+    at: Instant
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody on this machine lets a stranger in, by their code or by the number of their request."""
+
+    digest: bytes | None
+    number: int | None
+    role: Role
+    # What they are told in their chat, and the id that makes telling it idempotent.
+    text: str
+    delivery_id: str
+    at: Instant
+
+
+class Wrong(msgspec.Struct, frozen=True):
+    """An approval that met nobody, and how things stand after it."""
+
+    guard: Guard
+
+
+def secret_digest(secret: bytes, code: str) -> bytes:
+    """What is kept of a code."""
+    return hmac.new(secret, b"pairing\x00" + code.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
+
+
+def find_secret(tx: Tx) -> str | None:
+    """The installation's secret, if it was made before."""
+    row = tx.find("find_meta", name=_SECRET)
+    return None if row is None else str(row[0])
+
+
+def ensure_secret(tx: Tx, fresh: str) -> str:
+    """The installation's secret: `fresh`, unless somebody was first."""
+    tx.run("keep_meta", name=_SECRET, value=fresh)
+    return find_secret(tx) or fresh
+
+
+def role_of(tx: Tx, person: str) -> Role | None:
+    """The role that a person was given here."""
+    row = tx.find("find_role", person=person)
+    return None if row is None else row[0]
+
+
+def set_role(tx: Tx, person: str, role: Role, name: str | None, *, at: Instant) -> None:
+    """Gives a person a role in place of the one they had."""
+    tx.run("keep_person", person=person, role=role, name=name, at=at)
+
+
+def forget_role(tx: Tx, person: str) -> bool:
+    """Takes a person's role away; False if they had none."""
+    return tx.run("drop_person", person=person) == 1
+
+
+def revoke(tx: Tx, person: str) -> None:
+    """Takes away a person's role and their request; `UnknownPerson` where there is neither."""
+    gone = tx.run("drop_person", person=person) + tx.run("drop_pairing_of", person=person)
+    if not gone:
+        raise UnknownPerson(
+            f"nobody called {person} is paired or waits; `threadline pair list` shows who does, "
+            "and who stands in the configuration is taken out there"
+        )
+
+
+def people(tx: Tx) -> list[Person]:
+    """All who were given a role, longest known first."""
+    return [
+        Person(person=person, role=role, name=name, since=from_instant(since))
+        for person, role, name, since in tx.rows("list_people")
+    ]
+
+
+def pairings(tx: Tx, *, at: Instant) -> list[Pairing]:
+    """Who waits, in the order in which they first asked. Those whose code has ended wait no more."""
+    return [_pairing(row) for row in tx.rows("pending_pairings", at=at)]
+
+
+def guard(tx: Tx) -> Guard:
+    """How often somebody approved wrongly, and whether pairing is locked."""
+    row = tx.find("find_guard")
+    return Guard() if row is None else Guard(*row)
+
+
+def no_code_for(tx: Tx, person: str, platform: str, *, at: Instant) -> NoCodeReason | None:
+    """Why a stranger gets no code now, as far as is known without a lock; or `None`."""
+    return _no_code(tx, guard(tx), person, platform, at)
+
+
+def request(tx: Tx, wanted: Request) -> NoCodeReason | None:
+    """Keeps a stranger's request, or tells why not. Nothing is kept of one that is turned down."""
+    held = _lock(tx)
+    tx.run("drop_expired_pairings", at=wanted.at)
+    reason = _no_code(tx, held, wanted.person, wanted.target.platform, wanted.at)
+    if reason is None:
+        tx.run(
+            "keep_pairing",
+            platform=wanted.target.platform,
+            account=wanted.target.account,
+            person=wanted.person,
+            name=wanted.name,
+            target=json_text(wanted.target),
+            code=wanted.digest,
+            at=wanted.at,
+            expires_at=expiry_of(wanted.at),
+        )
+    return reason
+
+
+def approve(tx: Tx, wanted: Approval) -> Pairing | Wrong | Guard:
+    """Gives a stranger their role, tells them, and ends their request; of two approvals of one code one finds it.
+
+    A `Guard`: pairing is locked, and nothing was looked at. A wrong code is returned, never raised: it must be counted, and
+    an operation that raises leaves no trace.
+    """
+    held = _lock(tx)
+    if held.is_locked(wanted.at):
+        return held
+    found = _met(tx.rows("pending_pairings", at=wanted.at), wanted)
+    if found is None:
+        return _count_wrong(tx, held, wanted)
+    pairing = _pairing(found)
+    set_role(tx, pairing.person, wanted.role, pairing.name, at=wanted.at)
+    told = outbox.NewDelivery(
+        delivery_id=wanted.delivery_id, target=_decode_target(found[5]), text=wanted.text, person=pairing.person
+    )
+    outbox.enqueue(tx, told, at=wanted.at)
+    tx.run("drop_pairing_of", person=pairing.person)
+    return pairing
+
+
+def not_approved(outcome: Wrong | Guard, wanted: Approval) -> ThreadlineError:
+    """The error for an approval that met nobody."""
+    guard_now = outcome.guard if isinstance(outcome, Wrong) else outcome
+    if guard_now.is_locked(wanted.at):
+        until = f"{from_instant(guard_now.locked_until):%Y-%m-%d %H:%M} UTC"
+        return PairingLocked(
+            f"after {WRONG_AT_MOST} wrong codes nobody can be paired until {until}; "
+            "codes given out before have ended then, so whoever waits writes again for a new one"
+        )
+    if wanted.digest is None:
+        return UnknownPairing(f"no request is number {wanted.number}; `threadline pair list` shows who waits")
+    return UnknownPairing(
+        "nobody who waits has this code: it was mistyped, used or is older than an hour; "
+        f"after {guard_now.left} more wrong ones nobody can be paired for an hour"
+    )
+
+
+def _lock(tx: Tx) -> Guard:
+    row = tx.find("lock_pairing")
+    return Guard() if row is None else Guard(*row)
+
+
+def _no_code(tx: Tx, held: Guard, person: str, platform: str, at: Instant) -> NoCodeReason | None:
+    asked = tx.find("asked_at", person=person, at=at)
+    others = tx.find("count_pending", platform=platform, person=person, at=at)
+    return why_no_code(
+        held,
+        asked_at=None if asked is None else Instant(asked[0]),
+        others=0 if others is None else int(others[0]),
+        at=at,
+    )
+
+
+def _met(rows: list[Row], wanted: Approval) -> Row | None:
+    """The request that an approval means. Every digest is compared, each in constant time: the clock tells nothing of a guess."""
+    if wanted.digest is None:
+        return next((row for row in rows if row[0] == wanted.number), None)
+    same = [row for row in rows if hmac.compare_digest(bytes(row[6]), wanted.digest)]
+    return same[0] if same else None
+
+
+def _count_wrong(tx: Tx, held: Guard, wanted: Approval) -> Wrong:
+    # A number is no secret: `pair list` shows it, and nobody learns anything by trying another.
+    if wanted.digest is None:
+        return Wrong(held)
+    after = after_wrong(held, wanted.at)
+    tx.run("set_guard", wrong=after.wrong, wrong_at=after.wrong_at, locked_until=after.locked_until)
+    return Wrong(after)
+
+
+def _pairing(row: Row) -> Pairing:
+    pk, platform, account, person, name, _, _, asked_at, expires_at = row
+    return Pairing(
+        number=pk,
+        platform=platform,
+        account=account,
+        person=person,
+        name=name,
+        asked_at=from_instant(asked_at),
+        expires_at=from_instant(expires_at),
+    )
+
+
+_decode_target = msgspec.json.Decoder(Target).decode

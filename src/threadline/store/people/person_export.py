@@ -1,0 +1,390 @@
+"""All that the store knows about one person, page by page."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from threadline.clock import from_instant
+from threadline.errors import InvalidCursor
+from threadline.model.session import SessionEntry
+from threadline.model.transcript import TranscriptMessage
+from threadline.model.usage import CostStatus
+from threadline.model.view import MAX_SEQ, log_of, message_number
+from threadline.store.conversations import files, id_changes, records
+from threadline.store.conversations.indexes import filter_token
+from threadline.store.conversations.transcripts import named
+from threadline.store.engine.database import Row, Tx
+from threadline.store.people import web_access
+from threadline.store.rows import END, Page, check_limit, entry_of, json_value
+from threadline.store.work import outbox
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a person may do here, and whether they wait to be let in. What there is not is left out."""
+
+    role: str | None = None
+    name: str | None = None
+    since: datetime | None = None
+    asked_at: datetime | None = None
+
+
+class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a person sent and what became of it. `event` holds its words until it has a fate, then only whence it came."""
+
+    number: int
+    platform: str
+    account: str
+    accepted_at: datetime
+    role: str
+    fate: str
+    fate_at: datetime | None
+    note: str | None
+    session_id: str | None
+    turn_id: str | None
+    event: dict[str, Any]
+
+
+def standing_of(tx: Tx, person: str) -> Standing | None:
+    """Their role and their request to be let in; `None` where there is neither."""
+    known, asked = tx.find("find_person", person=person), tx.find("find_pairing", person=person)
+    if known is None and asked is None:
+        return None
+    role, name, since = known or (None, None, None)
+    waits_as, asked_at = asked or (None, None)
+    return Standing(
+        role=role,
+        name=name or waits_as,
+        since=None if since is None else from_instant(since),
+        asked_at=None if asked_at is None else from_instant(asked_at),
+    )
+
+
+def events_of(tx: Tx, person: str, *, after: int, limit: int) -> list[EventRecord]:
+    """All that came in from a person, what was turned away included, oldest first."""
+    return [_event(row) for row in tx.rows("inbox_known", person=person, after=after, limit=limit)]
+
+
+def _event(row: Row) -> EventRecord:
+    pk, platform, account, event, role, accepted_at, fate, fate_at, note, session_id, turn_id = row
+    return EventRecord(
+        number=pk,
+        platform=platform,
+        account=account,
+        accepted_at=from_instant(accepted_at),
+        role=role,
+        fate=fate,
+        fate_at=None if fate_at is None else from_instant(fate_at),
+        note=note,
+        session_id=session_id,
+        turn_id=turn_id,
+        event=json_value(event),
+    )
+
+
+# A person record stays a line that can be read; whoever has more conversations finds the others by their sessions.
+MAX_ADDRESSES = 1_000
+
+
+class PersonSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who it is about, the names of their own conversations (at most 1,000), and how many records of each kind follow.
+
+    Left out where there is none: the time zone that they named, the home channels that are direct chats of theirs, the names under
+    which they spoke where others did too, their names under other ids that their platform gave them, what they may do
+    here, the browsers that they are logged in with, and links to the page that wait for them.
+    """
+
+    person: str
+    addresses: list[str]
+    sessions: int
+    messages: int
+    usage: int
+    timezone: str | None = None
+    homes: list[str] = []
+    names: list[str] = []
+    also_known_as: list[str] = []
+    standing: Standing | None = None
+    logins: list[web_access.LoginRecord] = []
+    invites: list[web_access.InviteRecord] = []
+    events: int = 0
+    deliveries: int = 0
+    files: int = 0
+
+    @property
+    def following(self) -> int:
+        """How many records follow this one."""
+        return self.sessions + self.messages + self.usage + self.events + self.deliveries + self.files
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known but the name that was asked for."""
+        return self == PersonSummary(person=self.person, addresses=[], sessions=0, messages=0, usage=0)
+
+
+class TurnUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What one turn cost."""
+
+    session_id: str
+    turn_id: str
+    at: datetime
+    platform: str
+    model: str | None
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    reasoning_tokens: int
+    cost_micros: int
+    cost_status: CostStatus
+
+
+class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a store knows of a person. `kind` says which of the fields is set.
+
+    `platform_ids` go with a message: the platform's own ids of it, several where it was sent in parts. `context` goes with a
+    session: what the agent is told of its surroundings; so does `remembered`, what agents keep with it, by their names. What is in
+    a file tells `read_file`.
+    """
+
+    kind: Literal["person", "session", "message", "usage", "event", "delivery", "file"]
+    summary: PersonSummary | None = None
+    session: SessionEntry | None = None
+    message: TranscriptMessage | None = None
+    platform_ids: tuple[str, ...] = ()
+    usage: TurnUsage | None = None
+    context: str | None = None
+    remembered: dict[str, str] = {}
+    event: EventRecord | None = None
+    delivery: outbox.DeliveryLine | None = None
+    file: files.FileRecord | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values, `kind` first. A message stands under `message` as it was stored."""
+        return {"kind": self.kind, **self._fields()}
+
+    def _fields(self) -> dict[str, Any]:
+        if self.session is not None:
+            told = {} if self.context is None else {"context": self.context}
+            kept = {"remembered": self.remembered} if self.remembered else {}
+            return self.session.to_dict() | told | kept
+        if self.delivery is not None:
+            return {"delivery": msgspec.to_builtins(self.delivery)}
+        if self.message is None:
+            plain: dict[str, Any] = msgspec.to_builtins(self.usage or self.event or self.file or self.summary)
+            return plain
+        return {
+            "id": str(self.message.ref),
+            "session_id": self.message.ref.session_id,
+            "role": self.message.role,
+            "at": msgspec.to_builtins(self.message.at),
+            "author": self.message.author,
+            "redacted": self.message.redacted,
+            "platform_ids": list(self.platform_ids),
+            "message": self.message.message,
+        }
+
+
+_Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-END, le=END)]
+
+
+class _Place(msgspec.Struct, frozen=True, array_like=True, tag="person"):
+    """After which record of which section a page ended. A message is told by its number, a session by that of its message 0."""
+
+    section: Annotated[int, msgspec.Meta(ge=0)]
+    after: _Number = -END
+    session_pk: _Number = 0
+    name: str = ""
+
+
+_Found: TypeAlias = tuple[_Place, PersonRecord]
+_Section: TypeAlias = Callable[[Tx, str, _Place, int], list[_Found]]
+
+
+def export(tx: Tx, person: str, *, limit: int, cursor: str | None) -> Page[PersonRecord]:
+    """A page of what is known of a person, in an order that stays: later pages repeat nothing and leave no gap.
+
+    It holds nothing of anyone else: of sessions that others share, only what this person wrote there.
+    """
+    check_limit(limit)
+    start = _Place(0) if cursor is None else _decode(cursor)
+    found: list[_Found] = []
+    for number, section in enumerate(_SECTIONS):
+        if number < start.section:
+            continue
+        # One more than the page holds: then it is known whether something follows.
+        found += section(tx, person, start if number == start.section else _Place(number), limit + 1 - len(found))
+        if len(found) > limit:
+            return Page([record for _, record in found[:limit]], _encode(found[limit - 1][0]))
+    return Page([record for _, record in found])
+
+
+def _summary(tx: Tx, person: str, start: _Place, _room: int) -> list[_Found]:
+    if start.after >= 0:
+        return []
+    counted = tx.find("count_known", person=person, scope=_scope_pattern(person))
+    assert counted is not None, "an aggregate has a row"  # noqa: S101
+    keys = [key for (key,) in tx.rows("addresses_known", owner=person, limit=MAX_ADDRESSES)]
+    sessions, messages, usage, events, deliveries, kept = (int(count) for count in counted)
+    known = PersonSummary(
+        person=person,
+        addresses=keys,
+        sessions=sessions,
+        messages=messages,
+        usage=usage,
+        timezone=records.timezone_of(tx, person),
+        homes=records.home_names_of_person(tx, person),
+        names=records.speaker_names_of(tx, person),
+        also_known_as=id_changes.other_names(tx, person),
+        standing=standing_of(tx, person),
+        logins=web_access.logins_of(tx, person),
+        invites=web_access.invites_of(tx, person),
+        events=events,
+        deliveries=deliveries,
+        files=kept,
+    )
+    return [(_after(start, 0), PersonRecord(kind="person", summary=known))]
+
+
+def _own_sessions(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+    """Each session and then its log, undone and folded messages included."""
+    found: list[_Found] = []
+    # One more than there is room for: the first may have nothing left to tell.
+    for pk, *entry in tx.rows("sessions_owned", owner=person, first=log_of(start.after), limit=room + 1):
+        head = message_number(pk, 0)
+        if start.after < head:
+            found.append((_after(start, head), _session(tx, pk, entry_of(tuple(entry)))))
+        lo, hi = max(head, start.after) + 1, message_number(pk, MAX_SEQ)
+        if len(found) < room and lo <= hi:
+            found += _messages(tx, start, tx.rows("load_log", lo=lo, hi=hi, limit=room - len(found)))
+        if len(found) >= room:
+            break
+    return found
+
+
+def _session(tx: Tx, pk: int, entry: SessionEntry) -> PersonRecord:
+    block = tx.find("find_context", session_pk=pk)
+    told = None if block is None else block[0]
+    return PersonRecord(kind="session", session=entry, context=told, remembered=records.states_of(tx, pk))
+
+
+def _left_of_deleted(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+    """What forks still show of sessions that were this person's own."""
+    found: list[_Found] = []
+    place = {"first": log_of(start.after), "after": start.after}
+    for (log,) in tx.rows("deleted_logs_owned", scope=_scope_pattern(person), limit=room, **place):
+        lo, hi = max(message_number(log, 0), start.after + 1), message_number(log, MAX_SEQ)
+        found += _messages(tx, start, tx.rows("load_left", lo=lo, hi=hi, limit=room - len(found)))
+        if len(found) >= room:
+            break
+    return found
+
+
+def _written_elsewhere(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+    """What they wrote in sessions that are not theirs alone."""
+    return _messages(tx, start, tx.rows("load_written", author=person, after=start.after, limit=room), author=person)
+
+
+def _usage(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+    place = {"at": start.after, "session_pk": start.session_pk, "turn_id": start.name}
+    found: list[_Found] = []
+    for at, pk, turn_id, session_id, platform, model, *amounts in tx.rows(
+        "usage_of_person", person=person, limit=room, **place
+    ):
+        spent = TurnUsage(
+            session_id=session_id,
+            turn_id=turn_id,
+            at=from_instant(at),
+            platform=platform,
+            model=model,
+            input_tokens=amounts[0],
+            output_tokens=amounts[1],
+            cache_read_tokens=amounts[2],
+            cache_write_tokens=amounts[3],
+            reasoning_tokens=amounts[4],
+            cost_micros=amounts[5],
+            cost_status=amounts[6],
+        )
+        found.append((_Place(start.section, at, pk, turn_id), PersonRecord(kind="usage", usage=spent)))
+    return found
+
+
+def _events(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+    """What came in from them, be it waiting, answered or refused."""
+    events = events_of(tx, person, after=start.after, limit=room)
+    return [(_after(start, event.number), PersonRecord(kind="event", event=event)) for event in events]
+
+
+def _deliveries(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+    """What was sent to them or is to be."""
+    lines = outbox.lines_to(tx, person, after=start.after, limit=room)
+    return [(_after(start, line.pk), PersonRecord(kind="delivery", delivery=line)) for line in lines]
+
+
+def _files(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+    """What they sent along with their messages."""
+    kept = files.records_of(tx, person, after=start.name, limit=room)
+    return [(_Place(start.section, name=one.file_id), PersonRecord(kind="file", file=one)) for one in kept]
+
+
+# The order of an export. Cursors name a section by its place here.
+_SECTIONS: tuple[_Section, ...] = (
+    _summary,
+    _own_sessions,
+    _left_of_deleted,
+    _written_elsewhere,
+    _usage,
+    _events,
+    _deliveries,
+    _files,
+)
+
+
+def _messages(tx: Tx, start: _Place, rows: Sequence[Row], *, author: str | None = None) -> list[_Found]:
+    ids = _platform_ids(tx, [row[0] for row in rows], author)
+    return [
+        (
+            _after(start, row[0]),
+            PersonRecord(kind="message", message=message, platform_ids=tuple(ids.get(row[0], ()))),
+        )
+        for row, message in zip(rows, named(tx, rows), strict=True)
+    ]
+
+
+def _platform_ids(tx: Tx, numbers: Sequence[int], author: str | None) -> dict[int, list[str]]:
+    """The platform's ids of messages, which come in the order of their numbers."""
+    ids: dict[int, list[str]] = {}
+    for log, group in groupby(numbers, key=log_of):
+        within = list(group)
+        for number, external_id in tx.rows("platform_ids", log=log, lo=within[0], hi=within[-1], author=author):
+            ids.setdefault(number, []).append(external_id)
+    return ids
+
+
+def _scope_pattern(person: str) -> str:
+    """Finds the token of an owner among those of a deleted log."""
+    return f"% {filter_token('o', person)} %"
+
+
+def _after(start: _Place, number: int) -> _Place:
+    return _Place(start.section, number)
+
+
+def _encode(place: _Place) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def _decode(cursor: str) -> _Place:
+    """The place that `_encode` named, or `InvalidCursor`. Whoever makes one up gets no further than their own records."""
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        place = msgspec.json.decode(text, type=_Place)
+    except (ValueError, msgspec.DecodeError) as cause:
+        raise InvalidCursor from cause
+    if place.section >= len(_SECTIONS):
+        raise InvalidCursor
+    return place

@@ -1,0 +1,284 @@
+"""Redact, delete, prune, collect and erase."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from threadline.clock import Instant, to_instant
+from threadline.model.delivery import target_of
+from threadline.model.message import tombstone
+from threadline.model.ownership import person_of
+from threadline.model.source import SessionSource
+from threadline.model.transcript import MessageRef
+from threadline.model.view import MAX_SEQ, Span, joined, log_of, message_number
+from threadline.store.conversations import files, indexes, records, transcripts
+from threadline.store.engine.database import Row, Tx, find_locked
+from threadline.store.people import web_access
+from threadline.store.rows import StoredSession, entry_of, json_text, session_of, source_of
+from threadline.store.work import owner_alerts
+
+STEP = 500
+_SESSIONS_A_STEP = 20
+
+
+class Pruning(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions a prune takes: those last updated before an instant."""
+
+    before: Instant
+    ended_only: bool = False
+    platform: str | None = None
+
+
+def redact(tx: Tx, ref: MessageRef, *, at: Instant) -> bool:
+    """Empties one message in every view that shows it; its role and time stay. False if it was redacted before."""
+    number = transcripts.number_of(tx, ref)
+    return redact_numbers(tx, [number], at=at) == 1
+
+
+def redact_numbers(tx: Tx, numbers: Sequence[int], *, at: Instant) -> int:
+    """Empties messages, drops what search knows of them and what could confirm a guess at their text; how many."""
+    done = 0
+    for number in numbers:
+        row = tx.find("find_message", number=number)
+        if row is None or row[4] is not None:
+            continue
+        done += tx.run("redact_message", body=tombstone(row[5]).body, at=at, number=number)
+        tx.run("forget_digests", number=number, none=transcripts.FORGOTTEN)
+        files.disuse(tx, number, number)
+        # What an agent kept may lead it back to what it was told.
+        tx.run("drop_memories_of", number=number)
+    tx.unindex(numbers)
+    _forget_quotes(tx, numbers)
+    return done
+
+
+def _forget_quotes(tx: Tx, numbers: Sequence[int]) -> None:
+    """What commands have answered may quote what is redacted: those whose session it is in are not shown it any more."""
+    for log in {log_of(number) for number in numbers}:
+        row = tx.find("find_session_by_pk", session_pk=log)
+        if row is not None and (owner := entry_of(row).owner) is not None:
+            tx.run("forget_told_to", person=owner)
+
+
+def delete_session(tx: Tx, session_id: str) -> None:
+    """Drops a session and its views at once, at the same cost for any size; its messages are collected in steps."""
+    _delete(tx, records.get_session(tx, session_id, lock=True))
+
+
+def _delete(tx: Tx, session: StoredSession) -> None:
+    shown = {log_of(lo) for lo, _ in tx.rows("spans_of_session", session_pk=session.pk)}
+    tx.run("unpoint_session", session_pk=session.pk)
+    tx.run("drop_spans", session_pk=session.pk)
+    if tx.rows("spans_over_log", lo=message_number(session.pk, 0), hi=message_number(session.pk, MAX_SEQ)):
+        # Forks go on showing its messages: what search does not know of them yet, it would never be told.
+        while indexes.index_session(tx, session.pk):
+            pass
+    tx.run("drop_unindexed", session_pk=session.pk)
+    tx.run("drop_state", session_pk=session.pk)
+    tx.run("drop_session", session_pk=session.pk)
+    for left in (
+        "drop_ready",
+        "forget_waiting",
+        "drop_journals_of_session",
+        "end_idle_turns",
+        "drop_asks_of_session",
+        "forget_deliveries",
+        "drop_context",
+        "drop_memories",
+        "drop_again",
+        "drop_flush",
+        "drop_speakers",
+    ):
+        tx.run(left, session_pk=session.pk)
+    tx.run("settle_adoption", session_id=session.entry.session_id)
+    tx.run("set_meta", name=records.HAD_SESSIONS, value="1")
+    scope = indexes.scope_of(session.pk, session.entry.owner, session.entry.platform, session.chat)
+    tx.run("mark_log_deleted", log=session.pk, session_id=session.entry.session_id, scope=" ".join(scope))
+    for log in shown - {session.pk}:
+        tx.run("reconsider_log", log=log)
+
+
+def collect_some(tx: Tx, limit: int = STEP) -> int:
+    """Removes messages of deleted sessions that no view shows, at most `limit`; how many rows went. 0: nothing is left to do."""
+    row = tx.find("next_deleted_log")
+    if row is None:
+        return 0
+    log: int = row[0]
+    gone = tx.run("drop_externals", session_pk=log, limit=limit)
+    lo, hi = message_number(log, 0), message_number(log, MAX_SEQ)
+    kept = joined(Span(*span) for span in tx.rows("spans_over_log", lo=lo, hi=hi))
+    numbers: list[int] = []
+    for start, end in _gaps(kept, lo, hi):
+        rows = tx.rows("numbers_in_log", lo=start, hi=end, limit=limit - len(numbers))
+        numbers += [number for (number,) in rows]
+        if len(numbers) >= limit:
+            break
+    if numbers:
+        tx.unindex(numbers)
+        tx.run_many("drop_messages", [(number,) for number in numbers])
+    if gone + len(numbers) == 0:
+        tx.run("drop_possible_authors", lo=lo, hi=hi)
+        for start, end in _gaps(kept, lo, hi):
+            files.disuse(tx, start, end)
+        tx.run("settle_deleted_log" if kept else "forget_deleted_log", log=log)
+        # Not "nothing left": another log may be waiting.
+        return 1
+    return gone + len(numbers)
+
+
+def prunable(tx: Tx, wanted: Pruning) -> int:
+    """How many sessions a prune would take."""
+    row = tx.find(
+        "count_old_sessions",
+        ended=1,
+        at_least=int(wanted.ended_only),
+        before=wanted.before,
+        platform=wanted.platform,
+    )
+    return 0 if row is None else int(row[0])
+
+
+def prune_some(tx: Tx, wanted: Pruning, limit: int) -> int:
+    """Deletes the oldest sessions that the prune takes, at most `limit`; how many. 0: none is left."""
+    done = 0
+    seen: list[str] = []
+    # Asked again while nothing is done: somebody may just have deleted or used all that we were told of, and not the rest.
+    while not done and (ids := _old_sessions(tx, wanted, limit)) != seen:
+        seen = ids
+        for session_id in ids:
+            row = find_locked(tx, "lock_session", session_id=session_id)
+            if row is not None and _is_taken(session := session_of(row), wanted):
+                _delete(tx, session)
+                done += 1
+    return done
+
+
+def _old_sessions(tx: Tx, wanted: Pruning, limit: int) -> list[str]:
+    ids: list[str] = []
+    for ended in (1,) if wanted.ended_only else (1, 0):
+        rows: list[Row] = []
+        for platform in indexes.platforms(tx, wanted.platform):
+            rows += tx.rows("old_sessions", platform=platform, ended=ended, before=wanted.before, limit=limit)
+        # The least recently updated first, as far as the index tells, so that a prune that is broken off has done the oldest.
+        ids += [session_id for _, _, session_id in sorted(rows)[: limit - len(ids)]]
+        if len(ids) >= limit:
+            break
+    return ids
+
+
+def _is_taken(session: StoredSession, wanted: Pruning) -> bool:
+    """Whether a prune still takes a session once it is locked: something may have been said in it a moment ago."""
+    if wanted.ended_only and session.entry.ended_at is None:
+        return False
+    return to_instant(session.entry.updated_at) < wanted.before
+
+
+def erase_some(tx: Tx, person: str, *, at: Instant, limit: int = STEP) -> int:
+    """Takes a step towards a store that holds nothing of a person; how many things went. 0: it is done."""
+    for found in ("numbers_by_author", "numbers_possibly_by"):
+        numbers = [n for (n,) in tx.rows(found, author=person, limit=limit)]
+        if numbers:
+            return _erase_numbers(tx, numbers, at=at)
+    numbers = _left_in_forks(tx, person, limit)
+    if numbers:
+        return _erase_numbers(tx, numbers, at=at)
+    gone = 0
+    for session_id, pk, origin in tx.rows("sessions_of_owner", owner=person, limit=_SESSIONS_A_STEP):
+        # Emptied before it is deleted: a fork that someone else holds keeps only tombstones.
+        lo, hi = message_number(pk, 0), message_number(pk, MAX_SEQ)
+        numbers = [n for (n,) in tx.rows("unredacted_in_log", lo=lo, hi=hi, limit=limit)]
+        if numbers:
+            return gone + _erase_numbers(tx, numbers, at=at)
+        if (source := source_of(origin)).chat_type == "dm":
+            owner_alerts.forget_told(tx, target_of(source))
+        delete_session(tx, session_id)
+        gone += 1
+    return gone
+
+
+def _erase_numbers(tx: Tx, numbers: Sequence[int], *, at: Instant) -> int:
+    """Empties what a person said, wherever it is shown. What others call such a conversation may say it again: that goes too."""
+    for number in numbers:
+        tx.run("forget_titles", number=number)
+    return redact_numbers(tx, numbers, at=at)
+
+
+def _left_in_forks(tx: Tx, person: str, limit: int) -> list[int]:
+    """Messages of sessions that were theirs and are deleted, which somebody's fork still shows."""
+    scope = f"% {indexes.filter_token('o', person)} %"
+    for (log,) in tx.rows("deleted_logs_owned", scope=scope, first=0, after=0, limit=1):
+        lo, hi = message_number(log, 0), message_number(log, MAX_SEQ)
+        return [n for (n,) in tx.rows("unredacted_in_log", lo=lo, hi=hi, limit=limit)]
+    return []
+
+
+def unname_turns(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
+    """Removes a person from where answers of shared sessions go, a stretch at a time; where to go on, `None` at the end."""
+    rows = tx.rows("turns_answering", person=person, after=after, limit=limit)
+    for pk, text in rows:
+        if person_of(origin := source_of(text)) == person:
+            tx.run("set_turn_origin", origin=json_text(_unnamed(origin)), turn_pk=pk)
+    return int(rows[-1][0]) if len(rows) == limit else None
+
+
+def forget_traces(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
+    """Removes a person from the origins of sessions that others hold, a stretch at a time; where to go on, `None` at the end."""
+    rows = tx.rows("others_origins", after=after, limit=limit)
+    for pk, text in rows:
+        if person_of(origin := source_of(text)) == person:
+            tx.run("set_origin", origin=json_text(_unnamed(origin)), session_pk=pk)
+            if origin.chat_type == "dm":
+                tx.run("forget_display_name", session_pk=pk)
+    if len(rows) == limit:
+        return int(rows[-1][0])
+    _forget_person(tx, person)
+    return None
+
+
+def _forget_person(tx: Tx, person: str) -> None:
+    tx.run("forget_usage", person=person)
+    web_access.forget_person(tx, person)
+    # A turn that still runs finds nothing of its own any more, and writes nothing.
+    for trace in ("drop_journals_of", "drop_turns_of", "forget_inbox_of_person", "drop_deliveries_to"):
+        tx.run(trace, person=person)
+    # Behind the turns: one that ran a moment ago may have kept a file for them.
+    files.forget_person(tx, person)
+    tx.run("forget_told")
+    for trace in ("drop_person", "drop_pairing_of", "drop_preferences"):
+        tx.run(trace, person=person)
+    if tx.run("drop_homes_of", person=person):
+        # Every session that began meanwhile was told of it; each is told anew where it is.
+        tx.run("drop_contexts")
+    for trace in ("drop_speaker", "forget_moves", "forget_decider"):
+        tx.run(trace, person=person)
+    # Nobody knows whose words are in what could not be read: on their platform it goes.
+    platform = re.split("[:@]", person)[0]
+    tx.run("forget_unreadable", platform=platform)
+    tx.run("drop_chat_alarms", chats=f"chat:{platform}/%")
+    tx.run("drop_chat_notices", chats=f"{owner_alerts.notice_name(platform)}%")
+    for trace in ("forget_author", "forget_possible_author"):
+        tx.run(trace, author=person)
+    for pk, _ in tx.rows("addresses_of_owner", owner=person):
+        tx.run("drop_unused_address", pk=pk)
+
+
+def _unnamed(origin: SessionSource) -> SessionSource:
+    """The source without its sender. A direct chat is as good as a name."""
+    if origin.chat_type == "dm":
+        return SessionSource(platform=origin.platform, account=origin.account)
+    return msgspec.structs.replace(origin, user_id=None, user_name=None, user_id_alt=None, user_handle=None)
+
+
+def _gaps(kept: Sequence[Span], lo: int, hi: int) -> list[tuple[int, int]]:
+    """The stretches of a log that no span covers."""
+    gaps, start = [], lo
+    for span in kept:
+        if start < span.lo:
+            gaps.append((start, span.lo - 1))
+        start = max(start, span.hi + 1)
+    if start <= hi:
+        gaps.append((start, hi))
+    return gaps

@@ -1,0 +1,352 @@
+"""Invites and logins of the web page."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from datetime import datetime, timedelta
+
+import msgspec
+
+from threadline.clock import Instant, from_instant
+from threadline.errors import InvalidRequest
+from threadline.model.access import Role
+from threadline.model.address import scoped_id
+from threadline.model.source import MAIN_ACCOUNT
+from threadline.model.words_web_access import OWNER_NAME
+from threadline.store.engine.database import Tx
+from threadline.store.people import people
+
+PLATFORM = "web"
+OWNER_ID = "owner"
+OWNER = scoped_id(PLATFORM, MAIN_ACCOUNT, OWNER_ID)
+LOGIN_LASTS = timedelta(days=30)
+SEEN_AGAIN_AFTER = timedelta(hours=1)
+# A browser that is not among a person's newest logins logs in anew: nobody can fill the store with them.
+LOGINS_KEPT = 50
+_MICROSECOND = timedelta(microseconds=1)
+# Every name of a person on the page lies between these.
+_FIRST, _AFTER = f"{PLATFORM}:", f"{PLATFORM};"
+
+
+class WebLogin(msgspec.Struct, frozen=True, kw_only=True):
+    """Who somebody with a cookie is."""
+
+    person: str
+    name: str
+    role: Role
+
+
+class KnownLogin(msgspec.Struct, frozen=True):
+    """A login as the store finds it, and when it was last seen to be used."""
+
+    login: WebLogin
+    seen_at: Instant
+
+
+class WebPerson(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who may use the page. `since` is unknown of the owner, `seen_at` of who is not logged in anywhere."""
+
+    user_id: str
+    name: str
+    role: Role
+    since: datetime | None
+    logins: int
+    seen_at: datetime | None
+
+
+class WebInvite(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that nobody has used yet. `user_id`: it is for somebody known; `role`: what it gives."""
+
+    name: str
+    user_id: str | None
+    role: Role | None
+    created_at: datetime
+    expires_at: datetime
+
+
+class WebPeople(msgspec.Struct, frozen=True):
+    """Who may use the page, and whom a link waits for."""
+
+    people: list[WebPerson]
+    invites: list[WebInvite]
+
+
+class NewInvite(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that is to be made: for somebody new, or for the person of `user_id`."""
+
+    digest: bytes
+    at: Instant
+    expires_at: Instant
+    role: Role | None
+    name: str | None = None
+    user_id: str | None = None
+
+
+class Redemption(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody uses a link: the digests of its code and of their new cookie, and who they are if they are new."""
+
+    digest: bytes
+    cookie: bytes
+    user_id: str
+    at: Instant
+
+
+class Revoked(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom a revocation met, and how many logins and links of theirs have ended. `user_id`: `None` where they never came."""
+
+    name: str
+    user_id: str | None
+    logins: int
+    invites: int
+
+
+class LoginRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A browser that somebody is logged in with, as they are told of it."""
+
+    name: str
+    created_at: datetime
+    seen_at: datetime
+    expires_at: datetime
+
+
+class InviteRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A link that waits for somebody known, as they are told of it."""
+
+    name: str
+    created_at: datetime
+    expires_at: datetime
+
+
+def digest_of(secret: str, key: str = "") -> bytes:
+    """What is kept of a secret. With a `key` it is worth nothing once that has changed."""
+    return hmac.digest(b"web\x00" + key.encode(), secret.encode("utf-8", "surrogatepass"), hashlib.sha256)
+
+
+def person_named(user_id: str) -> str:
+    """The name under which the store knows somebody on the page."""
+    return scoped_id(PLATFORM, MAIN_ACCOUNT, user_id)
+
+
+def user_id_of(person: str) -> str:
+    """The id on the page of a person."""
+    return person.removeprefix(_FIRST)
+
+
+def make_login(tx: Tx, person: str, name: str, digest: bytes, *, at: Instant) -> None:
+    """Logs a browser in for the next thirty days; the oldest logins of somebody who has very many end."""
+    _prune(tx, at)
+    tx.run("keep_login", digest=digest, person=person, name=name, at=at, expires_at=_end_of_login(at))
+    tx.run("drop_older_logins", person=person, keep=LOGINS_KEPT)
+
+
+def find_login(tx: Tx, digest: bytes, *, at: Instant) -> KnownLogin | None:
+    """Who a cookie's owner is; `None` where it was ended, is too old, or its person has no role any more."""
+    row = tx.find("find_login", digest=digest, at=at)
+    if row is None:
+        return None
+    person, name, seen_at, role = row
+    if person == OWNER:
+        role = "owner"
+    return None if role is None else KnownLogin(WebLogin(person=person, name=name, role=role), Instant(seen_at))
+
+
+def is_due(known: KnownLogin, at: Instant) -> bool:
+    """Whether it is time to write down that a login is used."""
+    return at - known.seen_at >= SEEN_AGAIN_AFTER // _MICROSECOND
+
+
+def touch_login(tx: Tx, digest: bytes, *, at: Instant) -> None:
+    """A login that is used lasts on. One that was ended meanwhile does not come back."""
+    _prune(tx, at)
+    tx.run("touch_login", digest=digest, at=at, expires_at=_end_of_login(at))
+
+
+def forget_login(tx: Tx, digest: bytes) -> bool:
+    """Ends a login; False where there was none."""
+    return tx.run("drop_login", digest=digest) == 1
+
+
+def end_logins(tx: Tx, person: str) -> int:
+    """Ends all logins of a person; how many there were."""
+    return tx.run("drop_logins_of", person=person)
+
+
+def invite(tx: Tx, wanted: NewInvite) -> WebInvite:
+    """Keeps a link. The name of somebody new is nobody else's here, or people could not be told apart by it.
+
+    `InvalidRequest` where it is, or where nobody has the id.
+    """
+    _prune(tx, wanted.at)
+    name = _free_name(tx, wanted) if wanted.user_id is None else _known_name(tx, wanted.user_id)
+    tx.run(
+        "keep_invite",
+        digest=wanted.digest,
+        person=None if wanted.user_id is None else person_named(wanted.user_id),
+        name=name,
+        role=wanted.role,
+        at=wanted.at,
+        expires_at=wanted.expires_at,
+    )
+    return WebInvite(
+        name=name,
+        user_id=wanted.user_id,
+        role=wanted.role,
+        created_at=from_instant(wanted.at),
+        expires_at=from_instant(wanted.expires_at),
+    )
+
+
+def redeem(tx: Tx, wanted: Redemption) -> WebLogin | None:
+    """Uses a link up: its person has their role and is logged in, together. `None` where nothing waits under this code."""
+    _prune(tx, wanted.at)
+    row = tx.find("take_invite", digest=wanted.digest, at=wanted.at)
+    if row is None:
+        return None
+    known, name, given = row
+    person = known or person_named(wanted.user_id)
+    role = given or people.role_of(tx, person)
+    if role is None:
+        # Their role was taken away meanwhile; a link is none.
+        return None
+    people.set_role(tx, person, role, name, at=wanted.at)
+    make_login(tx, person, name, wanted.cookie, at=wanted.at)
+    return WebLogin(person=person, name=name, role=role)
+
+
+def everybody(tx: Tx, *, at: Instant) -> WebPeople:
+    """Who may use the page, the owner first, and the links that wait."""
+    logins, seen_at = tx.find("count_logins", person=OWNER, at=at) or (0, None)
+    owner = WebPerson(
+        user_id=OWNER_ID, name=OWNER_NAME, role="owner", since=None, logins=logins, seen_at=_moment(seen_at)
+    )
+    return WebPeople([owner, *_guests(tx, at)], _invites(tx, at))
+
+
+def revoke(tx: Tx, who: str, *, at: Instant) -> Revoked:
+    """Takes somebody's role, logins and links away, by their id or their name; what they wrote stays.
+
+    `UnknownPerson` where there is nobody; `InvalidRequest` for the owner, and for a name that several have.
+    """
+    user_id = user_id_of(who)
+    if user_id.casefold() == OWNER_ID:
+        raise InvalidRequest(
+            "the owner comes in by the token; `threadline web token --rotate` ends all of the owner's logins"
+        )
+    guests = _guests(tx, at)
+    met = [one for one in guests if one.user_id == user_id] or [one for one in guests if _is_same(one.name, who)]
+    if len(met) > 1:
+        ids = ", ".join(one.user_id for one in met)
+        raise InvalidRequest(f"several people are called {who}; say which one by the id: {ids}")
+    if met:
+        return _take_away(tx, met[0])
+    name = next((one.name for one in _invites(tx, at) if _is_same(one.name, who)), None)
+    if name is None:
+        raise people.UnknownPerson(f"nobody called {who} is on the page; `threadline web people` shows who is")
+    return Revoked(name=name, user_id=None, logins=0, invites=tx.run("drop_invites_named", name=name))
+
+
+def logins_of(tx: Tx, person: str) -> list[LoginRecord]:
+    """The browsers that a person is logged in with."""
+    return [
+        LoginRecord(
+            name=name,
+            created_at=from_instant(created_at),
+            seen_at=from_instant(seen_at),
+            expires_at=from_instant(expires_at),
+        )
+        for name, created_at, seen_at, expires_at in tx.rows("logins_of", person=person)
+    ]
+
+
+def invites_of(tx: Tx, person: str) -> list[InviteRecord]:
+    """The links that wait for a person who is known."""
+    return [
+        InviteRecord(name=name, created_at=from_instant(created_at), expires_at=from_instant(expires_at))
+        for name, created_at, expires_at in tx.rows("invites_of", person=person)
+    ]
+
+
+def forget_person(tx: Tx, person: str) -> None:
+    """Removes what is kept of a person here."""
+    for trace in ("drop_logins_of", "drop_invites_of"):
+        tx.run(trace, person=person)
+
+
+def _take_away(tx: Tx, met: WebPerson) -> Revoked:
+    person = person_named(met.user_id)
+    people.forget_role(tx, person)
+    return Revoked(
+        name=met.name,
+        user_id=met.user_id,
+        logins=end_logins(tx, person),
+        invites=tx.run("drop_invites_of", person=person),
+    )
+
+
+def _guests(tx: Tx, at: Instant) -> list[WebPerson]:
+    return [
+        WebPerson(
+            user_id=user_id_of(person),
+            name=name or "",
+            role=role,
+            since=from_instant(since),
+            logins=logins,
+            seen_at=_moment(seen_at),
+        )
+        for person, role, name, since, logins, seen_at in tx.rows("people_between", first=_FIRST, after=_AFTER, at=at)
+    ]
+
+
+def _invites(tx: Tx, at: Instant) -> list[WebInvite]:
+    return [
+        WebInvite(
+            name=name,
+            user_id=None if person is None else user_id_of(person),
+            role=role,
+            created_at=from_instant(created_at),
+            expires_at=from_instant(expires_at),
+        )
+        for person, name, role, created_at, expires_at in tx.rows("open_invites", at=at)
+    ]
+
+
+def _free_name(tx: Tx, wanted: NewInvite) -> str:
+    name = wanted.name or ""
+    known = everybody(tx, at=wanted.at)
+    if _is_same(name, OWNER_NAME):
+        raise InvalidRequest("the owner comes in by `threadline web link`; somebody else needs another name")
+    for one in known.people:
+        if _is_same(one.name, name):
+            raise InvalidRequest(
+                f"somebody on the page is called {one.name} already; `threadline web invite {one.user_id}` lets them in "
+                "again, and somebody else needs another name"
+            )
+    if any(_is_same(one.name, name) for one in known.invites):
+        raise InvalidRequest(f"a link for {name} waits already; `threadline web revoke {name}` takes it back")
+    return name
+
+
+def _is_same(name: str, other: str) -> bool:
+    """Whether people take two names for one."""
+    return name.casefold() == other.casefold()
+
+
+def _known_name(tx: Tx, user_id: str) -> str:
+    row = tx.find("find_person", person=person_named(user_id))
+    if row is None:
+        raise people.UnknownPerson(f"nobody has the id {user_id}; `threadline web people` shows who is on the page")
+    return row[1] or user_id
+
+
+def _prune(tx: Tx, at: Instant) -> None:
+    for ended in ("drop_ended_logins", "drop_ended_invites"):
+        tx.run(ended, at=at)
+
+
+def _end_of_login(at: Instant) -> Instant:
+    return Instant(at + LOGIN_LASTS // _MICROSECOND)
+
+
+def _moment(at: int | None) -> datetime | None:
+    return None if at is None else from_instant(at)

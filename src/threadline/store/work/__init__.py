@@ -1,0 +1,1 @@
+"""Operations on what is queued: messages that came in, turns, deliveries, expiry."""

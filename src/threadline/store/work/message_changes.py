@@ -1,0 +1,264 @@
+"""Edits, deletions and answers to control commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from threadline.clock import Instant
+from threadline.model.access import Role
+from threadline.model.address import SessionAddress
+from threadline.model.files import attachments_of
+from threadline.model.inbound import Inbound
+from threadline.model.message import decode_body
+from threadline.model.ownership import ownership_of, person_of
+from threadline.model.turn import Fate, Waiting
+from threadline.store import rows
+from threadline.store.engine.database import Row, Tx
+from threadline.store.people import removal
+from threadline.store.rows import json_text
+from threadline.store.work import approvals, inbox, outbox
+
+# duplicate  it was here before
+# amended    what the next turn answers reads as it was edited
+# dropped    the message waited, and nobody will answer it
+# redacted   the message is in a transcript, which does not say any more what it said
+# postponed  a turn answers the message just now: it is redacted once the transcript has it
+# noted      there is nothing left to change
+# ignored    the same, where the message was never heard here, or for somebody who has no role: anybody may delete what they
+#            like, and nothing is kept of it
+Change: TypeAlias = Literal["duplicate", "amended", "dropped", "redacted", "postponed", "noted", "ignored"]
+_FATES: dict[Change, Fate] = {"amended": "merged", "dropped": "merged", "redacted": "merged", "noted": "dropped"}
+# What `turns.finish` calls the append of a message that came in.
+_APPENDED_AS = "in:"
+
+
+class Changing(msgspec.Struct, frozen=True, kw_only=True):
+    """An edit or a deletion, and the address that the message had."""
+
+    event: Inbound
+    address: SessionAddress
+    person: str | None
+    role: Role
+    at: Instant
+
+
+class Dropping(msgspec.Struct, frozen=True, kw_only=True):
+    """A waiting message to drop, and what to answer if a turn has taken it meanwhile."""
+
+    waiting: Waiting
+    otherwise: tuple[outbox.NewDelivery, ...]
+
+
+class _Found(msgspec.Struct, frozen=True):
+    waiting: Waiting
+    session_pk: int
+
+
+def find_words(
+    tx: Tx, platform: str, account: str, dedupe_key: str, message_id: str
+) -> tuple[str, tuple[str, ...]] | None:
+    """The text and the files' handles of a message that came in under that key; `None`: nobody knows."""
+    key = {"platform": platform, "account": account, "dedupe_key": dedupe_key}
+    row = tx.find("find_words", **key, message_id=message_id, appended_as=_APPENDED_AS)
+    event, fate, body = row or (None, None, None)
+    if event is not None and fate is None:
+        waiting = rows.decode_event(event)
+        return waiting.text, tuple(file.handle for file in waiting.attachments)
+    if body is None:
+        return None
+    message = decode_body(body)
+    return str(message["content"]), tuple(file.handle for file in attachments_of(message))
+
+
+def foresee(tx: Tx, wanted: Changing) -> Change | None:
+    """What a change comes to that changes nothing: it was here before, or is about something that was never heard here.
+
+    It only reads. `None`: it must be carried out.
+    """
+    if tx.find("find_inbound", **_key(wanted.event)) is not None:
+        return "duplicate"
+    # In this order: what is claimed or answered meanwhile is found by the next look.
+    is_heard = (
+        _find(tx, "waiting", wanted) is not None or _find(tx, "taken", wanted) is not None or bool(_said(tx, wanted))
+    )
+    return None if is_heard else "ignored"
+
+
+def change(tx: Tx, wanted: Changing) -> Change:
+    """Carries an edit or a deletion out, once. An edit that comes too late, and one of a command, is noted and no more."""
+    event, key = wanted.event, _key(wanted.event)
+    if tx.find("find_inbound", **key) is not None:
+        return "duplicate"
+    if event.kind == "edit":
+        outcome, session_pk = _amend(tx, wanted), None
+    else:
+        outcome, session_pk = _withdraw(tx, wanted)
+    if outcome == "noted" and wanted.role == "group":
+        return "ignored"
+    is_open = outcome == "postponed"
+    row = tx.find(
+        "add_inbound",
+        **key,
+        session_pk=session_pk,
+        # One that is open is looked at again with the commands that nobody has carried out.
+        lane="control" if is_open else "talk",
+        event=inbox.spent(event),
+        person=wanted.person,
+        role=wanted.role,
+        at=wanted.at,
+        fate=_FATES.get(outcome),
+        fate_at=None if is_open else wanted.at,
+        note=f"{event.kind}: {outcome}",
+    )
+    return "duplicate" if row is None else outcome
+
+
+def withdraw_again(tx: Tx, asked: Waiting, session_pk: int, *, at: Instant) -> bool:
+    """Carries out a deletion that was postponed; False while the turn that answers the message still runs."""
+    event = asked.event
+    if _among(tx.rows("taken_under", pattern=_pattern(event.message_id)), event) is not None:
+        return False
+    row = tx.find("find_external", session_pk=session_pk, external_id=event.message_id)
+    numbers = [] if row is None or not _is_said(tx, event, _append_key(tx, row[0])) else [row[0]]
+    done: Change = "redacted" if removal.redact_numbers(tx, numbers, at=at) else "noted"
+    inbox.settle(tx, asked, _FATES[done], at=at, note=f"{event.kind}: {done}")
+    return True
+
+
+def answer_control(
+    tx: Tx,
+    waiting: Waiting,
+    replies: Sequence[outbox.NewDelivery],
+    *,
+    dropping: Dropping | None = None,
+    deciding: approvals.Deciding | None = None,
+    at: Instant,
+) -> bool:
+    """Gives a control command its fate, its answer and its one effect, once; False if another gateway did."""
+    if not inbox.settle(tx, waiting, "answered", at=at):
+        return False
+    if deciding is not None and not approvals.decide(tx, deciding, at=at):
+        replies = deciding.otherwise
+    if dropping is not None and not drop(tx, dropping.waiting, at=at, note="dropped by a command"):
+        replies = dropping.otherwise
+    for reply in replies:
+        outbox.enqueue(tx, msgspec.structs.replace(reply, person=waiting.person), at=at)
+    return True
+
+
+def drop(tx: Tx, waiting: Waiting, *, at: Instant, note: str) -> bool:
+    """Drops a message that waits; False if it does not wait any more."""
+    row = tx.find("find_inbox_session", pk=waiting.pk)
+    if row is None or row[0] is None:
+        return False
+    session_pk: int = row[0]
+    _hold(tx, session_pk)
+    if not tx.run("drop_inbound", pk=waiting.pk, at=at, note=note, event=inbox.spent(waiting.event)):
+        return False
+    if tx.find("has_work", session_pk=session_pk) is None:
+        tx.run("drop_ready", session_pk=session_pk)
+    return True
+
+
+def _amend(tx: Tx, wanted: Changing) -> Change:
+    event, found = wanted.event, _find(tx, "waiting", wanted)
+    if found is None or found.waiting.lane != "talk" or found.waiting.event.source.sender != event.source.sender:
+        return "noted"
+    _hold(tx, found.session_pk)
+    before = found.waiting.event
+    after = msgspec.structs.replace(before, text=event.text, attachments=event.attachments or before.attachments)
+    return "amended" if tx.run("amend_inbound", pk=found.waiting.pk, event=json_text(after)) else "noted"
+
+
+def _withdraw(tx: Tx, wanted: Changing) -> tuple[Change, int | None]:
+    """Drops, postpones or redacts. In this order: what is claimed or answered meanwhile is found by the next look."""
+    found = _find(tx, "waiting", wanted)
+    if found is not None and drop(tx, found.waiting, at=wanted.at, note="deleted by its sender"):
+        return "dropped", found.session_pk
+    found = _find(tx, "taken", wanted)
+    if found is not None:
+        return "postponed", found.session_pk
+    return ("redacted" if removal.redact_numbers(tx, _said(tx, wanted), at=wanted.at) else "noted"), None
+
+
+def _said(tx: Tx, wanted: Changing) -> list[int]:
+    """The messages of transcripts that a change is about."""
+    rows = tx.rows("said_under", external_id=wanted.event.message_id, **_about(wanted))
+    return [number for number, append_key in rows if _is_said(tx, wanted.event, append_key)]
+
+
+def _find(tx: Tx, state: Literal["waiting", "taken"], wanted: Changing) -> _Found | None:
+    """The message that a change is about, among those that have no fate yet."""
+    pattern = _pattern(wanted.event.message_id)
+    if wanted.event.source.chat_type == "dm":
+        # A platform that does not say who deleted it, and in which thread, says too little to find the session by.
+        rows = tx.rows(f"{state}_under", pattern=pattern)
+    else:
+        rows = tx.rows(f"{state}_there", pattern=pattern, **_about(wanted))
+    return _among(rows, wanted.event)
+
+
+def _among(rows: Sequence[Row], event: Inbound) -> _Found | None:
+    for row in rows:
+        found = _Found(inbox.waiting_from(row), row[6])
+        if found.waiting.event.kind == "message" and _is_about(event, found.waiting.event):
+            return found
+    return None
+
+
+def _about(wanted: Changing) -> dict[str, Any]:
+    """What the sessions are found by in which the message may be that a change is about."""
+    source = wanted.event.source
+    owned = ownership_of(source, wanted.address)
+    return {"digest": wanted.address.digest, "chat": owned.chat, "owner": person_of(source)}
+
+
+def _key(event: Inbound) -> dict[str, str]:
+    return {"platform": event.source.platform, "account": event.source.account, "dedupe_key": event.dedupe_key}
+
+
+def _hold(tx: Tx, session_pk: int) -> None:
+    """Nobody claims what waits in the session until this transaction ends."""
+    tx.find("hold_state", session_pk=session_pk)
+    tx.find("hold_ready", session_pk=session_pk)
+
+
+def _is_said(tx: Tx, event: Inbound, append_key: str | None) -> bool:
+    heard = _heard(tx, append_key)
+    return heard is not None and _is_about(event, heard[0])
+
+
+def _heard(tx: Tx, append_key: str | None) -> tuple[Inbound, Role] | None:
+    """The event that a message of a transcript came as, without its words; `None` for any other message."""
+    if append_key is None or not append_key.startswith(_APPENDED_AS):
+        return None
+    number = append_key.removeprefix(_APPENDED_AS)
+    row = tx.find("find_heard", pk=int(number)) if number.isdecimal() else None
+    # Of somebody who was erased not even this is kept.
+    return None if row is None or row[0] == "{}" else (rows.decode_event(row[0]), row[1])
+
+
+def _append_key(tx: Tx, number: int) -> str | None:
+    row: Row | None = tx.find("find_append_key", number=number)
+    return None if row is None else row[0]
+
+
+def _is_about(event: Inbound, message: Inbound) -> bool:
+    ours, theirs = event.source, message.source
+    return (event.message_id, ours.platform, ours.account, ours.chat_id) == (
+        message.message_id,
+        theirs.platform,
+        theirs.account,
+        theirs.chat_id,
+    )
+
+
+def _pattern(message_id: str) -> str:
+    """Finds events by their text without reading each: those that it finds may still be others."""
+    quoted = json_text(message_id)
+    for sign in "!%_":
+        quoted = quoted.replace(sign, f"!{sign}")
+    return f'%"message_id":{quoted}%'
