@@ -204,5 +204,5 @@ async def _answered(store: GatewayStore, turn: Claimed) -> Claimed:
     waiting = await store.open_ask(turn.session.session_id)
     assert waiting is not None
     yes = Deciding(ask=waiting.pk, decision="granted", person=None, otherwise=())
-    await drive_async(store._database, write(approvals.decide, yes, at=to_instant(store.clock.now())))
+    await drive_async(store._database, write(approvals.decide, to_instant(store.clock.now()), yes))
     return await _claimed(store)

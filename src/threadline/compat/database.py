@@ -104,7 +104,7 @@ class SessionDB(OpenedAtFirstUse):
 
     def end_session(self, session_id: str, end_reason: str) -> None:
         """End a session; one that has ended keeps its reason, and an unknown one is passed over."""
-        self.core.run_write(adoptions.end, checked_id(session_id), end_reason, at=now())
+        self.core.run_write(adoptions.end, now(), checked_id(session_id), end_reason)
 
     def delete_session(self, session_id: str) -> bool:
         """Delete a session with its messages; whether there was one."""

@@ -20,7 +20,7 @@ _WINDOW = 1_000
 _COMPARED = ("role", "content", "tool_calls", "tool_call_id")
 
 
-def append(tx: Tx, session_id: str, message: EncodedMessage, *, at: Instant, is_stored: bool) -> bool:
+def append(tx: Tx, at: Instant, session_id: str, message: EncodedMessage, *, is_stored: bool) -> bool:
     """Append a message; whether that could be done: not where the session is unknown or its old transcript is still to be taken in.
 
     `is_stored`: the agent says that it stored this message already. A stored message that the session shows answers for one

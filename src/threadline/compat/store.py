@@ -92,7 +92,7 @@ class SessionStore(AdoptedFolder):
         """Append a message. With `skip_db`, unless the agent has stored the same one already and no call was for that yet."""
         encoded = encode_message(with_role(message))
         # Asked again: another process may delete the session between the two steps.
-        while not self.core.run_write(operations.append, checked_id(session_id), encoded, at=now(), is_stored=skip_db):
+        while not self.core.run_write(operations.append, now(), checked_id(session_id), encoded, is_stored=skip_db):
             self._ensure(session_id)
 
     def rewrite_transcript(self, session_id: str, messages: Sequence[Mapping[str, Any]]) -> None:

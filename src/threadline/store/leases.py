@@ -28,7 +28,7 @@ class StillHeld(msgspec.Struct, frozen=True):
     stop: Stop | None
 
 
-def renew_turns(tx: Tx, held: Sequence[Held], *, lease: int, at: Instant) -> list[StillHeld]:
+def renew_turns(tx: Tx, at: Instant, held: Sequence[Held], *, lease: int) -> list[StillHeld]:
     """Renews what is still held of these, and tells what that is."""
     still = [own for own in held if tx.run("renew_turn", turn_pk=own.turn_pk, fence=own.fence, lease=lease, at=at)]
     return [StillHeld(own, _stop_of(tx, own.turn_pk)) for own in still]
@@ -62,7 +62,7 @@ class NamedLease(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime
 
 
-def acquire(tx: Tx, name: str, owner: str, *, lease: int, at: Instant) -> bool:
+def acquire(tx: Tx, at: Instant, name: str, owner: str, *, lease: int) -> bool:
     """Takes a name for so many microseconds from now, or renews it; False where somebody else holds it."""
     return tx.run("take_name", name=name, owner=owner, lease=lease, at=at) == 1
 
@@ -72,7 +72,7 @@ def release(tx: Tx, name: str, owner: str) -> None:
     tx.run("release_name", name=name, owner=owner)
 
 
-def list_all(tx: Tx, *, at: Instant) -> list[NamedLease]:
+def list_all(tx: Tx, at: Instant) -> list[NamedLease]:
     """The names that somebody holds now, sorted."""
     return [
         NamedLease(name=name, owner=owner, until=from_instant(until))

@@ -98,10 +98,10 @@ def append_or_create(tx: Tx, arrival: Arrival, messages: Sequence[EncodedMessage
     return transcripts.append(tx, transcripts.AppendRequest(arrival.session_id, messages, arrival.at)).first_seq
 
 
-def end(tx: Tx, session_id: str, reason: str, *, at: Instant) -> None:
+def end(tx: Tx, at: Instant, session_id: str, reason: str) -> None:
     """End a session; one that has ended keeps its reason, and an unknown one is passed over."""
     if tx.find("find_session", session_id=session_id) is not None:
-        records.end(tx, records.get_session(tx, session_id, lock=True), reason=reason, at=at)
+        records.end(tx, at, records.get_session(tx, session_id, lock=True), reason=reason)
 
 
 def set_fields(tx: Tx, session_id: str, changes: Mapping[str, Any]) -> SessionEntry:
@@ -152,14 +152,14 @@ def take_over(tx: Tx, key: str, arrival: Arrival) -> SessionEntry | None:
         platform = session.entry.platform
         if address.session_pk is not None:
             here = session_of(_the(tx.find("find_session_by_pk", session_pk=address.session_pk)))
-            records.end(tx, here, reason="session_switch", at=arrival.at)
+            records.end(tx, arrival.at, here, reason="session_switch")
             how = records.new_session_at(here.entry, session.entry, new_id=arrival.session_id, at=arrival.at)
             resume.bring(tx, session, how)
             platform = here.entry.platform
             if session.entry.display_name is None:
                 set_fields(tx, arrival.session_id, {"display_name": here.entry.display_name})
         _change_owner(tx, session, address, platform)
-    return resume.reopen(tx, address, session, at=arrival.at)
+    return resume.reopen(tx, arrival.at, address, session)
 
 
 def adopt_entries(tx: Tx, entries: Sequence[AdoptedEntry]) -> list[str]:

@@ -89,7 +89,7 @@ class ReplayPage(msgspec.Struct, frozen=True):
     text: bytes
 
 
-def create(tx: Tx, place: Place, *, cwd: str, at: Instant) -> Held:
+def create(tx: Tx, at: Instant, place: Place, *, cwd: str) -> Held:
     """A session at a new place, called like it; where there is one, that one."""
     address = records.ensure_address(tx, place.source, place.address)
     if address.session_pk is None:
@@ -113,7 +113,7 @@ def bring(tx: Tx, place: Place) -> None:
         id_changes.bring(tx, kept.address_pk, kept.pk, address.pk)
 
 
-def fork(tx: Tx, parent: Place, place: Place, *, cwd: str | None, at: Instant) -> Held:
+def fork(tx: Tx, at: Instant, parent: Place, place: Place, *, cwd: str | None) -> Held:
     """A session at a new place that shows what the other shows; later messages of either stay apart. O(1) at any size."""
     model = records.get_session(tx, _get(tx, parent).entry.session_id, lock=True)
     address = records.ensure_address(tx, place.source, place.address)
@@ -133,12 +133,12 @@ def page(tx: Tx, *, cwd: str | None, limit: int, cursor: str | None) -> Page[Hel
     return Page([replace(one, words=said.get(one.entry.session_id, "")) for one in held], found.cursor)
 
 
-def save(tx: Tx, place: Place, changes: Changes, *, at: Instant) -> Held:
+def save(tx: Tx, at: Instant, place: Place, changes: Changes) -> Held:
     """Changes what is kept with the session at a place, all or nothing."""
     session = records.get_session(tx, _get(tx, place).entry.session_id, lock=True)
     session_id = session.entry.session_id
     if changes.title is not msgspec.UNSET:
-        sessions.set_title(tx, session_id, changes.title, at=at)
+        sessions.set_title(tx, at, session_id, changes.title)
     # Looked at once more: what was read while waiting for the lock may be what somebody has changed since.
     entry = records.get_entry(tx, session_id)
     merged = _merged(entry.runtime, changes.runtime)

@@ -38,7 +38,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-def keep(tx: Tx, new: NewFile, *, at: Instant) -> StoredFile:
+def keep(tx: Tx, at: Instant, new: NewFile) -> StoredFile:
     """Keeps a file, once whoever sends it; the last name that a person gave it is its name for them."""
     # Locked before it is named: whoever takes unused files away looks at the names only behind the same lock.
     if tx.find("has_file", digest=new.digest) is None:
@@ -47,7 +47,7 @@ def keep(tx: Tx, new: NewFile, *, at: Instant) -> StoredFile:
     return StoredFile(file_id=new.digest, name=new.name, mime=new.mime, size=len(new.body))
 
 
-def keep_for_turn(tx: Tx, turn_pk: int, fence: int, new: NewFile, *, at: Instant) -> StoredFile:
+def keep_for_turn(tx: Tx, at: Instant, turn_pk: int, fence: int, new: NewFile) -> StoredFile:
     """Keeps a file that a turn sends, in the name of the person whom it answers. `LeaseLost` where the turn is another's.
 
     Who that is the turn's own row tells: in the name of somebody who was erased meanwhile nothing is kept.
@@ -55,7 +55,7 @@ def keep_for_turn(tx: Tx, turn_pk: int, fence: int, new: NewFile, *, at: Instant
     row = tx.find("hold_turn", turn_pk=turn_pk, fence=fence)
     if row is None:
         raise LeaseLost
-    return keep(tx, replace(new, person=keeper_of(source_of(row[0]))), at=at)
+    return keep(tx, at, replace(new, person=keeper_of(source_of(row[0]))))
 
 
 def of_person(tx: Tx, person: str, file_id: str) -> StoredFile:

@@ -57,7 +57,7 @@ class _Ids(msgspec.Struct, frozen=True):
     is_late: bool = False
 
 
-def find_elsewhere(tx: Tx, source: SessionSource, address: SessionAddress, *, at: Instant) -> Elsewhere | Late | None:
+def find_elsewhere(tx: Tx, at: Instant, source: SessionSource, address: SessionAddress) -> Elsewhere | Late | None:
     """The conversation of an address that has none, under an id that its chat or sender had before, or has now; locked."""
     if tx.find("has_moves", platform=address.platform, account=address.account) is None:
         # By far most often: no further question is asked for a new conversation.
@@ -80,7 +80,7 @@ def find_elsewhere(tx: Tx, source: SessionSource, address: SessionAddress, *, at
 
 
 def find_former(
-    tx: Tx, source: SessionSource, address: SessionAddress, owned: Ownership, *, at: Instant
+    tx: Tx, at: Instant, source: SessionSource, address: SessionAddress, owned: Ownership
 ) -> SessionAddress | None:
     """Where a conversation belongs that is kept at an address whose ids its people gave up more than a day ago."""
     if tx.find("has_moves", platform=address.platform, account=address.account) is None:
@@ -106,17 +106,17 @@ def bring(tx: Tx, old_pk: int, session_pk: int | None, address_pk: int) -> None:
     tx.run("drop_unused_address", pk=old_pk)
 
 
-def forward(tx: Tx, target: Target, *, at: Instant) -> Target:
+def forward(tx: Tx, at: Instant, target: Target) -> Target:
     """Where what is meant for a chat goes now."""
     moves_of = _moves_of(tx, target.platform, target.account, "chat")
     later = _later_if_late(moves_of, target.chat_id, at)
     return msgspec.structs.replace(target, chat_id=later[-1]) if later else target
 
 
-def forward_stream(tx: Tx, turn_pk: int, *, at: Instant) -> None:
+def forward_stream(tx: Tx, at: Instant, turn_pk: int) -> None:
     """What a turn streams is shown in full where its chat is now."""
     for pk, text in tx.rows("open_streams", turn_pk=turn_pk):
-        target = forward(tx, msgspec.json.decode(text, type=Target), at=at)
+        target = forward(tx, at, msgspec.json.decode(text, type=Target))
         tx.run("retarget_delivery", pk=pk, target=json_text(target), lane=target.lane)
 
 
@@ -245,7 +245,7 @@ OF_PERSON = (
 )
 
 
-def move(tx: Tx, event: Moved, *, at: Instant) -> bool:
+def move(tx: Tx, at: Instant, event: Moved) -> bool:
     """Carries a move out, once; False if it was done before.
 
     Takes as long as there are messages to be indexed anew: those of the chat, or of the person. Where the new id has a conversation
@@ -253,7 +253,7 @@ def move(tx: Tx, event: Moved, *, at: Instant) -> bool:
     """
     old, new = (scoped_id(event.platform, event.account, one) for one in (event.old_id, event.new_id))
     person = new if event.what == "user" else _whose_chat(tx, event)
-    if not _note(tx, event, person, at=at):
+    if not _note(tx, at, event, person):
         return False
     ids = {"platform": event.platform, "account": event.account, "old_id": event.old_id, "new_id": event.new_id}
     tx.run("add_move", what=event.what, old_name=old, new_name=new, person=person, at=_told_at(tx, event, at), **ids)
@@ -285,7 +285,7 @@ def _whose_chat(tx: Tx, event: Moved) -> str | None:
     return None
 
 
-def _note(tx: Tx, event: Moved, person: str | None, *, at: Instant) -> bool:
+def _note(tx: Tx, at: Instant, event: Moved, person: str | None) -> bool:
     told = {"kind": "moved", "raw": f"{event.what} {event.old_id} is {event.new_id}"}
     row = tx.find(
         "add_inbound",

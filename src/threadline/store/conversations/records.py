@@ -109,13 +109,13 @@ def begin(
     return get_session(tx, how.session_id).entry
 
 
-def end(tx: Tx, session: StoredSession, *, reason: str, at: Instant, flush: bool = False) -> None:
+def end(tx: Tx, at: Instant, session: StoredSession, *, reason: str, flush: bool = False) -> None:
     """Closes a session; ending an ended one keeps its first reason. `flush`: its agent is to see it once more."""
     if session.entry.ended_at is None:
         tx.run("end_session", at=at, reason=reason, session_pk=session.pk)
         tx.run("end_state", at=at, session_pk=session.pk)
         if flush:
-            queue_flush(tx, session.pk, at=at)
+            queue_flush(tx, at, session.pk)
 
 
 def get_session(tx: Tx, session_id: str, *, lock: bool = False) -> StoredSession:
@@ -197,7 +197,7 @@ def new_session_at(place: SessionEntry, coming: SessionEntry, *, new_id: str, at
     return replace(how, cwd=place.cwd, runtime=json_text(runtime_at(place.runtime, coming.runtime)))
 
 
-def queue_flush(tx: Tx, session_pk: int, *, at: Instant) -> None:
+def queue_flush(tx: Tx, at: Instant, session_pk: int) -> None:
     """The agent is to see what was said since the last flush, not before `at`; where nothing was, nothing is queued."""
     tx.run("queue_flush", session_pk=session_pk, at=at)
 

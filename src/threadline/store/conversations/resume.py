@@ -23,7 +23,7 @@ from threadline.store.work.inbox import _MAX_GREETING_DELAY
 
 
 def switch(
-    tx: Tx, key: str, session_id: str, *, new_id: str, at: Instant, owners: str | None = None
+    tx: Tx, at: Instant, key: str, session_id: str, *, new_id: str, owners: str | None = None
 ) -> SessionEntry | None:
     """The address goes on with an earlier session, reopened; one that another address holds is forked instead.
 
@@ -35,7 +35,7 @@ def switch(
         return None
     wanted = records.get_session(tx, session_id, lock=True)
     if wanted.pk == address.session_pk:
-        return wanted.entry if wanted.entry.ended_at is None else reopen(tx, address, wanted, at=at)
+        return wanted.entry if wanted.entry.ended_at is None else reopen(tx, at, address, wanted)
     is_dm = address.chat_type == "dm"
     is_theirs = may_resume(address.ownership, is_dm=is_dm, wanted=wanted.ownership)
     if not is_theirs and not may_take(is_dm=is_dm, wanted=wanted.ownership, owners=owners):
@@ -46,12 +46,12 @@ def switch(
     # What goes on at an address has that address's origin: what is told there must not reach where it was before.
     place = wanted.entry if here is None else here.entry
     if here is not None:
-        records.end(tx, here, reason="session_switch", at=at)
+        records.end(tx, at, here, reason="session_switch")
     how = new_session_at(place, wanted.entry, new_id=new_id, at=at)
     if wanted.is_current or not is_theirs:
         return sessions.fork_at(tx, address, wanted, how)
     bring(tx, wanted, how)
-    return reopen(tx, address, wanted, at=at)
+    return reopen(tx, at, address, wanted)
 
 
 def bring(tx: Tx, session: StoredSession, how: Beginning) -> None:
@@ -65,7 +65,7 @@ def bring(tx: Tx, session: StoredSession, how: Beginning) -> None:
     tx.run("drop_context", session_pk=session.pk)
 
 
-def reopen(tx: Tx, address: AddressRow, session: StoredSession, *, at: Instant) -> SessionEntry:
+def reopen(tx: Tx, at: Instant, address: AddressRow, session: StoredSession) -> SessionEntry:
     """Make a session the current one of an address, open and active now, and return its entry."""
     tx.run(
         "reopen_session",
@@ -86,32 +86,32 @@ def _held(tx: Tx, session_pk: int) -> StoredSession:
     return session_of(row)
 
 
-def start_new(tx: Tx, session_id: str, *, new_id: str, at: Instant) -> SessionEntry:
+def start_new(tx: Tx, at: Instant, session_id: str, *, new_id: str) -> SessionEntry:
     """`/new`: a fresh session for the conversation, which takes along what waits in this one."""
     session = records.get_session(tx, session_id)
-    fresh = sessions.reset(tx, session.entry.session_key, new_id=new_id, at=at, flush=True)
+    fresh = sessions.reset(tx, at, session.entry.session_key, new_id=new_id, flush=True)
     if fresh is None:
         raise records.unknown_session_error(session_id)
-    return _move_pending(tx, session.pk, fresh, at=at)
+    return _move_pending(tx, at, session.pk, fresh)
 
 
 def resume(
-    tx: Tx, session_id: str, wanted: str, *, new_id: str, at: Instant, owners: str | None = None
+    tx: Tx, at: Instant, session_id: str, wanted: str, *, new_id: str, owners: str | None = None
 ) -> SessionEntry:
     """`/resume`: an earlier session goes on, with what waits in this one. `UnknownSession`, `NotYours`: nothing was changed."""
     session = records.get_session(tx, session_id)
-    earlier = switch(tx, session.entry.session_key, wanted, new_id=new_id, at=at, owners=owners)
+    earlier = switch(tx, at, session.entry.session_key, wanted, new_id=new_id, owners=owners)
     if earlier is None:
         raise records.unknown_session_error(session_id)
-    return _move_pending(tx, session.pk, earlier, at=at)
+    return _move_pending(tx, at, session.pk, earlier)
 
 
-def continue_in_fork(tx: Tx, session_id: str, *, new_id: str, at: Instant) -> SessionEntry:
+def continue_in_fork(tx: Tx, at: Instant, session_id: str, *, new_id: str) -> SessionEntry:
     """`/fork`: a copy goes on, with what waits in this session."""
     session = records.get_session(tx, session_id)
     how = records.Beginning(new_id, session.entry.origin, at)
     copy = transcripts.fork(tx, session_id, how, upto=None, key=session.entry.session_key)
-    return _move_pending(tx, session.pk, copy, at=at)
+    return _move_pending(tx, at, session.pk, copy)
 
 
 def previous_session(tx: Tx, session_id: str) -> str | None:
@@ -126,7 +126,7 @@ def previous_session(tx: Tx, session_id: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def _move_pending(tx: Tx, from_pk: int, following: SessionEntry, *, at: Instant) -> SessionEntry:
+def _move_pending(tx: Tx, at: Instant, from_pk: int, following: SessionEntry) -> SessionEntry:
     """What waits moves with the conversation, in its own transaction: a gateway may die before the command has ended."""
     new_pk = records.get_session(tx, following.session_id).pk
     if new_pk != from_pk:
@@ -134,7 +134,7 @@ def _move_pending(tx: Tx, from_pk: int, following: SessionEntry, *, at: Instant)
         left = tx.find("count_waiting", session_pk=new_pk)
         if left is not None and left[0]:
             # The end of the command's own turn starts it at once, after its answer; this is for when that never comes.
-            inbox.mark_ready(tx, new_pk, at=at, wait=_MAX_GREETING_DELAY)
+            inbox.mark_ready(tx, at, new_pk, wait=_MAX_GREETING_DELAY)
     return following
 
 
@@ -194,7 +194,7 @@ def hand_over(tx: Tx, wanted: Handoff) -> SessionEntry | NotHandedOver:
     if tx.find("is_busy", session_pk=address.session_pk) is not None:
         return "busy"
     before = _current_session_at(tx, address.session_pk)
-    records.end(tx, before, reason="session_switch", at=wanted.at)
+    records.end(tx, wanted.at, before, reason="session_switch")
     there = before.entry
     how = records.new_session_at(there, session.entry, new_id=wanted.new_id, at=wanted.at)
     following = sessions.fork_at(tx, address, session, how)
@@ -204,7 +204,7 @@ def hand_over(tx: Tx, wanted: Handoff) -> SessionEntry | NotHandedOver:
         text=wanted.text,
         person=address.owner,
     )
-    outbox.enqueue(tx, told, at=wanted.at)
+    outbox.enqueue(tx, wanted.at, told)
     return following
 
 

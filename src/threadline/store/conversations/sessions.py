@@ -139,7 +139,7 @@ def find_stale(tx: Tx, wanted: Resolve) -> str | None:
     return entry.session_key if stale else None
 
 
-def reset(tx: Tx, key: str, *, new_id: str, at: Instant, flush: bool = False) -> SessionEntry | None:
+def reset(tx: Tx, at: Instant, key: str, *, new_id: str, flush: bool = False) -> SessionEntry | None:
     """A fresh session for the address at once; origin and display data carried over. `None` for an unknown key.
 
     `flush`: the agent is to see the one that ends once more.
@@ -148,7 +148,7 @@ def reset(tx: Tx, key: str, *, new_id: str, at: Instant, flush: bool = False) ->
     if address is None or address.session_pk is None:
         return None
     current = session_by_pk(tx, address.session_pk)
-    end(tx, current, reason="session_reset", at=at, flush=flush)
+    end(tx, at, current, reason="session_reset", flush=flush)
     return begin(tx, address, _carried_over(current, new_id, at))
 
 
@@ -173,7 +173,7 @@ def fork_at(
     return begin(tx, address, how, inherit=(parent, shown), current=current)
 
 
-def set_title(tx: Tx, session_id: str, title: str | None, *, at: Instant) -> SessionEntry:
+def set_title(tx: Tx, at: Instant, session_id: str, title: str | None) -> SessionEntry:
     """Names a session, or takes its name away."""
     session = get_session(tx, session_id)
     tx.run("set_title", title=title, title_key=title_key(title), session_pk=session.pk)
@@ -195,7 +195,7 @@ def title_key(title: str | None) -> str | None:
     return None if title is None else " ".join(fold(title).split())
 
 
-def set_runtime(tx: Tx, session_id: str, changes: dict[str, Any], *, at: Instant) -> SessionEntry:
+def set_runtime(tx: Tx, at: Instant, session_id: str, changes: dict[str, Any]) -> SessionEntry:
     """Sets any of `model`, `cwd`, `runtime`; the others stay."""
     session = get_session(tx, session_id, lock=True)
     entry = session.entry
@@ -255,7 +255,7 @@ def _first_session(tx: Tx, wanted: Resolve) -> SessionEntry:
     if address.session_pk is not None:
         # Someone else made it between our look and our lock.
         return resolve(tx, wanted)
-    elsewhere = id_changes.find_elsewhere(tx, wanted.source, wanted.address, at=wanted.at)
+    elsewhere = id_changes.find_elsewhere(tx, wanted.at, wanted.source, wanted.address)
     if isinstance(elsewhere, id_changes.Late):
         return resolve(tx, msgspec.structs.replace(wanted, source=elsewhere.source, address=elsewhere.address))
     if elsewhere is not None:
@@ -276,13 +276,13 @@ def _first_session(tx: Tx, wanted: Resolve) -> SessionEntry:
 
 def _made_way(tx: Tx, current: StoredSession, wanted: Resolve) -> bool:
     """Whether the conversation at an address was that of somebody who gave up its id, and has gone to where they are now."""
-    place = id_changes.find_former(tx, wanted.source, wanted.address, current.ownership, at=wanted.at)
+    place = id_changes.find_former(tx, wanted.at, wanted.source, wanted.address, current.ownership)
     if place is None:
         return False
     there = _ensure_owned(tx, place, current.ownership)
     if there.session_pk is not None:
         # They have another one by now. This one can be resumed.
-        end(tx, current, reason="session_switch", at=wanted.at)
+        end(tx, wanted.at, current, reason="session_switch")
     id_changes.bring(tx, current.address_pk, None if there.session_pk else current.pk, there.pk)
     return True
 
@@ -294,7 +294,7 @@ def _seed(tx: Tx, wanted: Resolve) -> StoredSession | None:
         return None
     row = tx.find("find_current", digest=parent_address.digest)
     if row is None:
-        elsewhere = id_changes.find_elsewhere(tx, wanted.source, parent_address, at=wanted.at)
+        elsewhere = id_changes.find_elsewhere(tx, wanted.at, wanted.source, parent_address)
         row = None if elsewhere is None else tx.find("find_current", digest=elsewhere.address.digest)
     if row is None:
         return None
@@ -313,7 +313,7 @@ def _hanging_on(tx: Tx, parent: StoredSession, thread: str | None) -> int | None
 
 
 def _replace(tx: Tx, current: StoredSession, wanted: Resolve, *, reason: ResetReason | None) -> SessionEntry:
-    end(tx, current, reason="session_reset", at=wanted.at, flush=wanted.flush)
+    end(tx, wanted.at, current, reason="session_reset", flush=wanted.flush)
     how = Beginning(
         wanted.new_id,
         wanted.source,
@@ -349,12 +349,12 @@ def _display_name(source: SessionSource) -> str | None:
     return "".join(c for c in name if c.isprintable())[:200] or None
 
 
-def choose_model(tx: Tx, session_id: str, name: str | None, *, at: Instant) -> SessionEntry:
+def choose_model(tx: Tx, at: Instant, session_id: str, name: str | None) -> SessionEntry:
     """The model that answers in a session from now on; `None`: the agent's own. All else of its runtime stays."""
     entry = records.get_session(tx, session_id, lock=True).entry
     kept = {option: value for option, value in entry.runtime.items() if option != CHOSEN_MODEL}
     runtime = kept if name is None else {**kept, CHOSEN_MODEL: name}
-    return set_runtime(tx, session_id, {"runtime": runtime}, at=at)
+    return set_runtime(tx, at, session_id, {"runtime": runtime})
 
 
 def is_known_chat(tx: Tx, chat: str | None, person: str | None) -> bool:

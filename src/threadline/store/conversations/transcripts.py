@@ -202,7 +202,7 @@ def read_log(tx: Tx, session_id: str, after: int, limit: int) -> list[Transcript
     return named(tx, rows)
 
 
-def rewrite(tx: Tx, session_id: str, messages: Sequence[EncodedMessage], *, at: Instant) -> SessionEntry:
+def rewrite(tx: Tx, at: Instant, session_id: str, messages: Sequence[EncodedMessage]) -> SessionEntry:
     """Replaces what the model sees. What is the same at the start and at the end is kept, not copied; the rest is folded.
 
     Whoever wrote what a message stands for is its author still, or one of those who may be.
@@ -216,25 +216,25 @@ def rewrite(tx: Tx, session_id: str, messages: Sequence[EncodedMessage], *, at: 
         for author, run in views.runs(middle, authors):
             append(tx, AppendRequest(session_id, run, at, author=author, is_activity=False))
         views.keep_possible(tx, message_number(session.pk, session.last_seq + 1), authors)
-    views.rewrite(tx, session, shown, (head, tail), len(middle), at=at)
+    views.rewrite(tx, at, session, shown, (head, tail), len(middle))
     return records.get_entry(tx, session_id)
 
 
-def undo(tx: Tx, session_id: str, n: int, *, at: Instant) -> SessionEntry:
+def undo(tx: Tx, at: Instant, session_id: str, n: int) -> SessionEntry:
     """`/undo`."""
-    views.undo(tx, records.get_session(tx, session_id, lock=True), n, at=at)
+    views.undo(tx, at, records.get_session(tx, session_id, lock=True), n)
     return records.get_entry(tx, session_id)
 
 
-def redo(tx: Tx, session_id: str, *, at: Instant) -> SessionEntry:
+def redo(tx: Tx, at: Instant, session_id: str) -> SessionEntry:
     """`/redo`."""
-    views.redo(tx, records.get_session(tx, session_id, lock=True), at=at)
+    views.redo(tx, at, records.get_session(tx, session_id, lock=True))
     return records.get_entry(tx, session_id)
 
 
-def retry(tx: Tx, session_id: str, *, at: Instant) -> SessionEntry:
+def retry(tx: Tx, at: Instant, session_id: str) -> SessionEntry:
     """`/retry`: the answer to the last user message leaves the view."""
-    views.cut_for_retry(tx, records.get_session(tx, session_id, lock=True), at=at)
+    views.cut_for_retry(tx, at, records.get_session(tx, session_id, lock=True))
     return records.get_entry(tx, session_id)
 
 
@@ -247,7 +247,7 @@ def fork(tx: Tx, session_id: str, how: records.Beginning, *, upto: MessageRef | 
     number = None if upto is None else shown_number(tx, parent, upto)
     if address.session_pk is not None and key is not None:
         here = session_of(_found(tx.find("find_session_by_pk", session_pk=address.session_pk)))
-        records.end(tx, here, reason="session_switch", at=how.at)
+        records.end(tx, how.at, here, reason="session_switch")
         how = how if address.pk == parent.address_pk else _beginning_at(here.entry, parent.entry, how)
     elif address.pk != parent.address_pk:
         raise UnknownSession(f"nothing is held at {key!r} any more that could go on with it; nothing was changed")

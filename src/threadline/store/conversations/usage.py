@@ -35,7 +35,7 @@ class UsageLine(msgspec.Struct, frozen=True):
         return dollars_of(self.cost_micros)
 
 
-def record(tx: Tx, session_id: str, turn_id: str, usage: Usage, *, at: Instant) -> SessionEntry:
+def record(tx: Tx, at: Instant, session_id: str, turn_id: str, usage: Usage) -> SessionEntry:
     """Adds a turn's usage, once: a turn that is told of again adds nothing."""
     session = records.get_session(tx, session_id, lock=True)
     added = tx.run(

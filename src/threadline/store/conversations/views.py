@@ -46,17 +46,17 @@ def add(tx: Tx, session_pk: int, version: int, view: View) -> None:
     tx.run_many("add_spans", [*shown, *folded])
 
 
-def undo(tx: Tx, session: StoredSession, n: int, *, at: Instant) -> None:
+def undo(tx: Tx, at: Instant, session: StoredSession, n: int) -> None:
     """Takes the last `n` exchanges out of the view, or all if there are fewer; `NothingToUndo` where there is none."""
     if n < 1:
         raise InvalidRequest("undo takes back at least one exchange")
     cut = _start_of_exchange(tx, session, n)
     if cut is None:
         raise NothingToUndo
-    _cut(tx, session, cut, at=at)
+    _cut(tx, at, session, cut)
 
 
-def redo(tx: Tx, session: StoredSession, *, at: Instant) -> None:
+def redo(tx: Tx, at: Instant, session: StoredSession) -> None:
     """Takes the last undo back. `NothingToRedo` where something was said or changed since."""
     if not session.redo or session.redo_seq != session.last_seq:
         raise NothingToRedo
@@ -67,7 +67,7 @@ def redo(tx: Tx, session: StoredSession, *, at: Instant) -> None:
     tx.run("drop_view", session_pk=session.pk, version=session.view_version)
 
 
-def cut_for_retry(tx: Tx, session: StoredSession, *, at: Instant) -> None:
+def cut_for_retry(tx: Tx, at: Instant, session: StoredSession) -> None:
     """Cuts after the last user message, so that its answer can be given again."""
     after: int | None = None
     for _, number, role in roles(tx, session):
@@ -78,12 +78,10 @@ def cut_for_retry(tx: Tx, session: StoredSession, *, at: Instant) -> None:
         raise NothingToUndo("there is no message to answer again")
     if after is None:
         return
-    _cut(tx, session, after, at=at)
+    _cut(tx, at, session, after)
 
 
-def rewrite(
-    tx: Tx, session: StoredSession, shown: list[Row], kept: tuple[int, int], added: int, *, at: Instant
-) -> None:
+def rewrite(tx: Tx, at: Instant, session: StoredSession, shown: list[Row], kept: tuple[int, int], added: int) -> None:
     """Shows the first `kept[0]` rows of `shown`, the `added` messages last appended, then the last `kept[1]` of `shown`."""
     head, tail = kept
     numbers = [row[1] for row in shown]
@@ -92,10 +90,10 @@ def rewrite(
     view = load(tx, session.pk, session.view_version)
     advanced = msgspec.structs.replace(session, last_seq=session.last_seq + added)
     new = rewritten(view, spans_of(order), log=session.pk, last_seq=advanced.last_seq)
-    change(tx, advanced, new, redo=(), at=at)
+    change(tx, at, advanced, new, redo=())
 
 
-def change(tx: Tx, session: StoredSession, view: View, *, redo: tuple[int, ...], at: Instant) -> None:
+def change(tx: Tx, at: Instant, session: StoredSession, view: View, *, redo: tuple[int, ...]) -> None:
     """Makes `view` the session's, as a new version; versions that nothing can return to are dropped."""
     versions = {row[0] for row in tx.rows("span_versions", session_pk=session.pk)}
     version = max(versions) + 1
@@ -137,12 +135,12 @@ def common_ends(shown: list[Row], wanted: list[EncodedMessage]) -> tuple[int, in
     return head, tail
 
 
-def _cut(tx: Tx, session: StoredSession, number: int, *, at: Instant) -> None:
+def _cut(tx: Tx, at: Instant, session: StoredSession, number: int) -> None:
     """Takes the message and all after it out of the view, so that redo can bring them back."""
     view = load(tx, session.pk, session.view_version)
     shorter = cut_before(view, number, log=session.pk, last_seq=session.last_seq)
     undone = session.redo if session.redo_seq == session.last_seq else ()
-    change(tx, session, shorter, redo=(*undone, session.view_version)[-MAX_REDO:], at=at)
+    change(tx, at, session, shorter, redo=(*undone, session.view_version)[-MAX_REDO:])
 
 
 def _use(tx: Tx, session: StoredSession, version: int, redo: tuple[int, ...], seq: int) -> None:

@@ -104,7 +104,7 @@ def role_of(tx: Tx, person: str) -> Role | None:
     return None if row is None else row[0]
 
 
-def set_role(tx: Tx, person: str, role: Role, name: str | None, *, at: Instant) -> None:
+def set_role(tx: Tx, at: Instant, person: str, role: Role, name: str | None) -> None:
     """Gives a person a role in place of the one they had."""
     tx.run("keep_person", person=person, role=role, name=name, at=at)
 
@@ -132,7 +132,7 @@ def people(tx: Tx) -> list[Person]:
     ]
 
 
-def pairings(tx: Tx, *, at: Instant) -> list[Pairing]:
+def pairings(tx: Tx, at: Instant) -> list[Pairing]:
     """Who waits, in the order in which they first asked. Those whose code has ended wait no more."""
     return [_pairing(row) for row in tx.rows("pending_pairings", at=at)]
 
@@ -143,7 +143,7 @@ def guard(tx: Tx) -> Guard:
     return Guard() if row is None else Guard(*row)
 
 
-def no_code_for(tx: Tx, person: str, platform: str, *, at: Instant) -> NoCodeReason | None:
+def no_code_for(tx: Tx, at: Instant, person: str, platform: str) -> NoCodeReason | None:
     """Why a stranger gets no code now, as far as is known without a lock; or `None`."""
     return _no_code(tx, guard(tx), person, platform, at)
 
@@ -181,11 +181,11 @@ def approve(tx: Tx, wanted: Approval) -> Pairing | Wrong | Guard:
     if found is None:
         return _count_wrong(tx, held, wanted)
     pairing = _pairing(found)
-    set_role(tx, pairing.person, wanted.role, pairing.name, at=wanted.at)
+    set_role(tx, wanted.at, pairing.person, wanted.role, pairing.name)
     told = outbox.NewDelivery(
         delivery_id=wanted.delivery_id, target=_decode_target(found[5]), text=wanted.text, person=pairing.person
     )
-    outbox.enqueue(tx, told, at=wanted.at)
+    outbox.enqueue(tx, wanted.at, told)
     tx.run("drop_pairing_of", person=pairing.person)
     return pairing
 

@@ -32,13 +32,13 @@ class Pruning(msgspec.Struct, frozen=True, kw_only=True):
     platform: str | None = None
 
 
-def redact(tx: Tx, ref: MessageRef, *, at: Instant) -> bool:
+def redact(tx: Tx, at: Instant, ref: MessageRef) -> bool:
     """Empties one message in every view that shows it; its role and time stay. False if it was redacted before."""
     number = transcripts.number_of(tx, ref)
-    return redact_numbers(tx, [number], at=at) == 1
+    return redact_numbers(tx, at, [number]) == 1
 
 
-def redact_numbers(tx: Tx, numbers: Sequence[int], *, at: Instant) -> int:
+def redact_numbers(tx: Tx, at: Instant, numbers: Sequence[int]) -> int:
     """Empties messages, drops what search knows of them and what could confirm a guess at their text; how many."""
     done = 0
     for number in numbers:
@@ -176,22 +176,22 @@ def _is_taken(session: StoredSession, wanted: Pruning) -> bool:
     return to_instant(session.entry.updated_at) < wanted.before
 
 
-def erase_some(tx: Tx, person: str, *, at: Instant, limit: int = STEP) -> int:
+def erase_some(tx: Tx, at: Instant, person: str, *, limit: int = STEP) -> int:
     """Takes a step towards a store that holds nothing of a person; how many things went. 0: it is done."""
     for found in ("numbers_by_author", "numbers_possibly_by"):
         numbers = [n for (n,) in tx.rows(found, author=person, limit=limit)]
         if numbers:
-            return _erase_numbers(tx, numbers, at=at)
+            return _erase_numbers(tx, at, numbers)
     numbers = _left_in_forks(tx, person, limit)
     if numbers:
-        return _erase_numbers(tx, numbers, at=at)
+        return _erase_numbers(tx, at, numbers)
     gone = 0
     for session_id, pk, origin in tx.rows("sessions_of_owner", owner=person, limit=_SESSIONS_A_STEP):
         # Emptied before it is deleted: a fork that someone else holds keeps only tombstones.
         lo, hi = message_number(pk, 0), message_number(pk, MAX_SEQ)
         numbers = [n for (n,) in tx.rows("unredacted_in_log", lo=lo, hi=hi, limit=limit)]
         if numbers:
-            return gone + _erase_numbers(tx, numbers, at=at)
+            return gone + _erase_numbers(tx, at, numbers)
         if (source := source_of(origin)).chat_type == "dm":
             owner_alerts.forget_told(tx, target_of(source))
         delete_session(tx, session_id)
@@ -199,11 +199,11 @@ def erase_some(tx: Tx, person: str, *, at: Instant, limit: int = STEP) -> int:
     return gone
 
 
-def _erase_numbers(tx: Tx, numbers: Sequence[int], *, at: Instant) -> int:
+def _erase_numbers(tx: Tx, at: Instant, numbers: Sequence[int]) -> int:
     """Empties what a person said, wherever it is shown. What others call such a conversation may say it again: that goes too."""
     for number in numbers:
         tx.run("forget_titles", number=number)
-    return redact_numbers(tx, numbers, at=at)
+    return redact_numbers(tx, at, numbers)
 
 
 def _left_in_forks(tx: Tx, person: str, limit: int) -> list[int]:

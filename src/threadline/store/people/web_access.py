@@ -133,14 +133,14 @@ def user_id_of(person: str) -> str:
     return person.removeprefix(_FIRST)
 
 
-def make_login(tx: Tx, person: str, name: str, digest: bytes, *, at: Instant) -> None:
+def make_login(tx: Tx, at: Instant, person: str, name: str, digest: bytes) -> None:
     """Logs a browser in for the next thirty days; the oldest logins of somebody who has very many end."""
     _prune(tx, at)
     tx.run("keep_login", digest=digest, person=person, name=name, at=at, expires_at=_end_of_login(at))
     tx.run("drop_older_logins", person=person, keep=LOGINS_KEPT)
 
 
-def find_login(tx: Tx, digest: bytes, *, at: Instant) -> KnownLogin | None:
+def find_login(tx: Tx, at: Instant, digest: bytes) -> KnownLogin | None:
     """Who a cookie's owner is; `None` where it was ended, is too old, or its person has no role any more."""
     row = tx.find("find_login", digest=digest, at=at)
     if row is None:
@@ -156,7 +156,7 @@ def is_due(known: KnownLogin, at: Instant) -> bool:
     return at - known.seen_at >= SEEN_AGAIN_AFTER // _MICROSECOND
 
 
-def touch_login(tx: Tx, digest: bytes, *, at: Instant) -> None:
+def touch_login(tx: Tx, at: Instant, digest: bytes) -> None:
     """A login that is used lasts on. One that was ended meanwhile does not come back."""
     _prune(tx, at)
     tx.run("touch_login", digest=digest, at=at, expires_at=_end_of_login(at))
@@ -209,12 +209,12 @@ def redeem(tx: Tx, wanted: Redemption) -> WebLogin | None:
     if role is None:
         # Their role was taken away meanwhile; a link is none.
         return None
-    people.set_role(tx, person, role, name, at=wanted.at)
-    make_login(tx, person, name, wanted.cookie, at=wanted.at)
+    people.set_role(tx, wanted.at, person, role, name)
+    make_login(tx, wanted.at, person, name, wanted.cookie)
     return WebLogin(person=person, name=name, role=role)
 
 
-def everybody(tx: Tx, *, at: Instant) -> WebPeople:
+def everybody(tx: Tx, at: Instant) -> WebPeople:
     """Who may use the page, the owner first, and the links that wait."""
     logins, seen_at = tx.find("count_logins", person=OWNER, at=at) or (0, None)
     owner = WebPerson(
@@ -223,7 +223,7 @@ def everybody(tx: Tx, *, at: Instant) -> WebPeople:
     return WebPeople([owner, *_guests(tx, at)], _invites(tx, at))
 
 
-def revoke(tx: Tx, who: str, *, at: Instant) -> Revoked:
+def revoke(tx: Tx, at: Instant, who: str) -> Revoked:
     """Takes somebody's role, logins and links away, by their id or their name; what they wrote stays.
 
     `UnknownPerson` where there is nobody; `InvalidRequest` for the owner, and for a name that several have.
@@ -313,7 +313,7 @@ def _invites(tx: Tx, at: Instant) -> list[WebInvite]:
 
 def _free_name(tx: Tx, wanted: NewInvite) -> str:
     name = wanted.name or ""
-    known = everybody(tx, at=wanted.at)
+    known = everybody(tx, wanted.at)
     if _is_same(name, OWNER_NAME):
         raise InvalidRequest("the owner comes in by `threadline web link`; somebody else needs another name")
     for one in known.people:

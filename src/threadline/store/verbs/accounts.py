@@ -54,7 +54,7 @@ class UsageVerbs(VerbsBase):
             model=clean_or_none("model", model),
         )
         turn = clean_text("turn_id", turn_id)
-        entry = yield from write(usage.record, session_id, turn, spent, at=self._now())
+        entry = yield from write(usage.record, self._now(), session_id, turn, spent)
         self._grown()
         return entry
 

@@ -23,11 +23,11 @@ class AlarmVerbs(VerbsBase):
 
         `owners`: who is an owner by the configuration. A notice in the direct chat of one is theirs.
         """
-        return (yield from write(owner_alerts.sound, alarm, notices, owners, at=self._now()))
+        return (yield from write(owner_alerts.sound, self._now(), alarm, notices, owners))
 
     def tell_alarm(self, name: str, notices: Sequence[NewDelivery], owners: Sequence[str] = ()) -> Plan[bool]:
         """Stores the notices of an alarm that nobody was told of yet; False where somebody was, or it is over."""
-        return (yield from write(owner_alerts.tell, name, notices, owners, at=self._now()))
+        return (yield from write(owner_alerts.tell, self._now(), name, notices, owners))
 
     def untell_alarms(self) -> Plan[None]:
         """What was told of agents and platforms counts as not told: nobody may have read it."""
@@ -39,7 +39,7 @@ class AlarmVerbs(VerbsBase):
 
     def know_alarms(self, names: Sequence[str]) -> Plan[None]:
         """What these alarms are about is in the configuration of a gateway that runs."""
-        yield from write(owner_alerts.know, names, at=self._now())
+        yield from write(owner_alerts.know, self._now(), names)
 
     def forget_unknown_alarm(self, name: str, before: datetime) -> Plan[bool]:
         """Closes an alarm that no gateway has known since then; False where one has."""

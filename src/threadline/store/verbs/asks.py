@@ -16,12 +16,12 @@ class AskVerbs(VerbsBase):
 
     def open_ask(self, session_id: str) -> Plan[approvals.OpenAsk | None]:
         """The question that a session waits for."""
-        return (yield from read(approvals.open_ask, session_id, at=self._now()))
+        return (yield from read(approvals.open_ask, self._now(), session_id))
 
     def ask_in_chat(self, lane: str, code: str) -> Plan[approvals.OpenAsk | None]:
         """The open question with that code that a chat shows."""
-        return (yield from read(approvals.ask_in_chat, lane, code, at=self._now()))
+        return (yield from read(approvals.ask_in_chat, self._now(), lane, code))
 
     def expire_asks(self) -> Plan[int]:
         """Ends turns whose question nobody answered in time; how many."""
-        return (yield from write(approvals.expire, at=self._now()))
+        return (yield from write(approvals.expire, self._now()))

@@ -48,7 +48,7 @@ class ChoiceVerbs(VerbsBase):
     def choose_model(self, session_id: str, name: str | None) -> Plan[SessionEntry]:
         """The model that answers in a session from now on; `None`: the agent's own."""
         chosen = clean_or_none("the name of a model", name, _MODEL_CHARS)
-        return (yield from write(sessions.choose_model, session_id, chosen, at=self._now()))
+        return (yield from write(sessions.choose_model, self._now(), session_id, chosen))
 
     def homes(self) -> Plan[list[Home]]:
         """The home channels that were named in a chat; those of the configuration are not asked."""

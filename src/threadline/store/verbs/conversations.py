@@ -88,7 +88,7 @@ class ConversationVerbs(VerbsBase):
     def reset_session(self, key: str) -> Plan[SessionEntry | None]:
         """A fresh session for the conversation at once; origin and display data are carried over. `None`: unknown key."""
         now = self._settings.clock.now()
-        return (yield from write(sessions.reset, key, new_id=new_session_id(now), at=to_instant(now)))
+        return (yield from write(sessions.reset, to_instant(now), key, new_id=new_session_id(now)))
 
     def switch_session(self, key: str, session_id: str) -> Plan[SessionEntry | None]:
         """The conversation goes on with an earlier session, which counts as active now. `None`: unknown key.
@@ -98,7 +98,7 @@ class ConversationVerbs(VerbsBase):
         """
         now = self._settings.clock.now()
         new_id, at = new_session_id(now), to_instant(now)
-        return (yield from write(resume.switch, key, session_id, new_id=new_id, at=at))
+        return (yield from write(resume.switch, at, key, session_id, new_id=new_id))
 
     def list_sessions(
         self,
@@ -136,7 +136,7 @@ class ConversationVerbs(VerbsBase):
 
     def set_title(self, session_id: str, title: str | None) -> Plan[SessionEntry]:
         """Names a session for `/resume NAME`; `None` takes the name away."""
-        return (yield from write(sessions.set_title, session_id, clean_title(title), at=self._now()))
+        return (yield from write(sessions.set_title, self._now(), session_id, clean_title(title)))
 
     def find_by_title(self, title: str, *, viewer: Who = None) -> Plan[SessionEntry | None]:
         """The most recently updated session of that name that the viewer may see; case and accents do not matter."""
@@ -158,7 +158,7 @@ class ConversationVerbs(VerbsBase):
             changes["cwd"] = clean_text("cwd", cwd, MAX_PATH_CHARS)
         if runtime is not None:
             changes["runtime"] = checked_runtime(runtime)
-        return (yield from write(sessions.set_runtime, session_id, changes, at=self._now()))
+        return (yield from write(sessions.set_runtime, self._now(), session_id, changes))
 
     def mark_flushed(self, session_id: str) -> Plan[SessionEntry]:
         """Notes that the agent has been offered all of the session so far to remember. Touches no clock."""

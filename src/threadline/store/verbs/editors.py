@@ -32,7 +32,7 @@ class EditorVerbs(RemovalVerbs):
     def create_editor_session(self, source: SessionSource, cwd: str, *, agent: str | None = None) -> Plan[Held]:
         """A session at a new place, called like its chat; asked again, the same one."""
         path = clean_text("cwd", cwd, MAX_PATH_CHARS)
-        return (yield from write(editor_sessions.create, self._place(source, agent), cwd=path, at=self._now()))
+        return (yield from write(editor_sessions.create, self._now(), self._place(source, agent), cwd=path))
 
     def find_editor_session(self, source: SessionSource, *, agent: str | None = None) -> Plan[Held]:
         """The session that is current there, or `UnknownSession`. One that another agent answered goes on with this one."""
@@ -48,7 +48,7 @@ class EditorVerbs(RemovalVerbs):
         """A session at a new place with the history, the model and the options of another, or `UnknownSession`."""
         places = self._place(source, agent), self._place(into, agent)
         path = clean_or_none("cwd", cwd, MAX_PATH_CHARS)
-        return (yield from write(editor_sessions.fork, *places, cwd=path, at=self._now()))
+        return (yield from write(editor_sessions.fork, self._now(), *places, cwd=path))
 
     def list_editor_sessions(
         self, *, cwd: str | None = None, limit: int = 50, cursor: str | None = None
@@ -64,7 +64,7 @@ class EditorVerbs(RemovalVerbs):
         clean_or_none("cwd", changes.cwd, MAX_PATH_CHARS)
         if changes.title is not UNSET:
             changes = replace(changes, title=clean_title(changes.title))
-        return (yield from write(editor_sessions.save, self._place(source, agent), changes, at=self._now()))
+        return (yield from write(editor_sessions.save, self._now(), self._place(source, agent), changes))
 
     def remove_editor_session(self, source: SessionSource, *, agent: str | None = None) -> Plan[bool]:
         """Deletes all that was held there; False where there is no such session."""

@@ -40,7 +40,7 @@ class ExpiryVerbs(VerbsBase):
         self, platforms: Sequence[str], *, owner: str, lease: int, held: Sequence[expiry.Flush] = ()
     ) -> Plan[expiry.Flush | None]:
         """A flush to carry out, or `None`. Those in `held` are kept: nobody is given what they are still at."""
-        return (yield from write(expiry.claim_flush, platforms, owner=owner, lease=lease, held=held, at=self._now()))
+        return (yield from write(expiry.claim_flush, self._now(), platforms, owner=owner, lease=lease, held=held))
 
     def flush_history(self, flush: expiry.Flush) -> Plan[list[Message]]:
         """What a flush covers, as the session shows it."""
@@ -48,20 +48,20 @@ class ExpiryVerbs(VerbsBase):
 
     def renew_flush(self, flush: expiry.Flush, *, lease: int) -> Plan[bool]:
         """Keeps a flush with its holder; False where it is another's."""
-        return (yield from write(expiry.renew_flush, flush, lease=lease, at=self._now()))
+        return (yield from write(expiry.renew_flush, self._now(), flush, lease=lease))
 
     def finish_flush(self, flush: expiry.Flush) -> Plan[bool]:
         """The agent has seen it; False where it is another's."""
-        return (yield from write(expiry.finish_flush, flush, at=self._now()))
+        return (yield from write(expiry.finish_flush, self._now(), flush))
 
     def drop_flush(self, flush: expiry.Flush) -> Plan[bool]:
         """Nobody is to see it; False where it is another's."""
-        return (yield from write(expiry.discard_flush, flush, at=self._now()))
+        return (yield from write(expiry.discard_flush, self._now(), flush))
 
     def flush_failed(self, flush: expiry.Flush) -> Plan[bool]:
         """It is tried again later; True where it was given up."""
-        return (yield from write(expiry.fail_flush, flush, at=self._now()))
+        return (yield from write(expiry.fail_flush, self._now(), flush))
 
     def release_flush(self, flush: expiry.Flush) -> Plan[None]:
         """Gives a flush back; it has cost no attempt."""
-        yield from write(expiry.release_flush, flush, at=self._now())
+        yield from write(expiry.release_flush, self._now(), flush)

@@ -29,7 +29,7 @@ class FileVerbs(VerbsBase):
 
         One that is larger than 10 MB, or empty, is `InvalidRequest`. One that comes with no message is dropped after a week.
         """
-        return (yield from write(files.keep, _checked(body, name, mime, _sender(person)), at=self._now()))
+        return (yield from write(files.keep, self._now(), _checked(body, name, mime, _sender(person))))
 
     def keep_file_of_turn(self, held: Held, body: bytes, *, name: str = "", mime: str = "") -> Plan[StoredFile]:
         """Keeps a file that a turn sends, in the name of the person whom it answers; else as `keep_file` does.
@@ -37,7 +37,7 @@ class FileVerbs(VerbsBase):
         `LeaseLost` where the turn is another's now, or gone.
         """
         new = _checked(body, name, mime)
-        return (yield from write(files.keep_for_turn, held.turn_pk, held.fence, new, at=self._now()))
+        return (yield from write(files.keep_for_turn, self._now(), held.turn_pk, held.fence, new))
 
     def find_file(self, person: SessionSource | str, file_id: str) -> Plan[StoredFile]:
         """A file that this person sent; `UnknownFile` for any other."""

@@ -66,11 +66,11 @@ class GatewayVerbs(
         self, event: Unreadable, person: str | None = None, *, keep: int = inbox.UNREADABLE_KEPT
     ) -> Plan[inbox.Admitted]:
         """Keeps an event that nobody can act on, once; of its platform's unreadable ones it is kept what the last `keep` said."""
-        return (yield from write(inbox.park, event, at=self._now(), person=person, keep=keep))
+        return (yield from write(inbox.park, self._now(), event, person=person, keep=keep))
 
     def move(self, event: Moved) -> Plan[bool]:
         """A chat or a person goes on under another id; False if that was done before."""
-        is_new = yield from write(id_changes.move, event, at=self._now())
+        is_new = yield from write(id_changes.move, self._now(), event)
         self._grown()
         return is_new
 
@@ -95,10 +95,10 @@ class GatewayVerbs(
     ) -> Plan[list[leases.StillHeld]]:
         """Renews the leases of what an owner is at, and tells which turns it still holds. What it has let go of ends."""
         if flying:
-            yield from write(outbox.renew, flying, owner=owner, lease=lease, at=self._now())
+            yield from write(outbox.renew, self._now(), flying, owner=owner, lease=lease)
         if not held:
             return []
-        return (yield from write(leases.renew_turns, held, lease=lease, at=self._now()))
+        return (yield from write(leases.renew_turns, self._now(), held, lease=lease))
 
     def journal(self, held: leases.Held, place: int, events: Sequence[str], *, called_tool: bool = False) -> Plan[None]:
         """Keeps what a turn said and did."""
@@ -106,11 +106,11 @@ class GatewayVerbs(
 
     def tell_progress(self, held: leases.Held, notice: outbox.NewDelivery) -> Plan[bool]:
         """Stores what is said while a turn runs, before its answer; False, and nothing is stored, once it runs no more."""
-        return (yield from write(turns.enqueue_progress, held, notice, at=self._now()))
+        return (yield from write(turns.enqueue_progress, self._now(), held, notice))
 
     def suggest_title(self, held: leases.Held, session_id: str, title: str) -> Plan[None]:
         """Names the session of a running turn, where nobody has."""
-        yield from write(turns.suggest_title, held, session_id, title, at=self._now())
+        yield from write(turns.suggest_title, self._now(), held, session_id, title)
 
     def forget_journal(self, held: leases.Held) -> Plan[None]:
         """Empties the journal of a turn that starts again."""
@@ -129,15 +129,15 @@ class GatewayVerbs(
         `is_counted`: it has cost one of its attempts.
         """
         at = self._now()
-        yield from write(turn_end.release, held, session_pk, at=at, wait=wait, is_counted=is_counted, unused=unused)
+        yield from write(turn_end.release, at, held, session_pk, wait=wait, is_counted=is_counted, unused=unused)
 
     def rerun_turns(self, left: Sequence[turn_end.Claimed], *, first: int) -> Plan[None]:
         """Runs turns that were left behind again, from the start, each after its back-off; `first` is the first one."""
-        yield from write(turns.rerun, left, first=first, at=self._now())
+        yield from write(turns.rerun, self._now(), left, first=first)
 
     def take_over_turns(self, owner: str, platforms: Sequence[str], lease: int) -> Plan[list[turn_end.Claimed]]:
         """Turns on these platforms whose holder is gone."""
-        return (yield from write(turns.take_over, owner, platforms, lease=lease, at=self._now()))
+        return (yield from write(turns.take_over, self._now(), owner, platforms, lease=lease))
 
     def void_leases(self, owners: str) -> Plan[int]:
         """Ends the leases of holders that are dead for certain."""
@@ -145,11 +145,11 @@ class GatewayVerbs(
 
     def ask_to_stop(self, session_id: str, stop: Stop) -> Plan[bool]:
         """Asks the turn that runs in a session to end."""
-        return (yield from write(turns.request_stop, session_id, stop, at=self._now()))
+        return (yield from write(turns.request_stop, self._now(), session_id, stop))
 
     def enqueue(self, new: outbox.NewDelivery) -> Plan[None]:
         """Stores something to send."""
-        yield from write(outbox.enqueue, new, at=self._now())
+        yield from write(outbox.enqueue, self._now(), new)
 
     def claim_deliveries(
         self,
@@ -162,7 +162,7 @@ class GatewayVerbs(
     ) -> Plan[list[outbox.Delivery]]:
         """Takes what is due. `lanes`: in these chats alone."""
         return (
-            yield from write(outbox.claim, accounts, owner=owner, lease=lease, at=self._now(), limit=limit, lanes=lanes)
+            yield from write(outbox.claim, self._now(), accounts, owner=owner, lease=lease, limit=limit, lanes=lanes)
         )
 
     def delivery_sent(
@@ -171,7 +171,7 @@ class GatewayVerbs(
         """Keeps a receipt."""
         return (
             yield from write(
-                outbox.sent, delivery, external_id, owner=owner, at=self._now(), may_be_repeated=may_be_repeated
+                outbox.sent, self._now(), delivery, external_id, owner=owner, may_be_repeated=may_be_repeated
             )
         )
 
@@ -187,7 +187,7 @@ class GatewayVerbs(
 
     def open_stream(self, new: outbox.NewDelivery) -> Plan[outbox.Stream | None]:
         """The message that a turn streams into; `None` as long as something older is to be sent there."""
-        return (yield from write(outbox.open_stream, new, at=self._now()))
+        return (yield from write(outbox.open_stream, self._now(), new))
 
     def stream_not_begun(self, stream: outbox.Stream) -> Plan[None]:
         """Takes the beginning of a stream back: it did not arrive."""
@@ -199,7 +199,7 @@ class GatewayVerbs(
 
     def recover_deliveries(self, safe: Sequence[tuple[str, str]]) -> Plan[int]:
         """Lets deliveries whose holder is gone go on."""
-        return (yield from write(outbox.recover, safe, at=self._now()))
+        return (yield from write(outbox.recover, self._now(), safe))
 
     def list_deliveries(
         self, state: str | None = None, *, before: int = _ALL, limit: int = 50
@@ -232,7 +232,7 @@ class GatewayVerbs(
 
     def retry_delivery(self, pk: int) -> Plan[None]:
         """Tries a parked delivery again."""
-        yield from write(outbox.retry, pk, at=self._now())
+        yield from write(outbox.retry, self._now(), pk)
 
     def drop_delivery(self, pk: int) -> Plan[None]:
         """Gives a delivery up for good."""

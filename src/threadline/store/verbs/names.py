@@ -12,7 +12,7 @@ class NameVerbs(VerbsBase):
 
     def take_name(self, name: str, owner: str, *, lease: int) -> Plan[bool]:
         """Takes a name for so many microseconds, or renews it; False where somebody else holds it."""
-        return (yield from write(leases.acquire, name, owner, lease=lease, at=self._now()))
+        return (yield from write(leases.acquire, self._now(), name, owner, lease=lease))
 
     def release_name(self, name: str, owner: str) -> Plan[None]:
         """Gives a name back, if it is still this owner's."""
@@ -20,4 +20,4 @@ class NameVerbs(VerbsBase):
 
     def held_names(self) -> Plan[list[leases.NamedLease]]:
         """The names that somebody holds now."""
-        return (yield from read(leases.list_all, at=self._now()))
+        return (yield from read(leases.list_all, self._now()))

@@ -50,7 +50,7 @@ class PeopleVerbs(VerbsBase):
 
     def set_role(self, person: str, role: Role, name: str | None = None) -> Plan[None]:
         """Gives a person a role in place of the one they had."""
-        yield from write(people.set_role, _named(person), _given(role), _shown(name), at=self._now())
+        yield from write(people.set_role, self._now(), _named(person), _given(role), _shown(name))
 
     def forget_role(self, person: str) -> Plan[bool]:
         """Takes a person's role away; False if they had none."""
@@ -71,7 +71,7 @@ class PeopleVerbs(VerbsBase):
             raise InvalidRequest("only somebody who writes in a direct chat can be paired")
         at = self._now()
         # Looked at first without a lock: a flood of strangers costs reads alone.
-        reason = yield from read(people.no_code_for, person, source.platform, at=at)
+        reason = yield from read(people.no_code_for, at, person, source.platform)
         if reason is not None:
             return NoCode(reason)
         code = "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
@@ -84,7 +84,7 @@ class PeopleVerbs(VerbsBase):
 
     def list_pairings(self) -> Plan[list[people.Pairing]]:
         """Who waits to be paired."""
-        return (yield from read(people.pairings, at=self._now()))
+        return (yield from read(people.pairings, self._now()))
 
     def pairing_locked_until(self) -> Plan[datetime | None]:
         """When pairing is open again; `None` where it is."""

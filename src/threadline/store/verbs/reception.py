@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
 
 from threadline.clock import Instant, to_instant
 from threadline.ids import new_session_id
@@ -14,13 +13,6 @@ from threadline.store.conversations import resume, sessions
 from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs.base import VerbsBase
 from threadline.store.work import approvals, inbox, message_changes, outbox, turn_end, turns
-
-
-class _Made(TypedDict):
-    """A new session's id, and when it was made."""
-
-    new_id: str
-    at: Instant
 
 
 class ReceptionVerbs(VerbsBase):
@@ -57,7 +49,7 @@ class ReceptionVerbs(VerbsBase):
 
     def withdraw_again(self, asked: Waiting, session_pk: int) -> Plan[bool]:
         """Carries out a deletion that was postponed; False: it must wait longer."""
-        return (yield from write(message_changes.withdraw_again, asked, session_pk, at=self._now()))
+        return (yield from write(message_changes.withdraw_again, self._now(), asked, session_pk))
 
     def answer_control(
         self,
@@ -70,24 +62,27 @@ class ReceptionVerbs(VerbsBase):
         """A control command was carried out: its fate, its answer, and the one thing that it does, together."""
         return (
             yield from write(
-                message_changes.answer_control, waiting, replies, dropping=dropping, deciding=deciding, at=self._now()
+                message_changes.answer_control, self._now(), waiting, replies, dropping=dropping, deciding=deciding
             )
         )
 
     def start_afresh(self, session_id: str) -> Plan[SessionEntry]:
         """A fresh session for the conversation, which takes along what waits."""
-        return (yield from write(resume.start_new, session_id, **self._made()))
+        at, new_id = self._made()
+        return (yield from write(resume.start_new, at, session_id, new_id=new_id))
 
     def resume_session(self, session_id: str, wanted: str, *, owners: str | None = None) -> Plan[SessionEntry]:
         """An earlier session goes on with what waits in this one; `UnknownSession` or `NotYours`: nothing was changed.
 
         `owners`: an owner asks, and this person is an owner too: a copy of a session of theirs goes on.
         """
-        return (yield from write(resume.resume, session_id, wanted, owners=owners, **self._made()))
+        at, new_id = self._made()
+        return (yield from write(resume.resume, at, session_id, wanted, owners=owners, new_id=new_id))
 
     def go_on_in_copy(self, session_id: str) -> Plan[SessionEntry]:
         """A copy of the session goes on with what waits in it."""
-        return (yield from write(resume.continue_in_fork, session_id, **self._made()))
+        at, new_id = self._made()
+        return (yield from write(resume.continue_in_fork, at, session_id, new_id=new_id))
 
     def session_before(self, session_id: str) -> Plan[str | None]:
         """The session that was current at the same address before this one."""
@@ -101,6 +96,6 @@ class ReceptionVerbs(VerbsBase):
         """The roles of those whose messages a session ends with."""
         return (yield from read(turns.roles_of_unanswered, session_id))
 
-    def _made(self) -> _Made:
+    def _made(self) -> tuple[Instant, str]:
         now = self._settings.clock.now()
-        return {"new_id": new_session_id(now), "at": to_instant(now)}
+        return to_instant(now), new_session_id(now)

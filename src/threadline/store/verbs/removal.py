@@ -24,7 +24,7 @@ class RemovalVerbs(VerbsBase):
 
     def redact(self, message: MessageRef | str) -> Plan[bool]:
         """Removes what a message says, in every session that shows it; role and time stay. False: it was done before."""
-        return (yield from write(removal.redact, MessageRef.parse(message), at=self._now()))
+        return (yield from write(removal.redact, self._now(), MessageRef.parse(message)))
 
     def delete_session(self, session_id: str) -> Plan[None]:
         """Drops a session. Messages that no other session shows are collected; forks keep what they show."""
@@ -85,7 +85,7 @@ class RemovalVerbs(VerbsBase):
 
     def _erase(self, name: str) -> Plan[int]:
         done = 0
-        while step := (yield from write(removal.erase_some, name, at=self._now())):
+        while step := (yield from write(removal.erase_some, self._now(), name)):
             done += step
         for walk in (removal.unname_turns, removal.forget_traces):
             after: int | None = 0

@@ -85,19 +85,19 @@ class TranscriptVerbs(VerbsBase):
         That is no activity: a conversation that goes stale does so all the same.
         """
         encoded = encode_messages(messages)
-        return (yield from write(transcripts.rewrite, session_id, encoded, at=self._now()))
+        return (yield from write(transcripts.rewrite, self._now(), session_id, encoded))
 
     def rewind_session(self, session_id: str, n: int = 1) -> Plan[SessionEntry]:
         """Undoes the last `n` exchanges (or all there are); `NothingToUndo` where there is none."""
-        return (yield from write(transcripts.undo, session_id, n, at=self._now()))
+        return (yield from write(transcripts.undo, self._now(), session_id, n))
 
     def redo_session(self, session_id: str) -> Plan[SessionEntry]:
         """Takes the last undo back; `NothingToRedo` where nothing was undone or something was said since."""
-        return (yield from write(transcripts.redo, session_id, at=self._now()))
+        return (yield from write(transcripts.redo, self._now(), session_id))
 
     def retry_session(self, session_id: str) -> Plan[SessionEntry]:
         """Takes the answer to the last user message out of the view, so that it can be given again; redo brings it back."""
-        return (yield from write(transcripts.retry, session_id, at=self._now()))
+        return (yield from write(transcripts.retry, self._now(), session_id))
 
     def fork_session(
         self,

@@ -69,7 +69,7 @@ class WebPeopleVerbs(VerbsBase):
 
     def make_web_login(self, person: str, name: str, digest: bytes) -> Plan[None]:
         """Logs a browser in, which shows its cookie from then on; of the cookie comes a digest alone."""
-        yield from write(web_access.make_login, person, name, digest, at=self._now())
+        yield from write(web_access.make_login, self._now(), person, name, digest)
 
     def web_login_of(self, digest: bytes) -> Plan[web_access.WebLogin | None]:
         """Who shows a cookie with this digest; `None` where it lets nobody in. Thirty days without use end it.
@@ -77,11 +77,11 @@ class WebPeopleVerbs(VerbsBase):
         Mostly a read alone: that it is used is written down once an hour.
         """
         at = self._now()
-        known = yield from read(web_access.find_login, digest, at=at)
+        known = yield from read(web_access.find_login, at, digest)
         if known is None:
             return None
         if web_access.is_due(known, at):
-            yield from write(web_access.touch_login, digest, at=at)
+            yield from write(web_access.touch_login, at, digest)
         return known.login
 
     def forget_web_login(self, digest: bytes) -> Plan[bool]:
@@ -94,14 +94,14 @@ class WebPeopleVerbs(VerbsBase):
 
     def list_web_people(self) -> Plan[web_access.WebPeople]:
         """Who may use the page, the owner first, and the links that nobody has used yet."""
-        return (yield from read(web_access.everybody, at=self._now()))
+        return (yield from read(web_access.everybody, self._now()))
 
     def revoke_web_person(self, who: str) -> Plan[web_access.Revoked]:
         """Takes somebody's role, logins and links away, by id or name. What they wrote stays.
 
         `UnknownPerson` where nobody is called so; `InvalidRequest` for the owner, and for a name that several have.
         """
-        return (yield from write(web_access.revoke, clean_text("a name", who).strip(), at=self._now()))
+        return (yield from write(web_access.revoke, self._now(), clean_text("a name", who).strip()))
 
 
 def _user_id(who: str) -> str | None:

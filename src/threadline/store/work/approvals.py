@@ -81,7 +81,7 @@ def ask(tx: Tx, wanted: Asking) -> None:
         tx.run("add_journal", turn_pk=wanted.turn_pk, place=wanted.place + offset, event=event)
     if is_stopped:
         # Somebody wanted it to end before it asked: whoever claims it closes it, and nobody is asked.
-        inbox.go_on(tx, session.pk, at=wanted.at)
+        inbox.go_on(tx, wanted.at, session.pk)
         return
     tx.run(
         "add_ask",
@@ -95,40 +95,40 @@ def ask(tx: Tx, wanted: Asking) -> None:
         expires_at=wanted.expires_at,
     )
     # The chat may have got another id while the turn ran.
-    id_changes.forward_stream(tx, wanted.turn_pk, at=wanted.at)
-    outbox.finish_stream(tx, wanted.turn_pk, wanted.streamed, at=wanted.at)
+    id_changes.forward_stream(tx, wanted.at, wanted.turn_pk)
+    outbox.finish_stream(tx, wanted.at, wanted.turn_pk, wanted.streamed)
     for message in wanted.messages:
-        target = id_changes.forward(tx, message.target, at=wanted.at)
-        outbox.enqueue(tx, msgspec.structs.replace(message, target=target), at=wanted.at)
+        target = id_changes.forward(tx, wanted.at, message.target)
+        outbox.enqueue(tx, wanted.at, msgspec.structs.replace(message, target=target))
 
 
-def open_ask(tx: Tx, session_id: str, *, at: Instant) -> OpenAsk | None:
+def open_ask(tx: Tx, at: Instant, session_id: str) -> OpenAsk | None:
     """The question that a session waits for."""
     row = tx.find("open_ask", session_pk=records.get_session(tx, session_id).pk, at=at)
     return None if row is None else OpenAsk(*row)
 
 
-def ask_in_chat(tx: Tx, lane: str, code: str, *, at: Instant) -> OpenAsk | None:
+def ask_in_chat(tx: Tx, at: Instant, lane: str, code: str) -> OpenAsk | None:
     """The open question with that code among those that a chat shows, whoever's conversation there it belongs to."""
     rows = tx.rows("open_ask_in_chat", code=code, at=at)
     return next((OpenAsk(*row) for *row, target in rows if outbox.read_target(target).lane == lane), None)
 
 
-def decide(tx: Tx, wanted: Deciding, *, at: Instant) -> bool:
+def decide(tx: Tx, at: Instant, wanted: Deciding) -> bool:
     """Answers a question, once: its turn goes on as soon as there is room. False where it is not open any more."""
     row = tx.find("decide_ask", pk=wanted.ask, state=wanted.decision, person=wanted.person, at=at)
     if row is None:
         return False
-    inbox.go_on(tx, row[0], at=at)
+    inbox.go_on(tx, at, row[0])
     return True
 
 
-def expire(tx: Tx, *, at: Instant) -> int:
+def expire(tx: Tx, at: Instant) -> int:
     """Ends turns whose question nobody answered in time; how many."""
     rows = tx.rows("expired_asks", at=at, limit=_EXPIRED_AT_ONCE)
     for pk, session_pk in rows:
         if tx.run("close_ask", pk=pk):
-            inbox.ask_to_stop(tx, session_pk, "expired", at=at)
+            inbox.ask_to_stop(tx, at, session_pk, "expired")
     return len(rows)
 
 

@@ -172,8 +172,8 @@ def _look(tx: Tx, wanted: Watch, session_pk: int) -> list[str]:
         place = {"platform": wanted.platform, "chat_type": wanted.chat_type}
         tx.run("look_again", session_pk=session_pk, due_at=due_at, **place)
         return []
-    records.end(tx, session, reason="session_reset", at=wanted.at)
-    records.queue_flush(tx, session_pk, at=_flush_at(tx, wanted, session))
+    records.end(tx, wanted.at, session, reason="session_reset")
+    records.queue_flush(tx, _flush_at(tx, wanted, session), session_pk)
     tx.run("mark_expired", address_pk=session.address_pk, reason=reason)
     tx.run("drop_again", session_pk=session_pk)
     return [session.entry.session_id]
@@ -242,14 +242,14 @@ class Flush(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim_flush(
-    tx: Tx, platforms: Sequence[str], *, owner: str, lease: int, at: Instant, held: Sequence[Flush] = ()
+    tx: Tx, at: Instant, platforms: Sequence[str], *, owner: str, lease: int, held: Sequence[Flush] = ()
 ) -> Flush | None:
     """A flush on these platforms that is due and that nobody carries out, or `None`. It costs one of its attempts.
 
     What the claimer is still at, `held`, stays with them, also where they could not renew it in time.
     """
     for one in held:
-        renew_flush(tx, one, lease=lease, at=at)
+        renew_flush(tx, at, one, lease=lease)
     for platform in platforms:
         row = tx.find("due_flush", platform=platform, at=at)
         if row is None:
@@ -280,39 +280,39 @@ def read_flush(tx: Tx, flush: Flush) -> list[Message]:
     return [decode_body(body) for (body,) in tx.rows("unflushed_bodies", session_pk=flush.session_pk, lo=lo, hi=hi)]
 
 
-def renew_flush(tx: Tx, flush: Flush, *, lease: int, at: Instant) -> bool:
+def renew_flush(tx: Tx, at: Instant, flush: Flush, *, lease: int) -> bool:
     """Keeps a flush with its holder; False where it is another's, or its session is gone."""
     return tx.run("renew_flush", lease=lease, at=at, **_flush_lease(flush)) == 1
 
 
-def finish_flush(tx: Tx, flush: Flush, *, at: Instant) -> bool:
+def finish_flush(tx: Tx, at: Instant, flush: Flush) -> bool:
     """The agent has seen it; what was said and ended since is due at once. False, and nothing is noted, where it is another's."""
-    if not _end_flush(tx, flush, at=at):
+    if not _end_flush(tx, at, flush):
         return False
     tx.run("mark_flushed", seq=flush.upto, session_pk=flush.session_pk)
     return True
 
 
-def discard_flush(tx: Tx, flush: Flush, *, at: Instant) -> bool:
+def discard_flush(tx: Tx, at: Instant, flush: Flush) -> bool:
     """Nobody is to see it. False where it is another's."""
-    return _end_flush(tx, flush, at=at)
+    return _end_flush(tx, at, flush)
 
 
-def fail_flush(tx: Tx, flush: Flush, *, at: Instant) -> bool:
+def fail_flush(tx: Tx, at: Instant, flush: Flush) -> bool:
     """It is tried again later, or given up after its last attempt: then True."""
     if flush.attempts >= MOST_ATTEMPTS:
-        return _end_flush(tx, flush, at=at)
+        return _end_flush(tx, at, flush)
     due_at = at + _PAUSES[flush.attempts - 1]
     tx.run("put_off_flush", due_at=due_at, used=flush.attempts, **_flush_lease(flush))
     return False
 
 
-def release_flush(tx: Tx, flush: Flush, *, at: Instant) -> None:
+def release_flush(tx: Tx, at: Instant, flush: Flush) -> None:
     """Gives a flush back that was cut short in good order: it has cost no attempt, and is due at once."""
     tx.run("put_off_flush", due_at=at, used=flush.attempts - 1, **_flush_lease(flush))
 
 
-def _end_flush(tx: Tx, flush: Flush, *, at: Instant) -> bool:
+def _end_flush(tx: Tx, at: Instant, flush: Flush) -> bool:
     held = _flush_lease(flush)
     if tx.run("end_flush", upto=flush.upto, **held):
         return True

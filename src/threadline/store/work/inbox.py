@@ -135,10 +135,10 @@ def accept(tx: Tx, wanted: Admission, make_turn: MakeTurn = no_turn) -> Admitted
     if wanted.lane != "control":
         if states <= {"waiting"}:
             at_most = _BACKLOG_AT_MOST if wanted.is_backlog(wanted.event) else BURST_AT_MOST
-            mark_ready(tx, session.pk, at=wanted.at, wait=wanted.burst, at_most=at_most)
+            mark_ready(tx, wanted.at, session.pk, wait=wanted.burst, at_most=at_most)
         is_stopped = bool(at_hand) and _may_stop(wanted, session.entry)
         if is_stopped and wanted.stop is not None:
-            ask_to_stop(tx, session.pk, wanted.stop, at=wanted.at)
+            ask_to_stop(tx, wanted.at, session.pk, wanted.stop)
     return Admitted(
         pk=int(row[0]),
         session=session.entry,
@@ -155,11 +155,11 @@ def refuse(tx: Tx, wanted: Refusal) -> Admitted:
     if row is None:
         return Admitted(pk=None)
     if wanted.tell is not None:
-        outbox.enqueue(tx, msgspec.structs.replace(wanted.tell, person=wanted.person), at=wanted.at)
+        outbox.enqueue(tx, wanted.at, msgspec.structs.replace(wanted.tell, person=wanted.person))
     return Admitted(pk=int(row[0]), refused=True)
 
 
-def park(tx: Tx, event: Unreadable, *, at: Instant, person: str | None = None, keep: int = UNREADABLE_KEPT) -> Admitted:
+def park(tx: Tx, at: Instant, event: Unreadable, *, person: str | None = None, keep: int = UNREADABLE_KEPT) -> Admitted:
     """Keeps an event that nobody can act on, once: what came, and what is wrong with it. `person`: whose it is, if known."""
     row = tx.find(
         "add_inbound",
@@ -182,12 +182,12 @@ def park(tx: Tx, event: Unreadable, *, at: Instant, person: str | None = None, k
     return Admitted(pk=int(row[0]))
 
 
-def mark_ready(tx: Tx, session_pk: int, *, at: Instant, wait: int = 0, at_most: int = BURST_AT_MOST) -> None:
+def mark_ready(tx: Tx, at: Instant, session_pk: int, *, wait: int = 0, at_most: int = BURST_AT_MOST) -> None:
     """The session has something to do, after `wait` microseconds; `at_most` so long after it first had."""
     tx.run("mark_ready", session_pk=session_pk, due_at=at + wait, at=at, at_most=at_most)
 
 
-def ask_to_stop(tx: Tx, session_pk: int, stop: Stop, *, at: Instant) -> bool:
+def ask_to_stop(tx: Tx, at: Instant, session_pk: int, stop: Stop) -> bool:
     """Asks the turn of a session to end, also one that waits for somebody's word; False if there is none."""
     is_asked = tx.run("ask_to_stop", stop=stop, session_pk=session_pk) > 0
     if is_asked:
@@ -196,17 +196,17 @@ def ask_to_stop(tx: Tx, session_pk: int, stop: Stop, *, at: Instant) -> bool:
         tx.run("go_on", session_pk=session_pk)
         if tx.find("waiting_turn", session_pk=session_pk) is not None:
             # Whoever claims it ends it, and need not wait for its back-off.
-            mark_ready(tx, session_pk, at=at)
+            mark_ready(tx, at, session_pk)
     return is_asked
 
 
-def go_on(tx: Tx, session_pk: int, *, at: Instant) -> None:
+def go_on(tx: Tx, at: Instant, session_pk: int) -> None:
     """A turn that waits for somebody's word waits no longer: it is claimed as soon as there is room."""
     if tx.run("go_on", session_pk=session_pk):
-        mark_ready(tx, session_pk, at=at)
+        mark_ready(tx, at, session_pk)
 
 
-def settle(tx: Tx, waiting: Waiting, fate: Fate, *, at: Instant, note: str | None = None) -> bool:
+def settle(tx: Tx, at: Instant, waiting: Waiting, fate: Fate, *, note: str | None = None) -> bool:
     """Gives a message its fate; False if it had one."""
     return tx.run("settle_inbound", pk=waiting.pk, fate=fate, at=at, note=note, event=spent(waiting.event)) == 1
 
@@ -332,7 +332,7 @@ def accept_and_greet(tx: Tx, wanted: Admission, greeting: Greeting, make_turn: M
         return Received(admitted, greeted=False)
     told = _greeting_for(tx, wanted, admitted.session, greeting)
     if told is not None:
-        outbox.enqueue(tx, msgspec.structs.replace(told, person=wanted.person), at=wanted.at)
+        outbox.enqueue(tx, wanted.at, msgspec.structs.replace(told, person=wanted.person))
     return Received(admitted, greeted=told is not None)
 
 

@@ -116,40 +116,40 @@ def change(tx: Tx, wanted: Changing) -> Change:
     return "duplicate" if row is None else outcome
 
 
-def withdraw_again(tx: Tx, asked: Waiting, session_pk: int, *, at: Instant) -> bool:
+def withdraw_again(tx: Tx, at: Instant, asked: Waiting, session_pk: int) -> bool:
     """Carries out a deletion that was postponed; False while the turn that answers the message still runs."""
     event = asked.event
     if _among(tx.rows("taken_under", pattern=_pattern(event.message_id)), event) is not None:
         return False
     row = tx.find("find_external", session_pk=session_pk, external_id=event.message_id)
     numbers = [] if row is None or not _is_said(tx, event, _append_key(tx, row[0])) else [row[0]]
-    done: Change = "redacted" if removal.redact_numbers(tx, numbers, at=at) else "noted"
-    inbox.settle(tx, asked, _FATES[done], at=at, note=f"{event.kind}: {done}")
+    done: Change = "redacted" if removal.redact_numbers(tx, at, numbers) else "noted"
+    inbox.settle(tx, at, asked, _FATES[done], note=f"{event.kind}: {done}")
     return True
 
 
 def answer_control(
     tx: Tx,
+    at: Instant,
     waiting: Waiting,
     replies: Sequence[outbox.NewDelivery],
     *,
     dropping: Dropping | None = None,
     deciding: approvals.Deciding | None = None,
-    at: Instant,
 ) -> bool:
     """Gives a control command its fate, its answer and its one effect, once; False if another gateway did."""
-    if not inbox.settle(tx, waiting, "answered", at=at):
+    if not inbox.settle(tx, at, waiting, "answered"):
         return False
-    if deciding is not None and not approvals.decide(tx, deciding, at=at):
+    if deciding is not None and not approvals.decide(tx, at, deciding):
         replies = deciding.otherwise
-    if dropping is not None and not drop(tx, dropping.waiting, at=at, note="dropped by a command"):
+    if dropping is not None and not drop(tx, at, dropping.waiting, note="dropped by a command"):
         replies = dropping.otherwise
     for reply in replies:
-        outbox.enqueue(tx, msgspec.structs.replace(reply, person=waiting.person), at=at)
+        outbox.enqueue(tx, at, msgspec.structs.replace(reply, person=waiting.person))
     return True
 
 
-def drop(tx: Tx, waiting: Waiting, *, at: Instant, note: str) -> bool:
+def drop(tx: Tx, at: Instant, waiting: Waiting, *, note: str) -> bool:
     """Drops a message that waits; False if it does not wait any more."""
     row = tx.find("find_inbox_session", pk=waiting.pk)
     if row is None or row[0] is None:
@@ -176,12 +176,12 @@ def _amend(tx: Tx, wanted: Changing) -> Change:
 def _withdraw(tx: Tx, wanted: Changing) -> tuple[Change, int | None]:
     """Drops, postpones or redacts. In this order: what is claimed or answered meanwhile is found by the next look."""
     found = _find(tx, "waiting", wanted)
-    if found is not None and drop(tx, found.waiting, at=wanted.at, note="deleted by its sender"):
+    if found is not None and drop(tx, wanted.at, found.waiting, note="deleted by its sender"):
         return "dropped", found.session_pk
     found = _find(tx, "taken", wanted)
     if found is not None:
         return "postponed", found.session_pk
-    return ("redacted" if removal.redact_numbers(tx, _said(tx, wanted), at=wanted.at) else "noted"), None
+    return ("redacted" if removal.redact_numbers(tx, wanted.at, _said(tx, wanted)) else "noted"), None
 
 
 def _said(tx: Tx, wanted: Changing) -> list[int]:

@@ -101,7 +101,7 @@ def notice_about(event: Inbound, kind: str, text: str) -> NewDelivery:
     return NewDelivery(delivery_id=f"{kind}.{digest}", target=target_of(source), text=text)
 
 
-def enqueue(tx: Tx, new: NewDelivery, *, at: Instant) -> None:
+def enqueue(tx: Tx, at: Instant, new: NewDelivery) -> None:
     """Stores something to send; the same id again changes nothing."""
     tx.run(
         "add_delivery",
@@ -123,36 +123,36 @@ def showable(text: str) -> str:
 
 def claim(
     tx: Tx,
+    at: Instant,
     accounts: Sequence[tuple[str, str]],
     *,
     owner: str,
     lease: int,
-    at: Instant,
     limit: int,
     lanes: Sequence[str] | None = None,
 ) -> list[Delivery]:
     """Takes what is due on these accounts, the first of each chat; whoever holds it sends it. `lanes`: in these chats alone."""
     if lanes is not None:
         due = [row for lane in lanes for row in tx.rows("due_in_lane", lane=lane, at=at)]
-        return _taken(tx, due[:limit], owner=owner, lease=lease, at=at)
+        return _taken(tx, at, due[:limit], owner=owner, lease=lease)
     taken: list[Delivery] = []
     for platform, account in accounts:
         room = limit - len(taken)
         if room <= 0:
             break
         rows = tx.rows("due_deliveries", platform=platform, account=account, at=at, limit=room)
-        taken += _taken(tx, rows, owner=owner, lease=lease, at=at)
+        taken += _taken(tx, at, rows, owner=owner, lease=lease)
     return taken
 
 
-def renew(tx: Tx, flying: Sequence[Delivery], *, owner: str, lease: int, at: Instant) -> None:
+def renew(tx: Tx, at: Instant, flying: Sequence[Delivery], *, owner: str, lease: int) -> None:
     """What is still being sent stays with its sender."""
     for delivery in flying:
         tx.run("renew_delivery", pk=delivery.pk, owner=owner, attempts=delivery.attempts, lease=lease, at=at)
 
 
 def sent(
-    tx: Tx, delivery: Delivery, external_id: str, *, owner: str, at: Instant, may_be_repeated: bool = False
+    tx: Tx, at: Instant, delivery: Delivery, external_id: str, *, owner: str, may_be_repeated: bool = False
 ) -> bool:
     """Keeps the receipt; False where another holder took the delivery over."""
     state: DeliveryState = "unknown" if may_be_repeated else "sent"
@@ -174,7 +174,7 @@ def failed(tx: Tx, delivery: Delivery, step: RetryAt | Park, *, owner: str, erro
     return tx.run("reschedule", due_at=step.at, error=error, **how) == 1
 
 
-def finish_stream(tx: Tx, turn_pk: int, text: str | None, *, at: Instant) -> None:
+def finish_stream(tx: Tx, at: Instant, turn_pk: int, text: str | None) -> None:
     """What a turn streamed is brought to its last text; `None`: nothing of it is wanted any more."""
     if text:
         tx.run("finish_stream", turn_pk=turn_pk, text=showable(text), at=at)
@@ -182,7 +182,7 @@ def finish_stream(tx: Tx, turn_pk: int, text: str | None, *, at: Instant) -> Non
         tx.run("drop_stream", turn_pk=turn_pk)
 
 
-def open_stream(tx: Tx, new: NewDelivery, *, at: Instant) -> Stream | None:
+def open_stream(tx: Tx, at: Instant, new: NewDelivery) -> Stream | None:
     """The stream of a turn, opened before its first send; a turn that runs again gets the one it had.
 
     `None` as long as something older is still to be sent in that chat.
@@ -209,7 +209,7 @@ def keep_stream_id(tx: Tx, stream: Stream, external_id: str) -> None:
     tx.run("keep_stream_id", pk=stream.pk, external_id=external_id)
 
 
-def recover(tx: Tx, safe: Sequence[tuple[str, str]], *, at: Instant) -> int:
+def recover(tx: Tx, at: Instant, safe: Sequence[tuple[str, str]]) -> int:
     """Deliveries whose holder is gone go on: on accounts in `safe` as if nothing happened, elsewhere marked; how many.
 
     One whose holders go again and again is held no longer than any other.
@@ -261,7 +261,7 @@ def lines_of_turn(tx: Tx, turn_pk: int) -> list[DeliveryLine]:
     return [_line(row) for row in tx.rows("deliveries_of", turn_pk=turn_pk)]
 
 
-def retry(tx: Tx, pk: int, *, at: Instant) -> None:
+def retry(tx: Tx, at: Instant, pk: int) -> None:
     """A parked delivery is tried again, with a new ten minutes; `UnknownDelivery` if it is not parked."""
     if not tx.run("retry_delivery", pk=pk, at=at):
         raise UnknownDelivery(f"no parked delivery is number {pk}; `threadline outbox list` shows those there are")
@@ -281,7 +281,7 @@ def link(tx: Tx, session_id: str, external_id: str, number: int) -> None:
     tx.run("add_external", session_pk=pk, external_id=external_id, number=number)
 
 
-def _taken(tx: Tx, rows: Sequence[Row], *, owner: str, lease: int, at: Instant) -> list[Delivery]:
+def _taken(tx: Tx, at: Instant, rows: Sequence[Row], *, owner: str, lease: int) -> list[Delivery]:
     return [_delivery(row) for row in rows if tx.run("mark_sending", pk=row[0], owner=owner, lease=lease, at=at)]
 
 

@@ -40,9 +40,7 @@ class AlarmState(msgspec.Struct, frozen=True):
     known_at: datetime
 
 
-def sound(
-    tx: Tx, alarm: Alarm, notices: Sequence[outbox.NewDelivery], owners: Sequence[str] = (), *, at: Instant
-) -> bool:
+def sound(tx: Tx, at: Instant, alarm: Alarm, notices: Sequence[outbox.NewDelivery], owners: Sequence[str] = ()) -> bool:
     """Opens an alarm and stores its notices; False where it was open before: then nothing is said again.
 
     A notice in the direct chat of an owner, one who was given the role here or of `owners`, is theirs: erasing them takes it away.
@@ -50,15 +48,15 @@ def sound(
     text, since = outbox.showable(alarm.text), to_instant(alarm.since)
     is_new = tx.run("add_alarm", name=alarm.name, text=text, at=since, told=int(alarm.is_told)) == 1
     if is_new:
-        _say(tx, notices, owners, at=at)
+        _say(tx, at, notices, owners)
     return is_new
 
 
-def tell(tx: Tx, name: str, notices: Sequence[outbox.NewDelivery], owners: Sequence[str] = (), *, at: Instant) -> bool:
+def tell(tx: Tx, at: Instant, name: str, notices: Sequence[outbox.NewDelivery], owners: Sequence[str] = ()) -> bool:
     """Stores the notices of an open alarm that nobody was told of; False where somebody was, or it is over."""
     is_untold = tx.run("mark_told", name=name) == 1
     if is_untold:
-        _say(tx, notices, owners, at=at)
+        _say(tx, at, notices, owners)
     return is_untold
 
 
@@ -88,7 +86,7 @@ def states(tx: Tx) -> list[AlarmState]:
     ]
 
 
-def know(tx: Tx, names: Sequence[str], *, at: Instant) -> None:
+def know(tx: Tx, at: Instant, names: Sequence[str]) -> None:
     """What these alarms are about is in the configuration of a gateway that runs."""
     for name in names:
         tx.run("know_alarm", name=name, at=at)
@@ -127,10 +125,10 @@ def forget_told(tx: Tx, chat: Target) -> None:
     tx.run("drop_alarms_told", lane=chat.lane)
 
 
-def _say(tx: Tx, notices: Sequence[outbox.NewDelivery], owners: Sequence[str], *, at: Instant) -> None:
+def _say(tx: Tx, at: Instant, notices: Sequence[outbox.NewDelivery], owners: Sequence[str]) -> None:
     people = _people_at(tx, owners) if notices else {}
     for notice in notices:
-        outbox.enqueue(tx, msgspec.structs.replace(notice, person=people.get(notice.target.lane)), at=at)
+        outbox.enqueue(tx, at, msgspec.structs.replace(notice, person=people.get(notice.target.lane)))
 
 
 def _people_at(tx: Tx, owners: Sequence[str]) -> dict[str, str]:

@@ -159,10 +159,10 @@ def finish(tx: Tx, wanted: Finish) -> None:
 
 def release(
     tx: Tx,
+    at: Instant,
     held: Held,
     session_pk: int,
     *,
-    at: Instant,
     wait: int = 0,
     is_counted: bool = True,
     unused: Sequence[int] = (),
@@ -172,34 +172,34 @@ def release(
     `unused`: answers that it was told and that are there for its next run.
     """
     if tx.find("session_of_pk", session_pk=session_pk) is None:
-        end_deleted(tx, held, at=at)
+        end_deleted(tx, at, held)
         return
     require_changed(tx.run("release_turn", turn_pk=held.turn_pk, fence=held.fence, uncounted=int(not is_counted)))
     approvals.give_back(tx, held.turn_pk, unused)
-    inbox.mark_ready(tx, session_pk, at=at, wait=wait)
+    inbox.mark_ready(tx, at, session_pk, wait=wait)
 
 
-def rest(tx: Tx, session_pk: int, *, at: Instant) -> None:
+def rest(tx: Tx, at: Instant, session_pk: int) -> None:
     """A session whose turn has ended goes on with what waits. Its row is locked, so nothing slips in unseen."""
     if tx.find("has_work", session_pk=session_pk) is not None:
-        inbox.mark_ready(tx, session_pk, at=at)
+        inbox.mark_ready(tx, at, session_pk)
 
 
 def _keep(tx: Tx, wanted: Finish, left: _Left, session_pk: int) -> int:
     """Keeps what was said, answered, spent and is to be sent; how many of the messages that it took got their fate."""
     by_pk = {waiting.pk: waiting for waiting in wanted.taken}
-    kept = [said for said in wanted.said if inbox.settle(tx, by_pk[said.inbox_pk], said.fate, at=wanted.at)]
+    kept = [said for said in wanted.said if inbox.settle(tx, wanted.at, by_pk[said.inbox_pk], said.fate)]
     _transcribe(tx, wanted, kept, (session_pk, left.last_seq, left.indexed_seq, left.owner))
     wanted = _forwarded(tx, wanted, left.origin)
     if wanted.usage is not None:
-        usage.record(tx, wanted.session_id, wanted.held.turn_id, wanted.usage, at=wanted.at)
+        usage.record(tx, wanted.at, wanted.session_id, wanted.held.turn_id, wanted.usage)
     settled = [
-        waiting for waiting, fate, note in wanted.settled if inbox.settle(tx, waiting, fate, at=wanted.at, note=note)
+        waiting for waiting, fate, note in wanted.settled if inbox.settle(tx, wanted.at, waiting, fate, note=note)
     ]
     if left.has_stream:
-        outbox.finish_stream(tx, wanted.held.turn_pk, wanted.streamed, at=wanted.at)
+        outbox.finish_stream(tx, wanted.at, wanted.held.turn_pk, wanted.streamed)
     for reply in wanted.replies:
-        outbox.enqueue(tx, reply, at=wanted.at)
+        outbox.enqueue(tx, wanted.at, reply)
     records.add_speakers(tx, session_pk, [said.speaker for said in kept if said.speaker is not None])
     return len(kept) + sum(waiting.pk in by_pk for waiting in settled)
 
@@ -212,9 +212,9 @@ def _go_on(tx: Tx, wanted: Finish, left: _Left, session_pk: int, *, is_all_settl
     if following != session_pk:
         tx.run("move_waiting", session_pk=session_pk, new_pk=following)
     if following != session_pk or not is_all_settled:
-        rest(tx, following, at=wanted.at)
+        rest(tx, wanted.at, following)
     elif left.has_work:
-        inbox.mark_ready(tx, session_pk, at=wanted.at)
+        inbox.mark_ready(tx, wanted.at, session_pk)
 
 
 def _transcribe(tx: Tx, wanted: Finish, kept: Sequence[Said], state: Row) -> None:
@@ -250,9 +250,9 @@ def _forwarded(tx: Tx, wanted: Finish, origin: str) -> Finish:
     chat = target_of(source_of(origin)).chat_id
     if all(reply.target.chat_id == chat for reply in wanted.replies):
         return wanted
-    id_changes.forward_stream(tx, wanted.held.turn_pk, at=wanted.at)
+    id_changes.forward_stream(tx, wanted.at, wanted.held.turn_pk)
     replies = (
-        replace(reply, target=id_changes.forward(tx, reply.target, at=wanted.at), reply_to=None)
+        replace(reply, target=id_changes.forward(tx, wanted.at, reply.target), reply_to=None)
         for reply in wanted.replies
     )
     return replace(wanted, replies=tuple(replies))
@@ -261,16 +261,16 @@ def _forwarded(tx: Tx, wanted: Finish, origin: str) -> Finish:
 def _drop_all(tx: Tx, wanted: Finish) -> None:
     """The session was deleted while its turn ran: nobody is left to hear the answer."""
     for waiting in taken_by(tx, wanted.held.turn_pk):
-        inbox.settle(tx, waiting, "dropped", at=wanted.at, note="its session was deleted")
+        inbox.settle(tx, wanted.at, waiting, "dropped", note="its session was deleted")
     tx.run("drop_stream", turn_pk=wanted.held.turn_pk)
 
 
-def end_deleted(tx: Tx, held: Held, *, at: Instant) -> None:
+def end_deleted(tx: Tx, at: Instant, held: Held) -> None:
     """Ends a turn whose worker and session are both gone; its messages still get their fate."""
     error = "its session is gone"
     require_changed(tx.run("end_turn", turn_pk=held.turn_pk, fence=held.fence, outcome="dropped", at=at, error=error))
     for waiting in taken_by(tx, held.turn_pk):
-        inbox.settle(tx, waiting, "dropped", at=at, note="its session was deleted")
+        inbox.settle(tx, at, waiting, "dropped", note="its session was deleted")
     tx.run("drop_stream", turn_pk=held.turn_pk)
     _forget(tx, held)
 

@@ -85,7 +85,7 @@ def claim(tx: Tx, wanted: Claim) -> list[Claimed]:
         again = tx.find("waiting_turn", session_pk=session_pk)
         tx.run("drop_ready", session_pk=session_pk)
         if again is not None and (wait := _held_back(tx, wanted, again)) > 0:
-            inbox.mark_ready(tx, session_pk, at=wanted.at, wait=wait)
+            inbox.mark_ready(tx, wanted.at, session_pk, wait=wait)
             continue
         taken = _again(tx, wanted, session, again) or _fresh(tx, wanted, wanted.turn_ids[len(claimed)], session)
         if taken is None:
@@ -126,7 +126,7 @@ def accept_and_claim(
     return received, [_claimed(tx, wanted.turn_ids[0], session, row, [said], admission.role)]
 
 
-def take_over(tx: Tx, owner: str, platforms: Sequence[str], *, lease: int, at: Instant) -> list[Claimed]:
+def take_over(tx: Tx, at: Instant, owner: str, platforms: Sequence[str], *, lease: int) -> list[Claimed]:
     """Turns on these platforms whose holder is gone, now held by `owner`, who decides what becomes of them."""
     taken: list[Claimed] = []
     left_behind: defaultdict[str, list[int]] = defaultdict(list)
@@ -139,7 +139,7 @@ def take_over(tx: Tx, owner: str, platforms: Sequence[str], *, lease: int, at: I
             continue
         found = tx.find("session_of_pk", session_pk=session_pk)
         if found is None:
-            end_deleted(tx, Held(pk, turn_id, fence + 1), at=at)
+            end_deleted(tx, at, Held(pk, turn_id, fence + 1))
             continue
         taken.append(
             Claimed(
@@ -330,23 +330,23 @@ def append_journal(tx: Tx, held: Held, place: int, events: Sequence[str], *, cal
         tx.run("add_journal", turn_pk=held.turn_pk, place=place + offset, event=event)
 
 
-def enqueue_progress(tx: Tx, held: Held, notice: outbox.NewDelivery, *, at: Instant) -> bool:
+def enqueue_progress(tx: Tx, at: Instant, held: Held, notice: outbox.NewDelivery) -> bool:
     """Stores what is said while the turn runs; False, and nothing is stored, once it runs no more or is another's.
 
     The turn's row is held meanwhile: its end waits, and the answer stands behind what is said here.
     """
     if not tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0):
         return False
-    outbox.enqueue(tx, replace(notice, target=id_changes.forward(tx, notice.target, at=at)), at=at)
+    outbox.enqueue(tx, at, replace(notice, target=id_changes.forward(tx, at, notice.target)))
     return True
 
 
-def suggest_title(tx: Tx, held: Held, session_id: str, title: str, *, at: Instant) -> None:
+def suggest_title(tx: Tx, at: Instant, held: Held, session_id: str, title: str) -> None:
     """Names the session of a turn, unless it has a name. `LeaseLost` where the turn is another's now."""
     is_there = _locked(tx, session_id) is not None
     require(tx, held)
     if is_there and records.get_entry(tx, session_id).title is None:
-        sessions.set_title(tx, session_id, title, at=at)
+        sessions.set_title(tx, at, session_id, title)
 
 
 def clear_journal(tx: Tx, held: Held) -> None:
@@ -355,7 +355,7 @@ def clear_journal(tx: Tx, held: Held) -> None:
     tx.run("drop_journal", turn_pk=held.turn_pk)
 
 
-def rerun(tx: Tx, left: Sequence[Claimed], *, first: int, at: Instant) -> None:
+def rerun(tx: Tx, at: Instant, left: Sequence[Claimed], *, first: int) -> None:
     """Turns that were left behind run again from the start, each after its back-off; `first` is the first one.
 
     All at once: a death between two would leave the second behind as if it had been alone. Those that are another's now are not
@@ -365,12 +365,12 @@ def rerun(tx: Tx, left: Sequence[Claimed], *, first: int, at: Instant) -> None:
         held, deaths = turn.held, turn.suspected.deaths
         if tx.run("suspect_turn", turn_pk=held.turn_pk, fence=held.fence, deaths=deaths, at=at):
             tx.run("drop_journal", turn_pk=held.turn_pk)
-            release(tx, held, turn.session_pk, at=at, wait=back_off(held.turn_id, deaths, first))
+            release(tx, at, held, turn.session_pk, wait=back_off(held.turn_id, deaths, first))
 
 
-def request_stop(tx: Tx, session_id: str, stop: Stop, *, at: Instant) -> bool:
+def request_stop(tx: Tx, at: Instant, session_id: str, stop: Stop) -> bool:
     """Asks the turn that runs in a session to end; False if none does."""
-    return inbox.ask_to_stop(tx, records.get_session(tx, session_id).pk, stop, at=at)
+    return inbox.ask_to_stop(tx, at, records.get_session(tx, session_id).pk, stop)
 
 
 _MAX_UNANSWERED = 200

@@ -26,13 +26,13 @@ class _Refused(Exception):
 
 def title_then_fail(tx: Tx, session_id: str, error: type[Exception]) -> None:
     """Writes, then raises."""
-    sessions.set_title(tx, session_id, "half done", at=AT)
+    sessions.set_title(tx, AT, session_id, "half done")
     raise error("on purpose")
 
 
 def break_a_rule(tx: Tx, session_id: str) -> None:
     """Writes, then asks the database for what its schema forbids."""
-    sessions.set_title(tx, session_id, "half done", at=AT)
+    sessions.set_title(tx, AT, session_id, "half done")
     number = transcripts.read(tx, session_id, 1)[0].ref.seq
     pk = records.get_session(tx, session_id).pk
     tx.run_many("add_messages", [((pk << 24) | number, "user", AT, None, "{}")])
