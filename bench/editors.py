@@ -16,7 +16,7 @@ from bench.editor_pipe import Pipe, agent, ours, piped
 from bench.measure import Figure, Sample, alternate, interleave, rate, say
 from bench.stage import Stage
 from threadline.model.editors import editor_source
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 
 _PROMPTS = 400
 _SYNCS = 3
@@ -203,7 +203,7 @@ def _sessions(stage: Stage, count: int) -> str:
 
 async def _begin(stage: Stage, store: GatewayStore, number: int) -> None:
     source = editor_source(f"20260101_000000_{number:012x}", "ada")
-    held = await store.create_editor_session(source, _FOLDERS[number % len(_FOLDERS)], agent="main")
+    held = await store.editor_sessions.create(source, _FOLDERS[number % len(_FOLDERS)], agent="main")
     await store.append_to_transcript(held.entry.session_id, stage.corpus.message(number), idempotency_key="m:0")
 
 
@@ -213,7 +213,7 @@ def _long(stage: Stage, count: int) -> tuple[str, str]:
 
     async def fill(url: str) -> None:
         async with await GatewayStore.open(url) as store:
-            held = await store.create_editor_session(source, _FOLDERS[0], agent="main")
+            held = await store.editor_sessions.create(source, _FOLDERS[0], agent="main")
             for number, message in enumerate(stage.corpus.messages(0, count)):
                 await store.append_to_transcript(held.entry.session_id, message, idempotency_key=f"m:{number}")
             await store.index_pending()

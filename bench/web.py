@@ -17,7 +17,7 @@ import msgspec
 from bench.measure import Figure, Sample, cpu_seconds, peak_bytes, say
 from bench.stage import Stage
 from bench.web_readers import Wanted, Watched
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 
 _CONVERSATIONS = 20
 _READERS = 25
@@ -87,7 +87,7 @@ async def let_in(url: str, address: str, people: int) -> tuple[str, ...]:
     ):
         cookies = []
         for number in range(people):
-            made = await store.make_web_invite(f"Person {number}", "trusted", days=1)
+            made = await store.web_access.invite(f"Person {number}", "trusted", days=1)
             answer = await client.post("/api/login", json={"invite": made.code})
             cookies.append(answer.cookies["threadline"])
             client.cookies.clear()

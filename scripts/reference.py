@@ -25,10 +25,10 @@ from threadline.store.conversations.search import Hit, SearchPage
 from threadline.store.conversations.sessions import ResetNotice
 from threadline.store.conversations.usage import UsageLine
 from threadline.store.engine.database import EngineFacts
-from threadline.store.maintenance import CheckReport
+from threadline.store.maintenance import CheckReport, StoreFacts
 from threadline.store.people.person_export import PersonRecord, PersonSummary, TurnUsage
 from threadline.store.rows import Page
-from threadline.store.verbs import StoreFacts
+from threadline.store.verbs import Store, Verb
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 NOTICE = "<!-- Written by `make docs` from the code: change it there. -->"
@@ -46,7 +46,7 @@ RETURNED = (
     PersonSummary,
     TurnUsage,
 )
-_PLAN = re.compile(r"Plan\[(.*)\]")
+_STEP = re.compile(r"Step\[(.*)\]")
 _MODULE = re.compile(r"\b(?:typing|sessions|search|usage|check|listing)\.")
 _WIDTH = 96
 
@@ -205,7 +205,8 @@ def _class(kind: type, mark: str = "##") -> Iterator[str]:
     if issubclass(kind, msgspec.Struct):
         yield from _fields(kind)
     for owner in [*reversed(kind.__mro__[1:]), kind]:
-        if not owner.__module__.startswith("threadline."):
+        # `Store` is what verbs are given, not what callers use.
+        if not owner.__module__.startswith("threadline.") or owner is Store:
             continue
         for name, member in vars(owner).items():
             if not name.startswith("_"):
@@ -233,7 +234,7 @@ def _member(mark: str, owner: str, name: str, member: Any) -> Iterator[str]:
         yield from (f"{mark} `{owner}.{name}`", "", _doc(member), "")
     elif isinstance(member, (classmethod, staticmethod)):
         yield from _function(mark, f"{owner}.{name}", member.__func__)
-    elif inspect.isfunction(member):
+    elif inspect.isfunction(member) or isinstance(member, Verb):
         yield from _function(mark, f"{owner}.{name}", member)
 
 
@@ -251,7 +252,7 @@ def _signature(name: str, function: Callable[..., Any]) -> str:
         for parameter in signature.parameters.values()
         if parameter.name not in ("self", "cls")
     ]
-    returned = _Raw(_PLAN.sub(r"\1", _spelled(signature.return_annotation)))
+    returned = _Raw(_STEP.sub(r"\1", _spelled(signature.return_annotation)))
     line = f"{name}{signature.replace(parameters=parameters, return_annotation=returned)}"
     return line if len(line) <= _WIDTH else _broken(name, parameters, returned)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from threadline.gateway.gateway import Gateway
     from threadline.platforms.registry import PlatformSettings
     from threadline.ports.platform import Platform, Probed
-    from threadline.store.gateway import GatewayStore
+    from threadline.store.facade import GatewayStore
 
 log = get_logger(__name__)
 
@@ -91,7 +91,7 @@ async def _with_gateway_store(db: str | None, work: Callable[[GatewayStore], Awa
 
 
 async def _with_store(place: Location, work: Callable[[GatewayStore], Awaitable[T]]) -> T:
-    from threadline.store.gateway import GatewayStore
+    from threadline.store.facade import GatewayStore
 
     async with await GatewayStore.open(_reopenable(place), migrate=False) as store:
         return await work(store)
@@ -353,7 +353,7 @@ async def _working(
 
     agents = Agents(config)
     await asyncio.to_thread(agents.make_all)
-    settings = gateway_settings(config, kind, agents, await store.installation_secret(), **changes)
+    settings = gateway_settings(config, kind, agents, await store.people.installation_secret(), **changes)
     gateway = Gateway(store, settings, access_rules(config), platforms)
     # Only of another `serve` can the lock tell that it is dead.
     await gateway.start(alone=isinstance(_place(config), SqliteLocation) and kind == "serve")

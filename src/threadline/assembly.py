@@ -27,7 +27,7 @@ from threadline.platforms.registry import PlatformSettings, make_platform
 from threadline.platforms.text import plain, split
 from threadline.ports.agent import Agent, Closes
 from threadline.ports.platform import Capabilities, Platform, Probed, Probes, Transient
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import OWNER
 
 log = get_logger(__name__)
@@ -258,7 +258,7 @@ class Running:
         await asyncio.to_thread(agents.make_all)
         platforms = await asyncio.to_thread(Platforms, config, self._platforms)
         connected = [*platforms.all(self.gateway.has_ended), *self._always]
-        settings = gateway_settings(config, "serve", agents, await self.store.installation_secret())
+        settings = gateway_settings(config, "serve", agents, await self.store.people.installation_secret())
         gone = alarms_of(self._config) - alarms_of(config)
         self._agents, self._platforms, self._config = agents, platforms, config
         self.store.reconfigure(policies=reset_policies(config), scope=session_scope(config), timezone=zone_of(config))

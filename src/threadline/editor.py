@@ -22,7 +22,7 @@ from threadline.model.source import MAIN_ACCOUNT, SessionSource
 from threadline.model.turn import Replay
 from threadline.ports.agent import Agent, AgentError, Event, Turn
 from threadline.rpc.lines import Lines, Sink
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.version import __version__
 
 log = get_logger(__name__)
@@ -123,7 +123,7 @@ async def editing(
         config,
         ACP,
         agents,
-        await store.installation_secret(),
+        await store.people.installation_secret(),
         bound=server.table.bound,
         workplace_for=server.table.workplace_for,
         burst_seconds=0.0,

@@ -10,7 +10,7 @@ from threadline.agents.echo import EchoAgent
 from threadline.gateway.gateway import Gateway
 from threadline.model.source import SessionSource
 from threadline.platforms.web import WebPlatform
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.web.app import make_app
 from threadline.web.auth import Auth
 from threadline.web.calls import Answering, Web

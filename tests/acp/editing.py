@@ -11,7 +11,7 @@ from tests.contract.conftest import open_gateway, run, runner
 from tests.contract.gateways import OpenGateway
 
 from threadline.acp.sessions import AsyncSessionManager, EditorSession, source_of
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing import user
 
 __all__ = [
@@ -54,12 +54,15 @@ async def replay_pages(
     manager: AsyncSessionManager, session_id: str, page: int = 500
 ) -> AsyncIterator[list[dict[str, Any]]]:
     """The messages of a replay, page by page."""
-    plans = manager._plans
+    plans = manager._sessions
     store, source = cast("GatewayStore", plans._store), source_of(session_id, "ada")
-    spans, after = (await store.replay_of(source, agent=plans._agent(source))).spans, 0
-    while (found := await store.replay_page(spans, after=after, limit=page)) is not None:
+    spans, after = (await store.editor_sessions.history_plan(source, agent=plans._agent(source))).spans, 0
+    while (found := await store.editor_sessions.history_page(spans, after=after, limit=page)) is not None:
         lines = [json.loads(line) for line in found.text.split(b"\n")]
-        yield [json.loads(await store.replay_body(line) or "") if isinstance(line, int) else line for line in lines]
+        yield [
+            json.loads(await store.editor_sessions.message_body(line) or "") if isinstance(line, int) else line
+            for line in lines
+        ]
         after = found.last
 
 
@@ -80,5 +83,5 @@ async def listed(manager: AsyncSessionManager, cwd: str | None = None, limit: in
 
 async def say(store: GatewayStore, session: EditorSession, *texts: str) -> None:
     """Says something in what is current at the session's place."""
-    held = await store.find_editor_session(source_of(session.session_id, "ada"))
+    held = await store.editor_sessions.find(source_of(session.session_id, "ada"))
     await store.append_to_transcript(held.entry.session_id, [user(text) for text in texts])

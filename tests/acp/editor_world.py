@@ -17,7 +17,7 @@ from threadline.gateway.gateway import Gateway
 from threadline.ports.agent import Agent
 from threadline.rpc.acp import METHODS
 from threadline.rpc.lines import Lines, Sink
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 
 Decide: TypeAlias = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 CWD = "/home/ada/project"

@@ -17,7 +17,7 @@ from threadline.editor import editing
 from threadline.errors import InvalidRequest
 from threadline.ports.agent import AgentError, AskPermission, Event, Text, Titled, ToolCall, ToolResult, Turn
 from threadline.rpc.acp import METHODS
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing.agents import ScriptedAgent
 
 Id: TypeAlias = int | str | None

@@ -12,7 +12,7 @@ from threadline.acp.sessions import AsyncSessionManager, source_of
 from threadline.model.delivery import Button, target_of
 from threadline.model.view import Span, message_number, upto
 from threadline.store.conversations.editor_sessions import Aside
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import NewDelivery
 from threadline.testing import FakeClock
 
@@ -33,20 +33,20 @@ async def tell(
 ) -> None:
     """Tells something in a session, as the gateway does, with the receipt that an editor gives."""
     target = target_of(source_of(session_id, "ada"))
-    await store.enqueue(
+    await store.outbox.enqueue(
         NewDelivery(delivery_id=key, target=target, text=text, asked=asked, buttons=buttons, person="acp:ada")
     )
-    (flying,) = await store.claim_deliveries([ACCOUNT], owner="x", lease=10**9, limit=1)
-    assert await store.delivery_sent(flying, receipt or key, owner="x")
+    (flying,) = await store.outbox.claim([ACCOUNT], owner="x", lease=10**9, limit=1)
+    assert await store.outbox.mark_sent(flying, receipt or key, owner="x")
 
 
 async def asides(store: GatewayStore, session_id: str) -> tuple[Aside, ...]:
-    return (await store.replay_of(source_of(session_id, "ada"), agent="main")).asides
+    return (await store.editor_sessions.history_plan(source_of(session_id, "ada"), agent="main")).asides
 
 
 async def order(store: GatewayStore, manager: AsyncSessionManager, session_id: str) -> list[str]:
     """All that a replay tells, in its order."""
-    whole = await store.replay_of(source_of(session_id, "ada"), agent="main")
+    whole = await store.editor_sessions.history_plan(source_of(session_id, "ada"), agent="main")
     told = await replayed(manager, session_id)
     out: list[str] = []
     passed = 0
@@ -100,14 +100,14 @@ def test_what_was_not_told_as_such_is_not_told_again(
     run(tell(gateway, made.session_id, "command.3.0", "first part", asked="/help"))
     run(tell(gateway, made.session_id, "command.3.1", "second part", asked="/help"))
     run(tell(gateway, made.session_id, "welcome.1", "Welcome!"))
-    run(gateway.enqueue(NewDelivery(delivery_id="command.4.0", target=target, text="to come", asked="/usage")))
+    run(gateway.outbox.enqueue(NewDelivery(delivery_id="command.4.0", target=target, text="to come", asked="/usage")))
     assert [(aside.asked, aside.text) for aside in run(asides(gateway, made.session_id))] == [
         ("/help", "first part"),
         ("", "second part"),
         ("", "Welcome!"),
         ("/usage", "to come"),
     ]
-    kept = {line.delivery_id: line.asked for line in run(gateway.list_deliveries())}
+    kept = {line.delivery_id: line.asked for line in run(gateway.outbox.list_page())}
     assert kept["command.2.0"] == ""
     assert kept["command.3.0"] == "/help"
 
@@ -121,12 +121,12 @@ def test_a_command_is_forgotten_with_its_answer(
     run(tell(gateway, made.session_id, "command.1.0", "Found: one", asked="/search one"))
     assert len(run(asides(gateway, made.session_id))) == 1
     if forgotten == "a message":
-        seen = run(gateway.look(source_of(made.session_id, "ada"), agent="main"))
+        seen = run(gateway.change_feed.snapshot(source_of(made.session_id, "ada"), agent="main"))
         assert seen is not None
         run(gateway.redact(seen.messages[0].ref))
     else:
         run(gateway.erase_person("telegram:9" if forgotten == "somebody else" else "acp:ada"))
-    assert {(line.asked, line.text) for line in run(gateway.list_deliveries())} <= {("", "")}
+    assert {(line.asked, line.text) for line in run(gateway.outbox.list_page())} <= {("", "")}
 
 
 def test_parts_of_spans() -> None:

@@ -47,10 +47,10 @@ class Steps:
         self._at = at
         self._do = do
         desk: Any = editor.server.platform._desk
-        store: Any = editor.store
+        sessions: Any = editor.store.editor_sessions
         desk.look = self._around(desk.look)
-        store.replay_of = self._around(store.replay_of)
-        store.replay_page = self._around(store.replay_page)
+        sessions.history_plan = self._around(sessions.history_plan)
+        sessions.history_page = self._around(sessions.history_page)
 
     def _around(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def stepwise(*args: Any, **named: Any) -> Any:

@@ -140,7 +140,7 @@ async def test_cancel_while_a_question_is_open_ends_it(location: str) -> None:
         answers.set_result({"outcome": "cancelled"})
         assert (await editor.said(session, "next"))["stopReason"] == "end_turn"
         assert editor.texts() == ["first ", "to next"]
-        assert await editor.store.open_ask(session) is None
+        assert await editor.store.approvals.find_open(session) is None
 
 
 @awaited

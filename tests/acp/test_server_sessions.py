@@ -170,7 +170,7 @@ async def test_load_tells_commands_and_their_answers_where_they_were(location: s
             (who, text) for text in ("one", "two", "three") for who in ("user", "agent")
         ]
         await editor.call("session/delete", sessionId=session)
-        assert "Plans" not in str(await editor.store.list_deliveries())
+        assert "Plans" not in str(await editor.store.outbox.list_page())
 
 
 @awaited

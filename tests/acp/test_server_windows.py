@@ -158,7 +158,7 @@ async def test_a_prompt_to_a_session_that_another_window_has_deleted_begins_no_o
         assert await other.call("session/delete", sessionId=session) == {}
         await _is_unknown(one, session, text)
         await _is_unknown(one, session, text)
-        assert await one.store.list_messages("waiting") == []
+        assert await one.store.maintenance.list_messages("waiting") == []
 
 
 @awaited
@@ -221,7 +221,7 @@ async def test_a_session_that_another_agent_went_on_with_goes_on_here_again(loca
         await one.said(session, "first")
         conversation = one.server.table.find(session)
         assert conversation is not None
-        held = await one.store.find_editor_session(conversation.source, agent="another")
+        held = await one.store.editor_sessions.find(conversation.source, agent="another")
         assert (await one.said(session, "second"))["stopReason"] == "end_turn"
         told = await one.load(session)
         assert [update["content"]["text"] for update in told] == ["first", "first", "second", "second"]

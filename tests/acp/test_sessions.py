@@ -25,7 +25,7 @@ from threadline.acp.sessions import AsyncSessionManager, source_of
 from threadline.errors import InvalidRequest, UnknownSession
 from threadline.ids import is_session_id
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing import FakeClock, dm, exchange, user
 from threadline.testing.contracts.storage.fixtures import RawExecute
 
@@ -105,7 +105,7 @@ def test_any_safe_id_can_name_a_session(
     manager: AsyncSessionManager, gateway: GatewayStore, run: Run, name: str
 ) -> None:
     assert run(manager.get_session(name)) is None
-    run(gateway.create_editor_session(source_of(name, "ada"), "/work"))
+    run(gateway.editor_sessions.create(source_of(name, "ada"), "/work"))
     found = known(run(manager.get_session(name)))
     assert (found.session_id, found.entry.session_id, found.cwd) == (name, name, "/work")
     run(say(gateway, found, "hello"))
@@ -184,17 +184,17 @@ def test_the_id_stays_whatever_becomes_of_the_conversation(
     made = run(manager.create_session("/work"))
     run(manager.save_session(made.session_id, mode="deny", model="m-1"))
     run(say(gateway, made, "first"))
-    fresh = run(gateway.start_afresh(made.session_id))
+    fresh = run(gateway.resume.start_new(made.session_id))
     assert fresh.session_id != made.session_id
     found = known(run(manager.get_session(made.session_id)))
     assert (found.entry.session_id, found.history_len) == (fresh.session_id, 0)
     assert (found.cwd, found.mode, found.model) == ("/work", "deny", "m-1")
     run(say(gateway, made, "second"))
     assert [session.history_len for session in run(listed(manager))] == [1]
-    back = run(gateway.resume_session(fresh.session_id, made.session_id))
+    back = run(gateway.resume.resume(fresh.session_id, made.session_id))
     assert back.session_id == made.session_id
     assert run(replayed(manager, made.session_id)) == ["first"]
-    copy = run(gateway.go_on_in_copy(made.session_id))
+    copy = run(gateway.resume.continue_in_fork(made.session_id))
     assert known(run(manager.get_session(made.session_id))).entry.session_id == copy.session_id
     assert [session.session_id for session in run(listed(manager))] == [made.session_id]
 
@@ -205,10 +205,10 @@ def test_what_is_resumed_in_an_editor_works_in_its_folder_and_mode(
     lax = run(manager.create_session("/lax"))
     run(manager.save_session(lax.session_id, mode="allow", model="m-lax", options={"a": "1"}))
     run(say(gateway, lax, "in the lax one"))
-    run(gateway.start_afresh(lax.session_id))
+    run(gateway.resume.start_new(lax.session_id))
     strict = run(manager.create_session("/strict"))
     # It has ended where it was, so it is the very session that goes on.
-    run(gateway.resume_session(strict.session_id, lax.session_id))
+    run(gateway.resume.resume(strict.session_id, lax.session_id))
     found = known(run(manager.get_session(strict.session_id)))
     assert (found.entry.session_id, found.cwd) == (lax.session_id, "/strict")
     assert (found.mode, found.options, found.model) == (None, {}, "m-lax")
@@ -308,11 +308,11 @@ def test_a_large_message_stands_in_a_replay_with_its_number_alone(
     texts = ["small", "7" * 70_000, "small again", "é" * 40_000]
     run(say(gateway, made, *texts))
     assert run(replayed(manager, made.session_id)) == texts
-    whole = run(gateway.replay_of(source_of(made.session_id, "ada"), agent="main"))
-    page = run(gateway.replay_page(whole.spans, limit=500))
+    whole = run(gateway.editor_sessions.history_plan(source_of(made.session_id, "ada"), agent="main"))
+    page = run(gateway.editor_sessions.history_page(whole.spans, limit=500))
     assert page is not None
     assert len(page.text) < 200
-    assert run(gateway.replay_body(page.last + 1)) is None
+    assert run(gateway.editor_sessions.message_body(page.last + 1)) is None
 
 
 def test_what_was_compacted_is_replayed_and_what_was_undone_is_not(

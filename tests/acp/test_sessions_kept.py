@@ -11,7 +11,7 @@ from tests.contract.gateways import Run
 
 from threadline.acp.sessions import AsyncSessionManager
 from threadline.errors import InvalidCursor, InvalidRequest, UnknownSession
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing import FakeClock, dm
 from threadline.testing.contracts.storage.fixtures import RawExecute
 
@@ -146,7 +146,7 @@ def test_a_removed_session_is_gone_with_all_that_was_held_in_it(
 ) -> None:
     made, other = run(manager.create_session("/work")), run(manager.create_session("/work"))
     run(say(gateway, made, "first words"))
-    fresh = run(gateway.start_afresh(made.session_id))
+    fresh = run(gateway.resume.start_new(made.session_id))
     run(say(gateway, made, "second words"))
     assert run(manager.remove_session(made.session_id)) is True
     assert run(manager.remove_session(made.session_id)) is False
@@ -180,7 +180,7 @@ def test_cleaning_up_deletes_the_sessions_of_editors_alone_where_it_is_asked_to(
         run(manager.create_session(f"/{number}"))
     other = run(managed(gateway, "another", person="ben").create_session("/of-another"))
     run(say(gateway, run(manager.create_session("/said")), "the walrus was here"))
-    run(gateway.start_afresh(other.session_id))
+    run(gateway.resume.start_new(other.session_id))
     run(manager.cleanup(delete=True))
     assert (run(listed(manager)), manager.bound) == ([], ())
     assert [entry.session_id for entry in run(gateway.list_sessions(include_ended=True))] == [chat.session_id]

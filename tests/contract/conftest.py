@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.contract.gateways import OpenGateway, Run
 
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing import FakeClock
 
 

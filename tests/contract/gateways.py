@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from threadline.clock import to_instant
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.turn_end import Claimed, Finish
 
 T = TypeVar("T")

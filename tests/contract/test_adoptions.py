@@ -13,9 +13,9 @@ from threadline.compat.session import spelled_key
 from threadline.model.address import address_of
 from threadline.model.message import encode_message
 from threadline.model.source import SessionSource
-from threadline.store.composable import ComposableStore
 from threadline.store.conversations import adoptions
 from threadline.store.conversations.adoptions import AdoptedEntry, Arrival
+from threadline.store.facade import ComposableStore
 from threadline.testing import FakeClock, dm, user
 
 THEN = datetime(2025, 6, 2, 11, tzinfo=UTC)

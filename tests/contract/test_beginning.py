@@ -18,8 +18,8 @@ from threadline.model.message import encode_message
 from threadline.model.policy import SessionResetPolicy
 from threadline.model.source import SessionSource
 from threadline.model.turn import Lane
-from threadline.store.engine.database import ReadStep, Tx, WriteStep
-from threadline.store.gateway import GatewayStore
+from threadline.store.engine.database import Tx, read, write
+from threadline.store.facade import GatewayStore
 from threadline.store.rows import StoredSession
 from threadline.store.work.inbox import Admission, Admitted, Greeting, accept
 from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
@@ -33,7 +33,7 @@ TOM = dm(chat_id="dm-9", user_id="9")
 def admission(store: GatewayStore, key: str, source: SessionSource) -> Admission:
     """A message of somebody who waits for its answer."""
     event = Inbound(dedupe_key=key, message_id=key, source=source, text=key, sent_at=store.clock.now())
-    wanted = store.resolve_of(source)
+    wanted = store.resolve_request(source)
     return Admission(
         event=event, resolve=wanted, lane="talk", person="telegram:7", role="owner", at=wanted.at, only_if_idle=True
     )
@@ -48,7 +48,7 @@ def claim(store: GatewayStore, source: SessionSource, per_platform: int = 16) ->
         at=to_instant(now),
         lease=LEASE,
         platforms=("telegram",),
-        addresses=(store.resolve_of(source).address.digest,),
+        addresses=(store.resolve_request(source).address.digest,),
         per_platform=per_platform,
     )
 
@@ -60,14 +60,14 @@ async def begun(
     source = source or dm()
     greeting = Greeting(welcome=None, idle="?", daily="?")
     wanted = admission(store, key, source)
-    received, claimed = await store.receive_and_claim(wanted, greeting, claim(store, source, per_platform))
+    received, claimed = await store.turns.accept_and_claim(wanted, greeting, claim(store, source, per_platform))
     assert received.admitted.pk is not None
     return claimed
 
 
 async def end(store: GatewayStore, turn: Claimed) -> None:
     """The turn is over."""
-    await store.finish_turn(over(store, turn))
+    await store.turns.finish(over(store, turn))
 
 
 async def answer(store: GatewayStore, turn: Claimed) -> None:
@@ -82,7 +82,7 @@ async def answer(store: GatewayStore, turn: Claimed) -> None:
         )
         for waiting in turn.taken
     )
-    await store.finish_turn(
+    await store.turns.finish(
         replace(over(store, turn), settled=(), said=said, answer=(encode_message(assistant("yes")),))
     )
 
@@ -94,7 +94,7 @@ def is_known(tx: Tx, key: str) -> bool:
 
 async def heard(store: GatewayStore) -> list[str | None]:
     """What came in, and its fate."""
-    return [line.fate for line in await store.list_messages()]
+    return [line.fate for line in await store.maintenance.list_messages()]
 
 
 def test_where_nothing_goes_on_the_turn_begins_with_its_message_and_its_history(
@@ -106,7 +106,7 @@ def test_where_nothing_goes_on_the_turn_begins_with_its_message_and_its_history(
     assert [waiting.event.text for waiting in turn.taken] == ["hello"]
     assert [message["content"] for message in turn.history or ()] == ["before", "so it was"]
     assert turn.session.session_id == entry.session_id
-    assert run(gateway.claim_turns(claim(gateway, dm()))) == []
+    assert run(gateway.turns.claim(claim(gateway, dm()))) == []
     run(end(gateway, turn))
     assert run(heard(gateway)) == ["answered"]
     (again,) = run(begun(gateway, "hello again"))
@@ -129,8 +129,8 @@ def test_so_is_a_heavy_one(gateway: GatewayStore, run: Run) -> None:
 
 def test_two_messages_under_one_id_end_a_turn_like_any_other(gateway: GatewayStore, run: Run) -> None:
     for key in ("one", "two"):
-        run(gateway.accept(replace(admission(gateway, key, dm()), only_if_idle=False)))
-    (turn,) = run(gateway.claim_turns(claim(gateway, dm())))
+        run(gateway.inbox.accept(replace(admission(gateway, key, dm()), only_if_idle=False)))
+    (turn,) = run(gateway.turns.claim(claim(gateway, dm())))
     said = tuple(
         Said(
             inbox_pk=waiting.pk,
@@ -144,7 +144,7 @@ def test_two_messages_under_one_id_end_a_turn_like_any_other(gateway: GatewaySto
     at = to_instant(gateway.clock.now())
     session_id = turn.session.session_id
     run(
-        gateway.finish_turn(
+        gateway.turns.finish(
             Finish(held=turn.held, session_id=session_id, outcome="answered", at=at, said=said, taken=turn.taken)
         )
     )
@@ -189,19 +189,19 @@ def test_while_a_turn_runs_nothing_is_taken_in_and_nothing_changed(
 
 def test_what_waits_goes_first(gateway: GatewayStore, run: Run) -> None:
     waiting = replace(admission(gateway, "waits", dm()), only_if_idle=False)
-    run(gateway.accept(waiting))
+    run(gateway.inbox.accept(waiting))
     with pytest.raises(ConversationBusy):
         run(begun(gateway, "hello"))
-    (turn,) = run(gateway.claim_turns(claim(gateway, dm())))
+    (turn,) = run(gateway.turns.claim(claim(gateway, dm())))
     assert [one.event.text for one in turn.taken] == ["waits"]
 
 
 def test_where_as_much_runs_as_may_it_is_taken_in_and_waits_its_turn(gateway: GatewayStore, run: Run) -> None:
     (turn,) = run(begun(gateway, "first", TOM))
     assert run(begun(gateway, "second", per_platform=1)) == []
-    assert run(gateway.claim_turns(claim(gateway, dm(), 1))) == []
+    assert run(gateway.turns.claim(claim(gateway, dm(), 1))) == []
     run(end(gateway, turn))
-    (later,) = run(gateway.claim_turns(claim(gateway, dm(), 1)))
+    (later,) = run(gateway.turns.claim(claim(gateway, dm(), 1)))
     assert [one.event.text for one in later.taken] == ["second"]
 
 
@@ -240,7 +240,7 @@ def test_what_another_gateway_takes_in_at_the_same_time_leaves_no_turn(gateway: 
     def take(tx: Tx) -> Admitted:
         return accept(tx, wanted, lambda session, is_alone: make(tx, session))
 
-    admitted = gateway._database.perform(WriteStep(take, (), {}))
+    admitted = gateway.database.perform(write(take))
     assert admitted.pk is None
     assert run(heard(gateway)) == ["waiting"]
     (turn,) = run(begun(gateway, "hello again"))
@@ -252,7 +252,7 @@ def test_a_message_that_was_here_before_begins_nothing(gateway: GatewayStore, ru
     run(end(gateway, turn))
     greeting = Greeting(welcome=None, idle="?", daily="?")
     wanted = admission(gateway, "hello", dm())
-    received, claimed = run(gateway.receive_and_claim(wanted, greeting, claim(gateway, dm())))
+    received, claimed = run(gateway.turns.accept_and_claim(wanted, greeting, claim(gateway, dm())))
     assert received.admitted.pk is None
     assert claimed == []
 
@@ -260,23 +260,23 @@ def test_a_message_that_was_here_before_begins_nothing(gateway: GatewayStore, ru
 @pytest.mark.parametrize("lane", ["talk", "session", "control"])
 def test_where_a_message_begins_no_conversation_there_must_be_one(gateway: GatewayStore, run: Run, lane: Lane) -> None:
     def wanted(key: str) -> Admission:
-        resolve = gateway.resolve_of(dm(), must_exist=True)
+        resolve = gateway.resolve_request(dm(), must_exist=True)
         return replace(admission(gateway, key, dm()), resolve=resolve, lane=lane)
 
     greeting = Greeting(welcome="Hello!", idle="?", daily="?")
     with pytest.raises(UnknownSession):
-        run(gateway.receive_and_claim(wanted("hello"), greeting, claim(gateway, dm())))
-    assert not gateway._database.perform(ReadStep(is_known, (gateway.session_key(dm()),), {}))
+        run(gateway.turns.accept_and_claim(wanted("hello"), greeting, claim(gateway, dm())))
+    assert not gateway.database.perform(read(is_known, gateway.session_key(dm())))
     entry = run(gateway.get_or_create_session(dm()))
-    received, _ = run(gateway.receive_and_claim(wanted("hello"), greeting, claim(gateway, dm())))
+    received, _ = run(gateway.turns.accept_and_claim(wanted("hello"), greeting, claim(gateway, dm())))
     assert received.admitted.session is not None
     assert received.admitted.session.session_id == entry.session_id
     run(gateway.delete_session(entry.session_id))
-    before = len(run(gateway.list_messages()))
+    before = len(run(gateway.maintenance.list_messages()))
     for _ in range(2):
         with pytest.raises(UnknownSession):
-            run(gateway.receive(wanted("again"), greeting))
-    assert len(run(gateway.list_messages())) == before
+            run(gateway.inbox.accept_and_greet(wanted("again"), greeting))
+    assert len(run(gateway.maintenance.list_messages())) == before
     assert list(run(gateway.list_sessions())) == []
 
 
@@ -286,8 +286,8 @@ def test_a_conversation_that_starts_afresh_by_itself_is_there(
     entry = run(gateway.get_or_create_session(dm()))
     run(gateway.append_to_transcript(entry.session_id, exchange("before", "so it was")))
     clock.advance(timedelta(days=3))
-    resolve = replace(gateway.resolve_of(dm(), must_exist=True), policy=SessionResetPolicy(mode="idle"))
+    resolve = replace(gateway.resolve_request(dm(), must_exist=True), policy=SessionResetPolicy(mode="idle"))
     wanted = replace(admission(gateway, "hello", dm()), resolve=resolve)
-    received = run(gateway.receive(wanted, Greeting(welcome=None, idle="?", daily="?")))
+    received = run(gateway.inbox.accept_and_greet(wanted, Greeting(welcome=None, idle="?", daily="?")))
     assert received.admitted.session is not None
     assert received.admitted.session.session_id != entry.session_id

@@ -11,7 +11,7 @@ from tests.contract.gateways import Run
 from tests.contract.test_memories import turn
 
 from threadline.errors import LeaseLost
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing import exchange, user
 
 Write = Callable[[GatewayStore, str], Coroutine[Any, Any, object]]
@@ -21,9 +21,9 @@ WRITES: dict[str, Write] = {
     "title": lambda store, session_id: store.set_title(session_id, "a name"),
     "undo": lambda store, session_id: store.rewind_session(session_id),
     "retry": lambda store, session_id: store.retry_session(session_id),
-    "fork": lambda store, session_id: store.go_on_in_copy(session_id),
-    "new": lambda store, session_id: store.start_afresh(session_id),
-    "model": lambda store, session_id: store.choose_model(session_id, "own:swift"),
+    "fork": lambda store, session_id: store.resume.continue_in_fork(session_id),
+    "new": lambda store, session_id: store.resume.start_new(session_id),
+    "model": lambda store, session_id: store.sessions.choose_model(session_id, "own:swift"),
     "append": lambda store, session_id: store.append_to_transcript(session_id, user("more")),
 }
 
@@ -42,15 +42,15 @@ def test_a_write_counts_while_the_turn_is_held_and_not_after_that(
     session_id = claimed.session.session_id
     run(gateway.append_to_transcript(session_id, exchange("hello", "hello to you")))
     before = run(state(gateway, session_id))
-    lost = gateway.under(replace(claimed.held, fence=claimed.held.fence + 1))
+    lost = gateway.fenced(replace(claimed.held, fence=claimed.held.fence + 1))
     with pytest.raises(LeaseLost):
         run(write(lost, session_id))
     assert run(state(gateway, session_id)) == before
-    run(write(gateway.under(claimed.held), session_id))
+    run(write(gateway.fenced(claimed.held), session_id))
     assert run(state(gateway, session_id)) != before
 
 
 def test_whoever_lost_a_turn_may_still_read(gateway: GatewayStore, run: Run) -> None:
     claimed = run(turn(gateway))
-    lost = gateway.under(replace(claimed.held, fence=claimed.held.fence + 1))
+    lost = gateway.fenced(replace(claimed.held, fence=claimed.held.fence + 1))
     assert run(lost.get_session(claimed.session.session_id)) == claimed.session

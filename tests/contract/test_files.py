@@ -14,7 +14,7 @@ from threadline.model.inbound import Inbound, Moved
 from threadline.model.message import encode_message
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import Admission
 from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
 from threadline.testing import FakeClock
@@ -35,12 +35,12 @@ async def begun(store: GatewayStore, source: SessionSource, key: str, *files: St
         sent_at=store.clock.now(),
         attachments=tuple(file.attachment() for file in files),
     )
-    at = store.verbs._now()
+    at = store.now()
     admission = Admission(
-        event=event, lane="talk", person=person_of(source), role="owner", resolve=store.resolve_of(source), at=at
+        event=event, lane="talk", person=person_of(source), role="owner", resolve=store.resolve_request(source), at=at
     )
-    await store.accept(admission)
-    (claimed,) = await store.claim_turns(
+    await store.inbox.accept(admission)
+    (claimed,) = await store.turns.claim(
         Claim(owner="w", turn_ids=(f"t-{key}",), at=at, lease=15_000_000, platforms=("web",))
     )
     return claimed
@@ -57,12 +57,12 @@ async def say(store: GatewayStore, source: SessionSource, file: StoredFile, key:
         fate="answered",
         files=(stored_id(file.attachment().handle) or "",),
     )
-    await store.finish_turn(
+    await store.turns.finish(
         Finish(
             held=claimed.held,
             session_id=claimed.session.session_id,
             outcome="answered",
-            at=store.verbs._now(),
+            at=store.now(),
             said=(said,),
             taken=claimed.taken,
         )
@@ -123,7 +123,7 @@ def test_a_file_goes_with_its_last_message(
         with pytest.raises(UnknownFile):
             await gateway.read_file(ADA, kept.file_id)
         with pytest.raises(UnknownFile):
-            await gateway.file_body(kept.file_id)
+            await gateway.files.read_body(kept.file_id)
 
     runner.run(story())
 
@@ -134,10 +134,10 @@ def test_a_fork_keeps_the_files_of_a_deleted_session(gateway: GatewayStore, runn
         session = await say(gateway, ADA, kept, "m1")
         fork = await gateway.fork_session(session)
         await gateway.delete_session(session)
-        assert await gateway.file_body(kept.file_id) == CONTENT
+        assert await gateway.files.read_body(kept.file_id) == CONTENT
         await gateway.delete_session(fork.session_id)
         with pytest.raises(UnknownFile):
-            await gateway.file_body(kept.file_id)
+            await gateway.files.read_body(kept.file_id)
 
     runner.run(story())
 
@@ -150,12 +150,12 @@ def test_a_file_that_was_never_sent_is_dropped_after_a_week(
         unsent = await gateway.keep_file(ADA, b"unsent")
         await say(gateway, ADA, sent, "m1")
         clock.advance(timedelta(days=6))
-        assert await gateway.drop_unsent_files() == 0
+        assert await gateway.files.delete_unsent() == 0
         clock.advance(timedelta(days=2))
-        assert await gateway.drop_unsent_files() == 1
-        assert await gateway.file_body(sent.file_id) == b"sent"
+        assert await gateway.files.delete_unsent() == 1
+        assert await gateway.files.read_body(sent.file_id) == b"sent"
         with pytest.raises(UnknownFile):
-            await gateway.file_body(unsent.file_id)
+            await gateway.files.read_body(unsent.file_id)
 
     runner.run(story())
 
@@ -181,7 +181,7 @@ def test_a_person_with_another_id_keeps_their_files(gateway: GatewayStore, runne
     async def story() -> None:
         kept = await gateway.keep_file(ADA, CONTENT, name="heron")
         moved = Moved(platform="web", account="main", dedupe_key="mv", what="user", old_id="ada", new_id="ada2")
-        await gateway.move(moved)
+        await gateway.id_changes.apply(moved)
         assert (await gateway.read_file("web:ada2", kept.file_id)) == (kept, CONTENT)
 
     runner.run(story())
@@ -189,12 +189,12 @@ def test_a_person_with_another_id_keeps_their_files(gateway: GatewayStore, runne
 
 async def answer(store: GatewayStore, claimed: Claimed, *files: tuple[StoredFile, ...]) -> None:
     """Ends a turn with a message for each of these."""
-    await store.finish_turn(
+    await store.turns.finish(
         Finish(
             held=claimed.held,
             session_id=claimed.session.session_id,
             outcome="answered",
-            at=store.verbs._now(),
+            at=store.now(),
             answer=tuple(encode_message({"role": "assistant", "content": str(number)}) for number in range(len(files))),
             answer_files=tuple(tuple(file.file_id for file in sent) for sent in files),
             taken=claimed.taken,
@@ -207,22 +207,22 @@ def test_a_file_of_a_turn_is_whose_turn_it_is_and_goes_with_its_message(
 ) -> None:
     async def story() -> None:
         claimed = await begun(gateway, ADA, "m1")
-        first = await gateway.keep_file_of_turn(claimed.held, b"first", name="one", mime="text/plain")
-        second = await gateway.keep_file_of_turn(claimed.held, b"second", name="two")
-        unsent = await gateway.keep_file_of_turn(claimed.held, b"unsent")
+        first = await gateway.files.keep_for_turn(claimed.held, b"first", name="one", mime="text/plain")
+        second = await gateway.files.keep_for_turn(claimed.held, b"second", name="two")
+        unsent = await gateway.files.keep_for_turn(claimed.held, b"unsent")
         assert (await gateway.read_file(ADA, first.file_id)) == (first, b"first")
         with pytest.raises(UnknownFile):
             await gateway.read_file(BO, first.file_id)
         await answer(gateway, claimed, (first,), (), (second,))
         clock.advance(timedelta(days=8))
-        assert await gateway.drop_unsent_files() == 1
+        assert await gateway.files.delete_unsent() == 1
         with pytest.raises(UnknownFile):
-            await gateway.file_body(unsent.file_id)
+            await gateway.files.read_body(unsent.file_id)
         messages = await gateway.read_transcript(claimed.session.session_id)
         await gateway.redact(messages[0].ref)
         with pytest.raises(UnknownFile):
-            await gateway.file_body(first.file_id)
-        assert await gateway.file_body(second.file_id) == b"second"
+            await gateway.files.read_body(first.file_id)
+        assert await gateway.files.read_body(second.file_id) == b"second"
         told = [one.to_dict() for one in (await gateway.export("web:ada")).items if one.kind == "file"]
         assert [one["name"] for one in told] == ["two"]
 
@@ -234,12 +234,12 @@ def test_a_turn_that_is_anothers_keeps_no_file(gateway: GatewayStore, runner: as
         claimed = await begun(gateway, ADA, "m1")
         stale = replace(claimed.held, fence=claimed.held.fence + 1)
         with pytest.raises(LeaseLost):
-            await gateway.keep_file_of_turn(stale, CONTENT)
+            await gateway.files.keep_for_turn(stale, CONTENT)
         await answer(gateway, claimed)
         with pytest.raises(LeaseLost):
-            await gateway.keep_file_of_turn(claimed.held, CONTENT)
+            await gateway.files.keep_for_turn(claimed.held, CONTENT)
         with pytest.raises(UnknownFile):
-            await gateway.file_body(file_id_of(CONTENT))
+            await gateway.files.read_body(file_id_of(CONTENT))
 
     runner.run(story())
 
@@ -247,7 +247,7 @@ def test_a_turn_that_is_anothers_keeps_no_file(gateway: GatewayStore, runner: as
 def test_a_file_for_nobody_in_particular_is_the_chats(gateway: GatewayStore, runner: asyncio.Runner) -> None:
     async def story() -> None:
         channel = SessionSource(platform="web", chat_type="channel", chat_id="news")
-        kept = await gateway.keep_file_of_turn((await begun(gateway, channel, "m1")).held, CONTENT)
+        kept = await gateway.files.keep_for_turn((await begun(gateway, channel, "m1")).held, CONTENT)
         assert await gateway.read_file("web:%dm:news", kept.file_id) == (kept, CONTENT)
         with pytest.raises(UnknownFile):
             await gateway.find_file("web:news", kept.file_id)
@@ -259,15 +259,15 @@ def test_nothing_is_kept_in_the_name_of_somebody_who_was_erased(gateway: Gateway
     async def story() -> None:
         shared = SessionSource(platform="web", chat_type="group", chat_id="den", thread_id="t", user_id="ada")
         own, together = await begun(gateway, ADA, "m1"), await begun(gateway, shared, "m2")
-        before = await gateway.keep_file_of_turn(together.held, b"before")
+        before = await gateway.files.keep_for_turn(together.held, b"before")
         await gateway.erase_person("web:ada")
         with pytest.raises(UnknownFile):
-            await gateway.file_body(before.file_id)
+            await gateway.files.read_body(before.file_id)
         with pytest.raises(LeaseLost):
-            await gateway.keep_file_of_turn(own.held, CONTENT)
-        after = await gateway.keep_file_of_turn(together.held, b"after")
+            await gateway.files.keep_for_turn(own.held, CONTENT)
+        after = await gateway.files.keep_for_turn(together.held, b"after")
         with pytest.raises(UnknownFile):
             await gateway.find_file("web:ada", after.file_id)
-        assert await gateway.file_body(after.file_id) == b"after"
+        assert await gateway.files.read_body(after.file_id) == b"after"
 
     runner.run(story())

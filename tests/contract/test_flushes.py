@@ -19,7 +19,7 @@ from tests.contract.watching import (
     watched,
 )
 
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.expiry import FLUSHED_APART, MOST_ATTEMPTS
 from threadline.testing import FakeClock, dm, exchange, user
 from threadline.testing.builders import system
@@ -51,7 +51,7 @@ def test_a_message_that_finds_it_stale_queues_one_too(store: GatewayStore, clock
 
 def test_so_does_who_starts_afresh(store: GatewayStore, run: Run) -> None:
     old = run(said(store))
-    run(store.start_afresh(old.session_id))
+    run(store.resume.start_new(old.session_id))
     assert run(covered(store)) == ["hello", "hello to you"]
 
 
@@ -95,9 +95,9 @@ def test_what_is_said_during_a_flush_is_another(store: GatewayStore, clock: Fake
     assert flush is not None
     run(store.switch_session(old.session_key, old.session_id))
     run(store.append_to_transcript(old.session_id, user("more")))
-    run(store.start_afresh(old.session_id))
+    run(store.resume.start_new(old.session_id))
     assert run(claimed(store)) is None
-    assert run(store.finish_flush(flush))
+    assert run(store.expiry.finish_flush(flush))
     assert not run(store.get_session(old.session_id)).memory_flushed
     assert run(covered(store)) == ["more"]
     assert run(store.get_session(old.session_id)).memory_flushed
@@ -110,13 +110,13 @@ def test_it_covers_what_the_session_shows_of_its_own(store: GatewayStore, run: R
     run(store.append_to_transcript(entry.session_id, exchange("undone", "never mind")))
     run(store.rewind_session(entry.session_id, 1))
     run(store.append_to_transcript(entry.session_id, user("last")))
-    run(store.start_afresh(entry.session_id))
+    run(store.resume.start_new(entry.session_id))
     assert run(covered(store)) == ["a note", "kept", "well", "last"]
 
 
 def test_three_attempts_and_it_is_given_up(store: GatewayStore, clock: FakeClock, run: Run) -> None:
     old = run(said(store))
-    run(store.start_afresh(old.session_id))
+    run(store.resume.start_new(old.session_id))
     pauses = []
     for attempt in range(1, MOST_ATTEMPTS + 1):
         flush = run(claimed(store))
@@ -125,7 +125,7 @@ def test_three_attempts_and_it_is_given_up(store: GatewayStore, clock: FakeClock
             pauses.append(attempt)
             flush = run(claimed(store))
         assert flush.attempts == attempt
-        assert run(store.flush_failed(flush)) is (attempt == MOST_ATTEMPTS)
+        assert run(store.expiry.fail_flush(flush)) is (attempt == MOST_ATTEMPTS)
     assert pauses.count(2) < pauses.count(3)
     clock.advance(timedelta(days=9))
     assert run(claimed(store)) is None
@@ -134,37 +134,37 @@ def test_three_attempts_and_it_is_given_up(store: GatewayStore, clock: FakeClock
 
 def test_who_has_lost_a_flush_notes_nothing(store: GatewayStore, run: Run, raw_execute: RawExecute) -> None:
     old = run(said(store))
-    run(store.start_afresh(old.session_id))
+    run(store.resume.start_new(old.session_id))
     flush = run(claimed(store, "dead"))
     assert flush is not None
     assert run(claimed(store, "other")) is None
-    assert run(store.renew_flush(flush, lease=LEASE))
+    assert run(store.expiry.renew_flush(flush, lease=LEASE))
     raw_execute("UPDATE flushes SET lease_until = 0")
     again = run(claimed(store, "other"))
     assert again is not None
     assert (again.upto, again.attempts) == (flush.upto, 2)
-    assert not run(store.renew_flush(flush, lease=LEASE))
-    assert not run(store.finish_flush(flush))
-    assert not run(store.flush_failed(flush))
+    assert not run(store.expiry.renew_flush(flush, lease=LEASE))
+    assert not run(store.expiry.finish_flush(flush))
+    assert not run(store.expiry.fail_flush(flush))
     assert not run(store.get_session(old.session_id)).memory_flushed
-    assert run(store.finish_flush(again))
+    assert run(store.expiry.finish_flush(again))
     assert run(store.get_session(old.session_id)).memory_flushed
 
 
 def test_given_back_it_has_cost_no_attempt(store: GatewayStore, run: Run) -> None:
     old = run(said(store))
-    run(store.start_afresh(old.session_id))
+    run(store.resume.start_new(old.session_id))
     for _ in range(2 * MOST_ATTEMPTS):
         flush = run(claimed(store))
         assert flush is not None
         assert flush.attempts == 1
-        run(store.release_flush(flush))
+        run(store.expiry.release_flush(flush))
 
 
 def test_a_flush_is_its_platforms(store: GatewayStore, run: Run) -> None:
     old = run(said(store))
-    run(store.start_afresh(old.session_id))
-    assert run(store.claim_flush(["discord"], owner="here", lease=LEASE)) is None
+    run(store.resume.start_new(old.session_id))
+    assert run(store.expiry.claim_flush(["discord"], owner="here", lease=LEASE)) is None
     assert run(claimed(store)) is not None
 
 
@@ -184,7 +184,7 @@ def test_those_that_should_have_ended_long_ago_are_flushed_one_after_the_other(
     def due() -> list[str]:
         found = []
         while (flush := run(claimed(after))) is not None:
-            run(after.finish_flush(flush))
+            run(after.expiry.finish_flush(flush))
             found.append(flush.session.session_id)
         return found
 

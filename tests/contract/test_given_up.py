@@ -15,8 +15,8 @@ from threadline.model.delivery import Target
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.store.conversations import id_changes
-from threadline.store.engine.database import drive_async, read
-from threadline.store.gateway import GatewayStore
+from threadline.store.engine.database import read
+from threadline.store.facade import GatewayStore
 from threadline.testing import FakeClock, dm, group
 
 DAY = timedelta(days=1)
@@ -42,8 +42,8 @@ places = pytest.mark.parametrize("at", [by_sender, in_own_chat, in_group])
 
 async def moved(store: GatewayStore, old: str, new: str) -> None:
     """The platform tells that a person, and the direct chat that is named after them, has another id."""
-    await store.move(move("user", old, new))
-    await store.move(move("chat", old, new))
+    await store.id_changes.apply(move("user", old, new))
+    await store.id_changes.apply(move("chat", old, new))
 
 
 async def shown(store: GatewayStore, entry: SessionEntry) -> list[str]:
@@ -181,10 +181,10 @@ async def test_who_comes_back_to_an_id_is_the_same(location: str, clock: FakeClo
     async with await GatewayStore.open(location, clock=clock) as store:
         before = await talk(store, by_sender("1"), "before")
         for old, new in (("1", "2"), ("2", "1")):
-            await store.move(move("user", old, new))
+            await store.id_changes.apply(move("user", old, new))
             clock.advance(MONTHS)
             assert (await store.get_or_create_session(by_sender(new))).session_id == before.session_id
-        await store.move(move("user", "1", "2", dedupe_key="again"))
+        await store.id_changes.apply(move("user", "1", "2", dedupe_key="again"))
         assert (await store.get_or_create_session(by_sender("2"))).session_id == before.session_id
         assert (await store.get_or_create_session(by_sender("1"))).session_id == before.session_id
 
@@ -193,13 +193,13 @@ async def test_who_comes_back_to_an_id_is_the_same(location: str, clock: FakeClo
 async def test_an_answer_follows_its_chat_for_a_day_alone(location: str, clock: FakeClock) -> None:
     async with await GatewayStore.open(location, clock=clock) as store:
         for old, new in (("1", "2"), ("2", "3")):
-            await store.move(move("chat", old, new))
+            await store.id_changes.apply(move("chat", old, new))
             clock.advance(timedelta(hours=1))
 
         async def goes_to(chat: str) -> str | None:
             target = Target(platform="telegram", chat_id=chat)
             plan = read(id_changes.forward, to_instant(clock.now()), target)
-            return (await drive_async(store._database, plan)).chat_id
+            return (await store.perform_async(plan)).chat_id
 
         assert [await goes_to(chat) for chat in "123"] == ["3", "3", "3"]
         clock.advance(MONTHS)
@@ -214,7 +214,7 @@ async def test_who_writes_at_once_under_the_old_and_the_new_id_are_two(location:
     ):
         before = {n: (await talk(one, in_group(f"old-{n}"))).session_id for n in range(6)}
         for number in before:
-            await one.move(move("user", f"old-{number}", f"new-{number}"))
+            await one.id_changes.apply(move("user", f"old-{number}", f"new-{number}"))
         clock.advance(MONTHS)
         for number, session_id in before.items():
             asked = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threadline import SessionStore
 from threadline.store import maintenance
 from threadline.store.conversations import indexes
-from threadline.store.engine.database import drive, read, write
+from threadline.store.engine.database import read, write
 from threadline.testing import dm, user
 
 LONG = "tea " * 62_500
@@ -16,7 +16,7 @@ def test_a_step_of_indexing_is_bounded_by_what_the_messages_say(store: SessionSt
         session_id = store.get_or_create_session(dm(person)).session_id
         store.append_to_transcript(session_id, [user(f"{LONG} {n}") for n in range(3)])
     steps = []
-    while step := drive(store._database, write(indexes.index_some)):
+    while step := store.perform(write(indexes.index_some)):
         steps.append(step)
     # The thread behind the writes may have taken some.
     assert all(step <= 3 for step in steps)
@@ -36,7 +36,7 @@ def test_a_step_of_a_check_is_bounded_by_what_the_messages_say(store: SessionSto
     session_id = store.get_or_create_session(dm()).session_id
     store.append_to_transcript(session_id, [user(f"{LONG} {n}") for n in range(6)])
     store.index_pending()
-    stretch = drive(store._database, read(maintenance.check_messages, 0))
+    stretch = store.perform(read(maintenance.check_messages, 0))
     assert 0 < stretch.looked_at <= 3
     told: list[tuple[int, int]] = []
     assert store.check(progress=lambda done, total: told.append((done, total))).ok

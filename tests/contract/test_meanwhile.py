@@ -22,8 +22,8 @@ from threadline.model.inbound import Inbound
 from threadline.model.message import encode_message
 from threadline.model.session import SessionEntry
 from threadline.store.conversations import records, sessions, transcripts
-from threadline.store.engine.database import Row, Tx, drive, read, write
-from threadline.store.gateway import GatewayStore
+from threadline.store.engine.database import Row, Tx, read, write
+from threadline.store.facade import GatewayStore
 from threadline.store.people import removal
 from threadline.store.work import inbox, turn_end, turns
 from threadline.testing import FakeClock, assistant, dm
@@ -79,25 +79,25 @@ def await_lock(location: str) -> None:
 
 def running(store: GatewayStore) -> turn_end.Claimed:
     """A turn at work in somebody's conversation."""
-    wanted = store.resolve_of(dm("7"))
+    wanted = store.resolve_request(dm("7"))
     event = Inbound(dedupe_key="1", message_id="1", source=dm("7"), text="think", sent_at=store.clock.now())
     admission = inbox.Admission(
         event=event, resolve=wanted, lane="talk", person="telegram:7", role="guest", at=wanted.at
     )
-    drive(store._database, write(inbox.accept, admission))
+    store.perform(write(inbox.accept, admission))
     claim = turn_end.Claim(owner="serve:1", turn_ids=("t1",), at=wanted.at, lease=DAY, platforms=("telegram",))
-    (claimed,) = drive(store._database, write(turns.claim, claim))
+    (claimed,) = store.perform(write(turns.claim, claim))
     return claimed
 
 
 def resolved(store: GatewayStore, meanwhile: Callable[[], None], person: str = "7") -> SessionEntry:
     """The session that a message belongs to, with something that happens after the first look at it."""
-    wanted = store.resolve_of(dm(person))
+    wanted = store.resolve_request(dm(person))
 
     def resolve(tx: Tx) -> SessionEntry:
         return sessions.resolve(cast("Tx", Interrupted(tx, "find_current", meanwhile)), wanted)
 
-    return drive(store._database, write(resolve))
+    return store.perform(write(resolve))
 
 
 def test_a_turn_that_ends_while_a_message_comes_in_keeps_its_session(store: GatewayStore, clock: FakeClock) -> None:
@@ -115,7 +115,7 @@ def test_a_turn_that_ends_while_a_message_comes_in_keeps_its_session(store: Gate
             settled=tuple((waiting, "answered", None) for waiting in claimed.taken),
             taken=claimed.taken,
         )
-        drive(store._database, write(turn_end.finish, end))
+        store.perform(write(turn_end.finish, end))
 
     entry = resolved(store, it_ends)
     assert entry.session_id == claimed.session.session_id
@@ -137,7 +137,7 @@ def pruned(store: GatewayStore, meanwhile: Callable[[], None]) -> int:
     def prune(tx: Tx) -> int:
         return removal.prune_some(cast("Tx", Interrupted(tx, "old_sessions", meanwhile)), wanted, 50)
 
-    return drive(store._database, write(prune))
+    return store.perform(write(prune))
 
 
 def test_what_is_said_while_old_sessions_are_pruned_is_kept(store: GatewayStore, clock: FakeClock) -> None:
@@ -146,12 +146,12 @@ def test_what_is_said_while_old_sessions_are_pruned_is_kept(store: GatewayStore,
 
     def something_is_said() -> None:
         request = transcripts.AppendRequest(used, [encode_message(assistant("still here"))], to_instant(clock.now()))
-        drive(store._database, write(transcripts.append, request))
+        store.perform(write(transcripts.append, request))
 
     assert pruned(store, something_is_said) == 1
-    assert [m.message["content"] for m in drive(store._database, read(transcripts.read, used, None))] == ["still here"]
+    assert [m.message["content"] for m in store.perform(read(transcripts.read_messages, used, None))] == ["still here"]
     with pytest.raises(UnknownSession):
-        drive(store._database, read(records.get_entry, old))
+        store.perform(read(records.get_entry, old))
 
 
 def test_two_who_prune_at_once_take_each_session_once(store: GatewayStore, clock: FakeClock) -> None:
@@ -173,11 +173,11 @@ def test_a_journal_that_is_being_written_when_its_turn_ends_goes_with_it(store: 
         assert may_end.wait(PATIENCE_SECONDS)
 
     with ThreadPoolExecutor() as threads:
-        writing = threads.submit(drive, store._database, write(journalled))
+        writing = threads.submit(store.perform, write(journalled))
         assert is_written.wait(PATIENCE_SECONDS)
-        ending = threads.submit(drive, store._database, write(turn_end.finish, over(store, claimed)))
+        ending = threads.submit(store.perform, write(turn_end.finish, over(store, claimed)))
         await_lock(store.location)
         may_end.set()
         writing.result(PATIENCE_SECONDS)
         ending.result(PATIENCE_SECONDS)
-    assert drive(store._database, read(lambda tx: tx.rows("journal_of", turn_pk=claimed.held.turn_pk))) == []
+    assert store.perform(read(lambda tx: tx.rows("journal_of", turn_pk=claimed.held.turn_pk))) == []

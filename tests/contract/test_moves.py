@@ -26,8 +26,8 @@ from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.store.conversations import id_changes
 from threadline.store.engine.sql import load_queries
-from threadline.store.gateway import GatewayStore
-from threadline.store.verbs.people import PairingCode
+from threadline.store.facade import GatewayStore
+from threadline.store.people.people import PairingCode
 from threadline.store.work.inbox import Admission
 from threadline.store.work.outbox import NewDelivery, Stream
 from threadline.store.work.turn_end import Claim
@@ -67,7 +67,7 @@ async def test_a_chat_goes_on_under_its_new_id(location: str, make: Any) -> None
 
     async with opened(location) as store:
         before = await talk(store, at("-1"), "a zebra crossed")
-        assert await store.move(move("chat", "-1", "-100"))
+        assert await store.id_changes.apply(move("chat", "-1", "-100"))
         after = await store.get_or_create_session(at("-100"))
         assert after.session_id == before.session_id
         assert after.session_key == address_of(at("-100")).key
@@ -85,7 +85,7 @@ async def test_a_chat_goes_on_under_its_new_id(location: str, make: Any) -> None
 async def test_a_thread_under_the_new_id_goes_on_from_what_was_said_under_the_old(location: str) -> None:
     async with opened(location) as store:
         await talk(store, dm("7", chat_id="1"), "before")
-        await store.move(move("chat", "1", "2"))
+        await store.id_changes.apply(move("chat", "1", "2"))
         seeded = await store.get_or_create_session(dm("7", chat_id="2", thread="t"))
         assert [message["content"] for message in await store.load_transcript(seeded.session_id)] == [
             "before",
@@ -98,7 +98,7 @@ async def test_a_thread_under_the_new_id_goes_on_from_what_was_said_under_the_ol
 async def test_each_members_conversation_goes_along(location: str, scope: SessionScope) -> None:
     async with opened(location, scope=scope) as store:
         before = {who: (await talk(store, group(who, "-1"))).session_id for who in "789"}
-        await store.move(move("chat", "-1", "-100"))
+        await store.id_changes.apply(move("chat", "-1", "-100"))
         assert {who: (await store.get_or_create_session(group(who, "-100"))).session_id for who in "789"} == before
 
 
@@ -106,7 +106,7 @@ async def test_each_members_conversation_goes_along(location: str, scope: Sessio
 async def test_where_the_new_id_has_a_conversation_already_the_old_one_can_be_resumed(location: str) -> None:
     async with opened(location) as store:
         old, new = await talk(store, group("7", "-1"), "then"), await talk(store, group("7", "-100"), "now")
-        await store.move(move("chat", "-1", "-100"))
+        await store.id_changes.apply(move("chat", "-1", "-100"))
         current = await store.get_or_create_session(group("7", "-100"))
         assert current.session_id == new.session_id
         seen = [e.session_id for e in await store.list_sessions(person=group("7", "-100"), include_ended=True)]
@@ -126,7 +126,7 @@ async def test_those_who_come_first_at_once_find_the_same_conversation(location:
             moved = move("chat", f"old-{number}", f"new-{number}")
             asked = [store.get_or_create_session(source) for source in (new, old) for store in (one, other)]
             # Told by both gateways, as people go on writing.
-            done = await asyncio.gather(one.move(moved), other.move(moved))
+            done = await asyncio.gather(one.id_changes.apply(moved), other.id_changes.apply(moved))
             assert sorted(done) == [False, True]
             found = await asyncio.gather(*asked)
             assert {entry.session_id for entry in found} == {before.session_id}
@@ -137,9 +137,9 @@ async def test_a_chat_that_moves_twice_and_back_is_one(location: str) -> None:
     async with opened(location) as store:
         before = await talk(store, group("7", "1"))
         for old, new in (("1", "2"), ("2", "3")):
-            await store.move(move("chat", old, new))
+            await store.id_changes.apply(move("chat", old, new))
         assert (await store.get_or_create_session(group("7", "3"))).session_id == before.session_id
-        await store.move(move("chat", "3", "1"))
+        await store.id_changes.apply(move("chat", "3", "1"))
         for chat in ("1", "2", "3"):
             assert (await store.get_or_create_session(group("7", chat))).session_id == before.session_id
 
@@ -147,10 +147,10 @@ async def test_a_chat_that_moves_twice_and_back_is_one(location: str) -> None:
 @awaited
 async def test_a_move_is_carried_out_once(location: str) -> None:
     async with opened(location) as store:
-        assert await store.move(move("chat", "1", "2"))
-        assert not await store.move(move("chat", "1", "2"))
-        (line,) = await store.list_messages()
-        story = await store.message_story(line.pk)
+        assert await store.id_changes.apply(move("chat", "1", "2"))
+        assert not await store.id_changes.apply(move("chat", "1", "2"))
+        (line,) = await store.maintenance.list_messages()
+        story = await store.maintenance.trace_message(line.pk)
         assert (line.fate, line.kind, story.raw) == ("merged", "moved", "chat 1 is 2")
 
 
@@ -164,17 +164,17 @@ async def test_a_person_keeps_what_is_theirs_under_a_new_id(location: str, raw_e
         await talk(store, thread("+49"), "a zebra together")
         await talk(store, thread("8"), "a zebra elsewhere")
         await talk(store, group("8", "g"), "a zebra elsewhere")
-        await store.set_role("telegram:+49", "trusted", "Ada")
+        await store.people.set_role("telegram:+49", "trusted", "Ada")
         raw_execute("INSERT INTO preferences (person, timezone) VALUES ('telegram:+49', 'Europe/Paris')")
-        await store.move(move("user", "+49", "aci"))
+        await store.id_changes.apply(move("user", "+49", "aci"))
         assert [(await store.get_or_create_session(source)).session_id for source in of("aci")] == before
         assert [e.session_id for e in await store.list_sessions(person="telegram:+49")] == []
         assert {e.session_id for e in await store.list_sessions(person="telegram:aci")} == set(before)
         found = await store.search("zebra", viewer="telegram:aci", role="user")
         assert {hit.session.session_id for hit in found} == set(before)
         assert len(await store.search("zebra", person="telegram:aci", role="user")) == len(before) + 1
-        assert await store.role_of("telegram:aci") == "trusted"
-        assert await store.role_of("telegram:+49") is None
+        assert await store.people.find_role("telegram:aci") == "trusted"
+        assert await store.people.find_role("telegram:+49") is None
         records = [record async for record in pages(store, "telegram:aci")]
         assert records[0].summary.timezone == "Europe/Paris"
         assert records[0].summary.also_known_as == ["telegram:+49"]
@@ -205,8 +205,8 @@ async def test_whoever_moved_is_erased_under_any_of_their_ids(
         await talk(store, thread("8"), "somebody else's")
         for old, new in (("zebra-1", "zebra-2"), ("zebra-2", "zebra-3")):
             # The key is kept, or the platform could tell it again: it had better name nobody.
-            await store.move(move("user", old, new, dedupe_key=f"user {new[-1]}"))
-            await store.move(move("chat", f"dm-{old}", f"dm-{new}", dedupe_key=f"chat {new[-1]}"))
+            await store.id_changes.apply(move("user", old, new, dedupe_key=f"user {new[-1]}"))
+            await store.id_changes.apply(move("chat", f"dm-{old}", f"dm-{new}", dedupe_key=f"chat {new[-1]}"))
         await store.erase_person(name)
         left = [e.session_id for e in await store.list_sessions(include_ended=True)]
         assert len(left) == 1
@@ -218,12 +218,12 @@ async def test_whoever_moved_is_erased_under_any_of_their_ids(
 @awaited
 async def test_two_names_of_one_person_give_the_higher_role(location: str) -> None:
     async with opened(location) as store:
-        await store.set_role("telegram:1", "owner")
-        await store.set_role("telegram:2", "guest")
-        await store.set_role("telegram:3", "trusted")
-        await store.move(move("user", "1", "2"))
-        await store.move(move("user", "4", "3"))
-        people = {person.person: person.role for person in await store.list_people()}
+        await store.people.set_role("telegram:1", "owner")
+        await store.people.set_role("telegram:2", "guest")
+        await store.people.set_role("telegram:3", "trusted")
+        await store.id_changes.apply(move("user", "1", "2"))
+        await store.id_changes.apply(move("user", "4", "3"))
+        people = {person.person: person.role for person in await store.people.list_all()}
         assert people == {"telegram:2": "owner", "telegram:3": "trusted"}
 
 
@@ -233,15 +233,15 @@ async def test_what_is_still_to_be_sent_goes_to_the_new_chat(location: str) -> N
         there = Target(platform="telegram", chat_id="1", chat_type="group", thread_id="t")
         other = Target(platform="telegram", chat_id="10", chat_type="group")
         for number, target in enumerate((there, other, there, there)):
-            await store.enqueue(NewDelivery(delivery_id=str(number), target=target, text="news"))
+            await store.outbox.enqueue(NewDelivery(delivery_id=str(number), target=target, text="news"))
         accounts = [("telegram", "main")]
-        flying = {d.delivery_id: d for d in await store.claim_deliveries(accounts, owner="x", lease=10**9, limit=9)}
+        flying = {d.delivery_id: d for d in await store.outbox.claim(accounts, owner="x", lease=10**9, limit=9)}
         assert flying.keys() == {"0", "1"}
-        await store.move(move("chat", "1", "2"))
-        assert await store.delivery_sent(flying["0"], "m0", owner="x")
-        (following,) = await store.claim_deliveries(accounts, owner="x", lease=10**9, limit=9)
+        await store.id_changes.apply(move("chat", "1", "2"))
+        assert await store.outbox.mark_sent(flying["0"], "m0", owner="x")
+        (following,) = await store.outbox.claim(accounts, owner="x", lease=10**9, limit=9)
         assert (following.delivery_id, following.target) == ("2", msgspec.structs.replace(there, chat_id="2"))
-        targets = {line.delivery_id: line.target.chat_id for line in await store.list_deliveries()}
+        targets = {line.delivery_id: line.target.chat_id for line in await store.outbox.list_page()}
         assert targets == {"0": "2", "1": "10", "2": "2", "3": "2"}
 
 
@@ -250,10 +250,10 @@ async def streaming(store: GatewayStore) -> tuple[NewDelivery, Stream]:
     now, source = to_instant(store.clock.now()), group("7", "1")
     event = Inbound(dedupe_key="k", message_id="m", source=source, sent_at=store.clock.now(), text="hello")
     person = person_of(source)
-    resolve = store.resolve_of(source)
-    await store.accept(Admission(event=event, resolve=resolve, lane="talk", person=person, role="guest", at=now))
+    resolve = store.resolve_request(source)
+    await store.inbox.accept(Admission(event=event, resolve=resolve, lane="talk", person=person, role="guest", at=now))
     wanted = Claim(owner="x", turn_ids=("t",), at=now, lease=10**9, per_person=9, platforms=("telegram",))
-    (claimed,) = await store.claim_turns(wanted)
+    (claimed,) = await store.turns.claim(wanted)
     new = NewDelivery(
         delivery_id="t.0",
         target=target_of(source),
@@ -262,7 +262,7 @@ async def streaming(store: GatewayStore) -> tuple[NewDelivery, Stream]:
         session_pk=claimed.session_pk,
         turn_pk=claimed.held.turn_pk,
     )
-    stream = await store.open_stream(new)
+    stream = await store.outbox.open_stream(new)
     assert stream is not None
     return new, stream
 
@@ -271,18 +271,18 @@ async def streaming(store: GatewayStore) -> tuple[NewDelivery, Stream]:
 async def test_what_grows_in_a_chat_that_moves_is_begun_anew_in_the_new_one(location: str) -> None:
     async with opened(location) as store:
         new, stream = await streaming(store)
-        await store.keep_stream_id(stream, "5")
-        await store.move(move("chat", "1", "2"))
-        (line,) = await store.list_deliveries("open")
+        await store.outbox.save_stream_id(stream, "5")
+        await store.id_changes.apply(move("chat", "1", "2"))
+        (line,) = await store.outbox.list_page("open")
         assert (line.target.chat_id, line.external_id) == ("2", None)
         # What was on its way meanwhile.
-        await store.keep_stream_id(stream, "5")
-        await store.stream_not_begun(stream)
-        anew = await store.open_stream(new)
+        await store.outbox.save_stream_id(stream, "5")
+        await store.outbox.cancel_stream_start(stream)
+        anew = await store.outbox.open_stream(new)
         assert anew is not None
         assert (anew.external_id, anew.is_doubtful) == (None, False)
-        await store.keep_stream_id(anew, "6")
-        (line,) = await store.list_deliveries("open")
+        await store.outbox.save_stream_id(anew, "6")
+        (line,) = await store.outbox.list_page("open")
         assert (line.external_id, line.attempts) == ("6", 1)
 
 
@@ -291,12 +291,12 @@ async def test_a_receipt_outlives_the_move_of_its_chat(location: str, raw_execut
     async with opened(location) as store:
         there = Target(platform="telegram", chat_id="1", chat_type="group")
         for number in range(2):
-            await store.enqueue(NewDelivery(delivery_id=str(number), target=there, text="news"))
+            await store.outbox.enqueue(NewDelivery(delivery_id=str(number), target=there, text="news"))
         raw_execute("UPDATE deliveries SET external_id = '5', state = 'parked' WHERE delivery_id = '1'")
-        (flying,) = await store.claim_deliveries([("telegram", "main")], owner="x", lease=10**9, limit=9)
-        await store.move(move("chat", "1", "2"))
-        await store.delivery_sent(flying, "4", owner="x")
-        ids = {line.delivery_id: line.external_id for line in await store.list_deliveries()}
+        (flying,) = await store.outbox.claim([("telegram", "main")], owner="x", lease=10**9, limit=9)
+        await store.id_changes.apply(move("chat", "1", "2"))
+        await store.outbox.mark_sent(flying, "4", owner="x")
+        ids = {line.delivery_id: line.external_id for line in await store.outbox.list_page()}
         assert ids == {"0": "4", "1": None}
 
 
@@ -311,8 +311,8 @@ async def test_no_id_is_taken_for_another(location: str) -> None:
             for who in NASTY[:3]
         ]
         before = {source: (await talk(store, source)).session_id for source in places}
-        await store.move(move("chat", "1", "new"))
-        await store.move(move("user", "10", "new"))
+        await store.id_changes.apply(move("chat", "1", "new"))
+        await store.id_changes.apply(move("user", "10", "new"))
         for source in places:
             moved = source
             if (source.platform, source.account) == ("telegram", "main"):
@@ -340,7 +340,7 @@ async def test_whatever_moves_where_everybody_else_stays(location: str, seed: in
             # What was given up is not given to others.
             old = ids[field].pop(chance.randrange(len(ids[field])))
             new = chance.choice(ids[field])
-            await store.move(move(field.removesuffix("_id"), old, new, dedupe_key=str(step)))
+            await store.id_changes.apply(move(field.removesuffix("_id"), old, new, dedupe_key=str(step)))
             for source in [one for one in sessions if getattr(one, field) == old]:
                 session_id = sessions.pop(source)
                 sessions.setdefault(msgspec.structs.replace(source, **{field: new}), session_id)
@@ -358,17 +358,17 @@ async def test_a_message_that_waits_is_answered_in_the_new_chat(location: str) -
         event = Inbound(dedupe_key="k", message_id="m", source=source, sent_at=now, text="hello")
         wanted = Admission(
             event=event,
-            resolve=store.resolve_of(source),
+            resolve=store.resolve_request(source),
             lane="talk",
             person="telegram:7",
             role="guest",
             at=to_instant(now),
         )
-        admitted = await store.accept(wanted)
+        admitted = await store.inbox.accept(wanted)
         assert admitted.session is not None
-        await store.move(move("chat", "1", "2"))
-        await store.move(move("user", "7", "8"))
-        (waiting,) = await store.waiting_messages(admitted.session.session_id)
+        await store.id_changes.apply(move("chat", "1", "2"))
+        await store.id_changes.apply(move("user", "7", "8"))
+        (waiting,) = await store.inbox.list_pending(admitted.session.session_id)
         assert target_of(waiting.event.source).chat_id == "2"
         assert waiting.person == person_of(waiting.event.source) == "telegram:8"
 
@@ -380,8 +380,8 @@ async def test_what_a_fork_shows_of_a_deleted_shared_conversation_is_still_found
         copy = await store.fork_session(shared.session_id, key=shared.session_key)
         await store.search("zebra")
         await store.delete_session(shared.session_id)
-        await store.move(move("user", "1", "2"))
-        await store.move(move("chat", "g1", "g2"))
+        await store.id_changes.apply(move("user", "1", "2"))
+        await store.id_changes.apply(move("chat", "g1", "g2"))
         (hit,) = await store.search("zebra", viewer=thread("8", "g2"))
         assert hit.session.session_id == copy.session_id
 
@@ -389,13 +389,13 @@ async def test_what_a_fork_shows_of_a_deleted_shared_conversation_is_still_found
 @awaited
 async def test_who_waits_to_be_let_in_hears_of_it_where_they_are(location: str) -> None:
     async with opened(location) as store:
-        asked = await store.request_pairing(dm("1", chat_id="c1"))
+        asked = await store.people.request_pairing(dm("1", chat_id="c1"))
         assert isinstance(asked, PairingCode)
-        await store.move(move("chat", "c1", "c2"))
-        await store.move(move("user", "1", "2"))
-        paired = await store.approve_pairing(asked.code)
+        await store.id_changes.apply(move("chat", "c1", "c2"))
+        await store.id_changes.apply(move("user", "1", "2"))
+        paired = await store.people.approve_pairing(asked.code)
         assert paired.person == "telegram:2"
-        (told,) = await store.list_deliveries()
+        (told,) = await store.outbox.list_page()
         assert told.target.chat_id == "c2"
 
 
@@ -406,8 +406,8 @@ async def test_a_home_that_was_named_in_a_chat_goes_along(location: str, raw_exe
             "INSERT INTO homes (platform, account, chat_id, chat_type, name, person) VALUES "
             "('telegram', 'main', 'old-1', 'dm', 'Home', 'telegram:old-7'), ('signal', 'main', 'old-1', 'dm', 'Home', NULL)"
         )
-        await store.move(move("chat", "old-1", "new-1", dedupe_key="1"))
-        await store.move(move("user", "old-7", "new-7", dedupe_key="2"))
+        await store.id_changes.apply(move("chat", "old-1", "new-1", dedupe_key="1"))
+        await store.id_changes.apply(move("user", "old-7", "new-7", dedupe_key="2"))
         (known, *_) = await store.export("telegram:new-7")
         assert known.summary is not None
         assert known.summary.homes == ["telegram:new-1"]
@@ -422,7 +422,7 @@ async def test_what_a_fork_shows_of_a_deleted_conversation_stays_its_persons(loc
         other = await store.get_or_create_session(dm("other"))
         copy = await store.fork_session(theirs.session_id, key=other.session_key)
         await store.delete_session(theirs.session_id)
-        await store.move(move("user", "1", "2"))
+        await store.id_changes.apply(move("user", "1", "2"))
         told = [record.message.message["content"] async for record in pages(store, "telegram:2") if record.message]
         assert told == ["a zebra", "I see."]
         await store.erase_person("telegram:2")

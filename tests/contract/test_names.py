@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from tests.contract.gateways import OpenGateway, Run
 
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing import FakeClock
 from threadline.testing.contracts.storage.fixtures import RawExecute
 
@@ -16,11 +16,11 @@ LONG = 3_600_000_000
 
 
 async def take(store: GatewayStore, owner: str, name: str = BOT) -> bool:
-    return await store.take_name(name, owner, lease=LONG)
+    return await store.leases.acquire(name, owner, lease=LONG)
 
 
 async def holders(store: GatewayStore) -> dict[str, str]:
-    return {held.name: held.owner for held in await store.held_names()}
+    return {held.name: held.owner for held in await store.leases.list_all()}
 
 
 def expire(raw_execute: RawExecute) -> None:
@@ -43,14 +43,14 @@ def test_names_are_held_apart(gateway: GatewayStore, run: Run) -> None:
 
 def test_one_that_was_given_back_is_free_at_once(gateway: GatewayStore, run: Run) -> None:
     assert run(take(gateway, "serve:a"))
-    run(gateway.release_name(BOT, "serve:a"))
+    run(gateway.leases.release(BOT, "serve:a"))
     assert run(holders(gateway)) == {}
     assert run(take(gateway, "serve:b"))
 
 
 def test_nobody_gives_back_what_is_anothers(gateway: GatewayStore, run: Run) -> None:
     assert run(take(gateway, "serve:a"))
-    run(gateway.release_name(BOT, "serve:b"))
+    run(gateway.leases.release(BOT, "serve:b"))
     assert run(holders(gateway)) == {BOT: "serve:a"}
 
 
@@ -72,7 +72,7 @@ def test_who_renews_in_time_keeps_it(gateway: GatewayStore, run: Run, clock: Fak
 def test_what_the_dead_held_is_free_at_once(gateway: GatewayStore, run: Run) -> None:
     assert run(take(gateway, "serve:a/telegram"))
     assert run(take(gateway, "chat:b", "other"))
-    assert run(gateway.void_leases("serve:%")) == 1
+    assert run(gateway.leases.expire_owned_by("serve:%")) == 1
     assert run(holders(gateway)) == {"other": "chat:b"}
     assert run(take(gateway, "serve:c"))
 

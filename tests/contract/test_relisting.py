@@ -19,8 +19,8 @@ from threadline import SessionEntry, SessionStore
 from threadline.clock import to_instant
 from threadline.model.ownership import Viewer
 from threadline.store.conversations.indexes import Listing, list_sessions, relist_some
-from threadline.store.engine.database import Database, Row, Tx, drive, read, write
-from threadline.store.upkeep import Upkeep
+from threadline.store.engine.database import Database, Row, Tx, read, write
+from threadline.store.maintenance import BackgroundWorker
 from threadline.store.work import owner_alerts
 from threadline.testing import FakeClock, dm, user
 
@@ -81,7 +81,7 @@ class Walk:
         limit = self.chance.choice([1, 2, 5])
         while True:
             asked = replace(wanted, limit=limit, cursor=cursor)
-            page = drive(self.store._database, read(list_sessions, asked))
+            page = self.store.perform(read(list_sessions, asked))
             found += page.items
             cursor = page.cursor
             if cursor is None:
@@ -89,7 +89,7 @@ class Walk:
 
     def _settle_down(self, entry: SessionEntry) -> None:
         if self.chance.random() < 0.7:
-            drive(self.store._database, write(in_folder, entry.session_id))
+            self.store.perform(write(in_folder, entry.session_id))
 
     def _nothing(self, entry: SessionEntry) -> None: ...
 
@@ -109,7 +109,7 @@ class Walk:
         self.ids.append(fresh.session_id)
 
     def _relist(self, entry: SessionEntry) -> None:
-        drive(self.store._database, write(relist_some, self.chance.choice([1, 1, 2, 100])))
+        self.store.perform(write(relist_some, self.chance.choice([1, 1, 2, 100])))
 
 
 def in_folder(tx: Tx, session_id: str) -> None:
@@ -121,7 +121,7 @@ def in_folder(tx: Tx, session_id: str) -> None:
 
 def waiting(store: SessionStore) -> list[Row]:
     """Sessions whose places have not followed yet."""
-    return drive(store._database, read(lambda tx: tx.rows("moved_sessions", limit=1_000)))
+    return store.perform(read(lambda tx: tx.rows("moved_sessions", limit=1_000)))
 
 
 @pytest.mark.parametrize("turn", range(3))
@@ -132,7 +132,7 @@ def test_listings_are_exact_whatever_has_been_listed_anew(store: SessionStore, c
         walk.compare()
     report = store.check()
     assert report.ok, report.faults
-    drive(store._database, write(relist_some, 1_000))
+    store.perform(write(relist_some, 1_000))
     assert waiting(store) == []
     walk.compare()
     assert store.check().ok
@@ -142,7 +142,7 @@ def test_listings_are_exact_whatever_has_been_listed_anew(store: SessionStore, c
 def test_places_follow_by_themselves(store: SessionStore, clock: FakeClock, change: str) -> None:
     ids = [store.get_or_create_session(dm(f"p{number}")).session_id for number in range(5)]
     # What it is about to do must not be what brings them level.
-    while store._upkeep._due.is_set():
+    while store._worker._due.is_set():
         time.sleep(0.05)
     clock.advance(timedelta(hours=1))
     if change == "touched":
@@ -169,17 +169,17 @@ class Busy:
     def perform(self, step: Any) -> Any:
         self._clock.advance(timedelta(minutes=1))
         self._store.get_or_create_session(dm(f"p{next(self._numbers) % 3}"))
-        return self._store._database.perform(step)
+        return self._store.database.perform(step)
 
 
 def test_words_are_indexed_beside_writers_who_never_pause(store: SessionStore, clock: FakeClock) -> None:
     ids = [store.get_or_create_session(dm(f"p{number}")).session_id for number in range(3)]
     store.append_to_transcript(ids[0], user("about quinces"))
     # The store's own meets no such writers.
-    store._upkeep.stop()
-    upkeep = Upkeep(cast(Database, Busy(store, clock)))
+    store._worker.stop()
+    upkeep = BackgroundWorker(cast(Database, Busy(store, clock)))
     try:
-        upkeep.nudge()
+        upkeep.notify()
         deadline = time.monotonic() + PATIENCE_SECONDS
         while store.facts().behind:
             assert time.monotonic() < deadline, "nobody indexes them"
@@ -215,6 +215,6 @@ def test_an_owner_is_told_where_they_wrote_last(store: SessionStore, clock: Fake
     for thread in ("t1", "t2", "t1"):
         store.get_or_create_session(dm("p1", thread=thread))
         clock.advance(timedelta(hours=1))
-    target = drive(store._database, read(owner_alerts.owners_chat, ["telegram:p1"], [("telegram", "main")]))
+    target = store.perform(read(owner_alerts.owners_chat, ["telegram:p1"], [("telegram", "main")]))
     assert target is not None
     assert target.thread_id == "t1"

@@ -20,7 +20,7 @@ from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.model.usage import Usage
 from threadline.store.engine.sql import migrations
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import Admission, Greeting, Refusal
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
@@ -86,20 +86,20 @@ async def hear(store: GatewayStore, source: SessionSource, text: str, key: str) 
     """Somebody says something, and is greeted if it is the first time that anybody does."""
     wanted = Admission(
         event=event(store, source, text, key),
-        resolve=store.resolve_of(source),
+        resolve=store.resolve_request(source),
         lane="talk",
         person=person_of(source),
         role="guest",
         at=to_instant(store.clock.now()),
     )
     told = "zebra welcome"
-    await store.receive(wanted, Greeting(welcome=told, idle=told, daily=told))
+    await store.inbox.accept_and_greet(wanted, Greeting(welcome=told, idle=told, daily=told))
 
 
 async def claim(store: GatewayStore, turn_id: str) -> Claimed:
     at = to_instant(store.clock.now())
     wanted = Claim(owner="serve-1", turn_ids=(turn_id,), at=at, lease=60_000_000, per_person=9, platforms=("telegram",))
-    (claimed,) = await store.claim_turns(wanted)
+    (claimed,) = await store.turns.claim(wanted)
     return claimed
 
 
@@ -118,7 +118,7 @@ async def answer(store: GatewayStore, claimed: Claimed, text: str) -> None:
     reply = msgspec.structs.replace(
         notice(claimed.origin, text, f"{claimed.held.turn_id}.0"), kind="reply", session_pk=claimed.session_pk
     )
-    await store.finish_turn(
+    await store.turns.finish(
         Finish(
             held=claimed.held,
             session_id=claimed.session.session_id,
@@ -135,12 +135,12 @@ async def answer(store: GatewayStore, claimed: Claimed, text: str) -> None:
 
 async def live(store: GatewayStore) -> tuple[Claimed, Claimed]:
     """All that can happen to a person; the turns that still run, of their own and in the session that they share."""
-    await store.request_pairing(WHO)
-    await store.set_role(PERSON, "guest", "Zebraline")
+    await store.people.request_pairing(WHO)
+    await store.people.set_role(PERSON, "guest", "Zebraline")
     await hear(store, WHO, "zebra answered", "m1")
     first = await claim(store, "t1")
-    await store.keep_context(first.session_pk, "zebra surroundings")
-    await store.remember(first.held, first.session_pk, "main", "zebra remembered")
+    await store.turns.ensure_context(first.session_pk, "zebra surroundings")
+    await store.agent_state.save(first.held, first.session_pk, "main", "zebra remembered")
     await answer(store, first, "zebra reply")
     await store.set_title(first.session.session_id, "Zebra crossing")
     await fork_and_delete(store)
@@ -154,16 +154,18 @@ async def live(store: GatewayStore) -> tuple[Claimed, Claimed]:
     together = await claim(store, "t3")
     await hear(store, WHO, "zebra running", "m5")
     alone = await claim(store, "t4")
-    await store.journal(alone.held, 1, ["zebra thought"])
+    await store.turns.append_journal(alone.held, 1, ["zebra thought"])
     stream = msgspec.structs.replace(notice(WHO, "", "s1"), session_pk=alone.session_pk, turn_pk=alone.held.turn_pk)
-    await store.open_stream(stream)
+    await store.outbox.open_stream(stream)
     await hear(store, WHO, "zebra waiting", "m6")
     at = to_instant(store.clock.now())
     refused = event(store, WHO, "zebra unheard", "m7")
     told = notice(WHO, "zebra refused", "n1")
-    await store.refuse(Refusal(event=refused, person=PERSON, role="group", at=at, note="the door was shut", tell=told))
+    await store.inbox.refuse(
+        Refusal(event=refused, person=PERSON, role="group", at=at, note="the door was shut", tell=told)
+    )
     picture = Attachment(handle="file:00", name="zebra picture")
-    await store.enqueue(msgspec.structs.replace(notice(WHO, "", "f1"), person=PERSON, files=(picture,)))
+    await store.outbox.enqueue(msgspec.structs.replace(notice(WHO, "", "f1"), person=PERSON, files=(picture,)))
     await store.index_pending()
     return alone, together
 
@@ -267,7 +269,7 @@ def test_turns_that_run_meanwhile_bring_nothing_back(
     alone, together = runner.run(live(gateway))
     runner.run(gateway.erase_person(PERSON))
     with pytest.raises(LeaseLost):
-        runner.run(gateway.journal(alone.held, 2, ["zebra thought"]))
+        runner.run(gateway.turns.append_journal(alone.held, 2, ["zebra thought"]))
     with pytest.raises(LeaseLost):
         runner.run(answer(gateway, alone, "zebra reply"))
     runner.run(answer(gateway, together, "ordinary end"))
@@ -279,9 +281,9 @@ def test_turns_that_run_meanwhile_bring_nothing_back(
 def test_what_they_sent_before_is_not_taken_for_new(gateway: GatewayStore, runner: asyncio.Runner) -> None:
     runner.run(live(gateway))
     runner.run(gateway.erase_person(PERSON))
-    before = runner.run(gateway.list_messages())
+    before = runner.run(gateway.maintenance.list_messages())
     runner.run(hear(gateway, WHO, "zebra answered", "m1"))
-    assert runner.run(gateway.list_messages()) == before
+    assert runner.run(gateway.maintenance.list_messages()) == before
     theirs = [line for line in before if line.chat_id is None]
     assert len(theirs) == 6
     assert {line.person for line in theirs} == {None}

@@ -9,7 +9,7 @@ import pytest
 
 from threadline import SessionStore
 from threadline.errors import UnknownMessage
-from threadline.store.engine.database import Plan, Row, drive, read, write
+from threadline.store.engine.database import Row, Step, read, write
 from threadline.store.people import removal
 from threadline.testing import dm, user
 from threadline.testing.contracts.storage.fixtures import seen
@@ -21,12 +21,12 @@ def deleted_and_left(store: SessionStore) -> str:
     """The id of a session that is gone, while what was said in it is still there."""
     session_id = store.get_or_create_session(dm("1")).session_id
     store.append_to_transcript(session_id, user("a secret"))
-    drive(store._database, write(removal.delete_session, session_id))
+    store.perform(write(removal.delete_session, session_id))
     assert store.facts().messages == 1
     return session_id
 
 
-def read_log_number(session_id: str) -> Plan[Row]:
+def read_log_number(session_id: str) -> Step[Row]:
     return read(lambda tx: tx.find("find_log", session_id=session_id) or ())
 
 
@@ -50,12 +50,12 @@ def test_they_stay_unseen_in_a_copy_that_goes_on(store: SessionStore, tmp_path: 
 def test_a_copy_gives_no_number_of_a_deleted_session_again(store: SessionStore, tmp_path: Path) -> None:
     kept = store.get_or_create_session(dm("1")).session_id
     gone = store.get_or_create_session(dm("2")).session_id
-    (before,) = drive(store._database, read_log_number(gone))
+    (before,) = store.perform(read_log_number(gone))
     store.delete_session(gone)
     path = store.backup(tmp_path / "copy.db")
     with SessionStore.open(path) as copy:
         fresh = copy.get_or_create_session(dm("3")).session_id
-        (after,) = drive(copy._database, read_log_number(fresh))
+        (after,) = copy.perform(read_log_number(fresh))
         assert after > before
         assert copy.get_session(kept).session_id == kept
 

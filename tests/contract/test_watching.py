@@ -24,7 +24,7 @@ from tests.contract.watching import (
 
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.session import SessionEntry
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.expiry import LOOKED_AT, MOST_ENDED
 from threadline.testing import FakeClock, dm, group, user
 from threadline.testing.contracts.storage.fixtures import RawExecute
@@ -62,7 +62,7 @@ def test_a_new_day_ends_it_in_the_policys_zone(opens: OpenGateway, clock: FakeCl
 
 def test_a_new_day_ends_it_in_its_persons_zone(opens: OpenGateway, clock: FakeClock, run: Run) -> None:
     store = opens(policies=policies(mode="daily", at_hour=0, timezone="person"))
-    run(store.set_zone_of_person("telegram:7", "Asia/Tokyo"))
+    run(store.preferences.set_timezone("telegram:7", "Asia/Tokyo"))
     clock.set(datetime(2026, 1, 5, 12, 0, tzinfo=UTC))
     tokyo, utc = run(said(store)), run(said(store, dm("8")))
     clock.set(datetime(2026, 1, 5, 14, 59, tzinfo=UTC))
@@ -78,7 +78,7 @@ def test_nothing_ends_within_the_grace_period(opens: OpenGateway, clock: FakeClo
     clock.set(datetime(2026, 1, 5, 3, 55, tzinfo=UTC))
     old = run(said(store))
     clock.set(datetime(2026, 1, 5, 4, 10, tzinfo=UTC))
-    assert run(store.expire_some("telegram", "dm")).looked_at == 0
+    assert run(store.expiry.expire_batch("telegram", "dm")).looked_at == 0
     clock.advance(MINUTE)
     assert run(watched(store)) == [old.session_id]
 
@@ -108,14 +108,14 @@ def test_what_is_busy_never_ends_and_is_not_forgotten(store: GatewayStore, clock
 def test_what_was_busy_and_goes_on_is_no_longer_looked_at(store: GatewayStore, clock: FakeClock, run: Run) -> None:
     busy = run(accepted(store, dm()))
     clock.advance(2 * HOUR)
-    assert run(store.expire_some("telegram", "dm")).looked_at == 1
+    assert run(store.expiry.expire_batch("telegram", "dm")).looked_at == 1
     run(taken_back(store, busy))
     assert run(said(store)).session_id != busy.session_id
     run(store.switch_session(busy.session_key, busy.session_id))
     looked_at = []
     for _ in range(4):
         clock.advance(10 * MINUTE)
-        looked_at.append(run(store.expire_some("telegram", "dm")).looked_at)
+        looked_at.append(run(store.expiry.expire_batch("telegram", "dm")).looked_at)
     assert looked_at == [1, 0, 0, 0]
 
 
@@ -170,8 +170,8 @@ def test_gateways_with_different_policies_do_not_hold_each_other_up(
     clock.advance(2 * HOUR)
     ended = 0
     for _ in range(6):
-        ended += len(run(strict.expire_some("telegram", "dm")).ended)
-        assert run(lax.expire_some("telegram", "dm")).ended == ()
+        ended += len(run(strict.expiry.expire_batch("telegram", "dm")).ended)
+        assert run(lax.expiry.expire_batch("telegram", "dm")).ended == ()
     assert ended == 3 * MOST_ENDED
 
 
@@ -256,15 +256,15 @@ def test_a_step_looks_at_few_however_many_there_are(
     clock.advance(2 * HOUR)
     run(said(store, dm("model")))
     multiply(raw_execute, store.location, 5_000)
-    step = run(store.expire_some("telegram", "dm"))
+    step = run(store.expiry.expire_batch("telegram", "dm"))
     assert (sorted(step.ended), step.looked_at, step.is_more) == (sorted(stale), 10, False)
     # Nobody wrote: there is nothing to look at, and nothing is looked at.
-    assert run(store.expire_some("telegram", "dm")).looked_at == 0
+    assert run(store.expiry.expire_batch("telegram", "dm")).looked_at == 0
     # The ten, ended, are not met again; all the others are: a bounded number at a time, each once.
     clock.advance(2 * HOUR)
     looked_at, ended = [], 0
     while True:
-        step = run(store.expire_some("telegram", "dm"))
+        step = run(store.expiry.expire_batch("telegram", "dm"))
         looked_at.append(step.looked_at)
         ended += len(step.ended)
         if not step.is_more:
@@ -336,7 +336,7 @@ def test_the_end_can_be_taken_back_before_the_next_message(store: GatewayStore, 
     old = run(said(store))
     clock.advance(2 * HOUR)
     run(watched(store))
-    assert run(store.session_before(old.session_id)) == old.session_id
+    assert run(store.resume.previous_session(old.session_id)) == old.session_id
     now = clock.now()
     resumed = run(store.switch_session(old.session_key, old.session_id))
     assert resumed is not None
@@ -353,8 +353,8 @@ def test_the_end_can_be_taken_back_after_the_next_message(store: GatewayStore, c
     clock.advance(2 * HOUR)
     run(watched(store))
     new = run(store.get_or_create_session(dm()))
-    assert run(store.session_before(new.session_id)) == old.session_id
-    assert run(store.resume_session(new.session_id, old.session_id)).ended_at is None
+    assert run(store.resume.previous_session(new.session_id)) == old.session_id
+    assert run(store.resume.resume(new.session_id, old.session_id)).ended_at is None
     assert run(store.get_or_create_session(dm())).session_id == old.session_id
     assert run(sound(store))
 

@@ -12,7 +12,7 @@ from threadline.model.inbound import Inbound
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.expiry import Flush
 from threadline.store.work.inbox import Admission
 from threadline.store.work.message_changes import Changing
@@ -58,7 +58,7 @@ async def watched(store: GatewayStore, chat_type: str = "dm") -> list[str]:
     """All that a watcher ends now."""
     ended: list[str] = []
     while True:
-        step = await store.expire_some("telegram", chat_type)
+        step = await store.expiry.expire_batch("telegram", chat_type)
         ended += step.ended
         if not step.is_more:
             return ended
@@ -67,8 +67,8 @@ async def watched(store: GatewayStore, chat_type: str = "dm") -> list[str]:
 async def accepted(store: GatewayStore, source: SessionSource, text: str = "hello", key: str = "m1") -> SessionEntry:
     """The session that took a message in."""
     event = Inbound(dedupe_key=key, message_id=key, kind="message", source=source, text=text, sent_at=store.clock.now())
-    wanted = store.resolve_of(source)
-    admitted = await store.accept(
+    wanted = store.resolve_request(source)
+    admitted = await store.inbox.accept(
         Admission(event=event, resolve=wanted, lane="talk", person=None, role="guest", at=wanted.at)
     )
     assert admitted.session is not None
@@ -77,15 +77,15 @@ async def accepted(store: GatewayStore, source: SessionSource, text: str = "hell
 
 async def claimed(store: GatewayStore, owner: str = "here") -> Flush | None:
     """A flush that is due."""
-    return await store.claim_flush(["telegram"], owner=owner, lease=LEASE)
+    return await store.expiry.claim_flush(["telegram"], owner=owner, lease=LEASE)
 
 
 async def covered(store: GatewayStore) -> list[str]:
     """Carries the flush that is due out, and tells what it covered."""
     flush = await claimed(store)
     assert flush is not None
-    history = [str(message["content"]) for message in await store.flush_history(flush)]
-    assert await store.finish_flush(flush)
+    history = [str(message["content"]) for message in await store.expiry.read_flush(flush)]
+    assert await store.expiry.finish_flush(flush)
     return history
 
 
@@ -102,8 +102,8 @@ async def taken_back(store: GatewayStore, session: SessionEntry) -> None:
     event = Inbound(
         dedupe_key="gone", message_id="m1", kind="delete", source=source, text="", sent_at=store.clock.now()
     )
-    wanted = store.resolve_of(source)
-    outcome = await store.change_message(
+    wanted = store.resolve_request(source)
+    outcome = await store.message_changes.apply(
         Changing(event=event, address=wanted.address, person=None, role="guest", at=wanted.at)
     )
     assert outcome == "dropped", outcome

@@ -15,7 +15,7 @@ from threadline.model.source import SessionSource
 from threadline.model.turn import Lane, Replay, Suspicion
 from threadline.ports.agent import Event, ToolCall
 from threadline.ports.platform import Outgoing
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import Admission
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.turn_end import Claim, Claimed
@@ -35,9 +35,9 @@ async def accepted(store: GatewayStore, text: str, user: str = "ada", *, lane: L
     """Somebody's message, as a gateway took it."""
     source, now = source_of(user), store.clock.now()
     event = Inbound(dedupe_key=f"{user}/{text}", message_id=text, source=source, sent_at=now, text=text)
-    resolve = store.resolve_of(source, agent="main")
+    resolve = store.resolve_request(source, agent="main")
     person = f"scripted:{user}"
-    await store.accept(
+    await store.inbox.accept(
         Admission(event=event, resolve=resolve, lane=lane, person=person, role="guest", at=to_instant(now))
     )
 
@@ -52,12 +52,12 @@ async def begun(
 ) -> Claimed:
     """A turn that a gateway had begun, and what it had journalled of it."""
     await accepted(store, text, user)
-    (claimed,) = await store.claim_turns(claim(store))
-    await store.declare_replay(claimed.held, replay)
+    (claimed,) = await store.turns.claim(claim(store))
+    await store.turns.set_replay(claimed.held, replay)
     if journal:
         called_tool = any(isinstance(event, ToolCall) for event in journal)
         encoded = [msgspec.json.encode(event).decode() for event in journal]
-        await store.journal(claimed.held, 1, encoded, called_tool=called_tool)
+        await store.turns.append_journal(claimed.held, 1, encoded, called_tool=called_tool)
     return claimed
 
 
@@ -78,7 +78,7 @@ def claim(store: GatewayStore, count: int = 1, **changes: Any) -> Claim:
 async def suspected(store: GatewayStore, user: str, deaths: int) -> Claimed:
     """A turn that waits to run again, and is suspected of so many deaths; as the last gateway had it."""
     claimed = charged(await begun(store, user=user), deaths)
-    await store.rerun_turns([claimed], first=0)
+    await store.turns.rerun([claimed], first=0)
     return claimed
 
 
@@ -92,11 +92,11 @@ async def streamed(
 ) -> str:
     """The message that the turn had begun to show; its id in the chat."""
     new = reply_to(claimed)
-    stream = await store.open_stream(new)
+    stream = await store.outbox.open_stream(new)
     assert stream is not None
     message_id = chat.perform(Send(0, new.target, Outgoing(text=text), new.delivery_id), "main")
     if is_id_kept:
-        await store.keep_stream_id(stream, message_id)
+        await store.outbox.save_stream_id(stream, message_id)
     return message_id
 
 

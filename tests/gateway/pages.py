@@ -21,7 +21,7 @@ from threadline.model.turn import Replay
 from threadline.model.webchat import web_source, web_target
 from threadline.ports.agent import Agent, Event, Text, Turn
 from threadline.ports.live import Said, Speaker
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import OWNER
 from threadline.web.reader import Reader
 from threadline.web.site import Site
@@ -112,7 +112,7 @@ class Paged:
 
     async def transcript(self, conversation: str = CONVERSATION) -> list[tuple[str, str]]:
         """Role and text of what the owner's conversation shows."""
-        seen = await self.store.look(web_source("owner", conversation))
+        seen = await self.store.change_feed.snapshot(web_source("owner", conversation))
         assert seen is not None
         return [(one.role, str(one.message["content"])) for one in seen.messages]
 

@@ -14,7 +14,7 @@ from threadline.errors import InvalidRequest
 from threadline.gateway.gateway import Gateway
 from threadline.model.session import SessionEntry
 from threadline.ports.agent import Agent, Event, Text, Turn
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
 
@@ -90,7 +90,7 @@ async def said(here: Running, session_id: str) -> list[str]:
 
 async def fates(here: Running) -> dict[str, str]:
     """What became of everything that came in: fate by note, for what has a note."""
-    return {line.note: line.fate for line in await here.store.list_messages() if line.note}
+    return {line.note: line.fate for line in await here.store.maintenance.list_messages() if line.note}
 
 
 @asynccontextmanager

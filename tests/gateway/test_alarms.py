@@ -28,7 +28,7 @@ from threadline.gateway.gateway import Gateway
 from threadline.model.context import HomeChannel
 from threadline.model.delivery import Target
 from threadline.ports.agent import AgentError, Event, Text, Turn
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.owner_alerts import Alarm
 from threadline.testing import FakeClock
@@ -50,12 +50,12 @@ async def moody(turn: Turn) -> AsyncIterator[Event]:
 
 
 async def open_alarms(here: Running) -> list[str]:
-    return [alarm.name for alarm in await here.store.open_alarms()]
+    return [alarm.name for alarm in await here.store.owner_alerts.list_open()]
 
 
 async def stored_notices(here: Running) -> int:
     """How many notices there were to send, sent or not."""
-    lines = await here.store.list_deliveries()
+    lines = await here.store.outbox.list_page()
     return sum(line.delivery_id.startswith("alarm.") for line in lines)
 
 
@@ -107,18 +107,18 @@ async def test_once_it_has_answered_a_new_failure_is_told_anew(opened: Open) -> 
 
 
 async def _is_over(here: Running) -> bool:
-    return not await here.store.open_alarms()
+    return not await here.store.owner_alerts.list_open()
 
 
 @awaited
 async def test_another_gateways_alarm_ends_when_the_agent_answers_here(opened: Open) -> None:
     async with opened(ScriptedAgent(moody), lease_seconds=1.0) as here:
         alarm = Alarm(name="agent:main", text="it failed elsewhere", since=here.store.clock.now())
-        assert await here.store.sound_alarm(alarm, ())
+        assert await here.store.owner_alerts.raise_alert(alarm, ())
 
         async def is_over() -> bool:
             await ask(here, "hello")
-            return not await here.store.open_alarms()
+            return not await here.store.owner_alerts.list_open()
 
         await eventually(is_over)
 
@@ -131,11 +131,11 @@ async def test_in_the_owners_own_chat_it_is_not_said_twice(opened: Open) -> None
         await here.gateway.idle()
         assert await stored_notices(here) == 0
         assert len(here.texts()) == 1
-        assert (await here.store.open_alarms())[0].is_told
+        assert (await here.store.owner_alerts.list_open())[0].is_told
 
 
 async def _is_open(here: Running) -> bool:
-    return bool(await here.store.open_alarms())
+    return bool(await here.store.owner_alerts.list_open())
 
 
 @awaited
@@ -148,7 +148,7 @@ async def test_home_channels_go_before_the_owners_chat(opened: Open) -> None:
         await here.gateway.idle()
         assert notices(here) == []
         assert await stored_notices(here) == len(notices(here, "den")) == 1
-        assert await here.store.list_deliveries("pending") == []
+        assert await here.store.outbox.list_page("pending") == []
 
 
 @awaited
@@ -159,7 +159,7 @@ async def test_where_there_is_nobody_to_tell_it_is_told_when_there_is(
         # A group is no place for it, and nobody else is known.
         here.chat.say("no key", user="bob", mention=True, **GROUP)
         await eventually(lambda: _is_open(here))
-        assert not (await here.store.open_alarms())[0].is_told
+        assert not (await here.store.owner_alerts.list_open())[0].is_told
         assert "alarm.nobody_to_tell" in [record.getMessage() for record in caplog.records]
         await ask(here, "/whoami")
         await here.chat.wait_for(lambda: notices(here))
@@ -203,7 +203,9 @@ async def test_a_platform_that_turns_us_away_is_told_on_the_others(location: str
 async def test_what_is_no_longer_configured_alarms_nobody(location: str) -> None:
     async with running(location, ScriptedAgent(moody)) as here:
         for name in (agent_alarm("main"), agent_alarm("old"), platform_alarm("irc", "main"), chat_alarm(DEN)):
-            assert await here.store.sound_alarm(Alarm(name=name, text="x", since=here.store.clock.now()), ())
+            assert await here.store.owner_alerts.raise_alert(
+                Alarm(name=name, text="x", since=here.store.clock.now()), ()
+            )
         await here.gateway.alarms.forget_all_but({agent_alarm("main"), agent_alarm("new")})
         assert await open_alarms(here) == ["agent:main", chat_alarm(DEN)]
 
@@ -216,7 +218,7 @@ async def test_what_no_running_gateway_has_configured_is_forgotten_after_a_while
         theirs = Alarms(here.store, here.gateway.outbox, Audience())
         here.gateway.alarms.known, theirs.known = frozenset({"agent:main"}), frozenset({"agent:theirs"})
         for name in ("agent:main", "agent:theirs", "agent:removed", "platform:irc@main", chat_alarm(DEN)):
-            assert await here.store.sound_alarm(Alarm(name=name, text="x", since=clock.now()), ())
+            assert await here.store.owner_alerts.raise_alert(Alarm(name=name, text="x", since=clock.now()), ())
         for _ in range(4):
             clock.advance(UNKNOWN_FORGOTTEN_AFTER / 4)
             await theirs.refresh()
@@ -235,7 +237,7 @@ async def test_what_no_running_gateway_has_configured_is_forgotten_after_a_while
 async def test_a_gateway_that_was_not_told_what_is_configured_forgets_nothing(location: str) -> None:
     clock = FakeClock()
     async with running_with(location, ScriptedAgent(moody), store={"clock": clock}) as here:
-        await here.store.sound_alarm(Alarm(name="agent:main", text="x", since=clock.now()), ())
+        await here.store.owner_alerts.raise_alert(Alarm(name="agent:main", text="x", since=clock.now()), ())
         clock.advance(2 * UNKNOWN_FORGOTTEN_AFTER)
         await here.gateway.alarms.refresh()
         assert await open_alarms(here) == ["agent:main"]
@@ -254,19 +256,19 @@ async def test_a_reload_closes_alarms_about_what_this_gateway_gave_up_and_no_oth
     before = configured(tmp_path / "config.toml", f"[agents.old]\n{away}")
     async with await GatewayStore.open(location) as store:
         agents, platforms = assembly.Agents(before), assembly.Platforms(before)
-        settings = assembly.gateway_settings(before, "serve", agents, await store.installation_secret())
+        settings = assembly.gateway_settings(before, "serve", agents, await store.people.installation_secret())
         gateway = Gateway(store, settings, assembly.access_rules(before), platforms.all())
         await gateway.start()
         try:
             ours = (agent_alarm("main"), agent_alarm("old"), platform_alarm("away", "main"))
             for name in (*ours, agent_alarm("theirs"), platform_alarm("telegram", "main")):
-                await store.sound_alarm(Alarm(name=name, text="x", since=store.clock.now()), ())
+                await store.owner_alerts.raise_alert(Alarm(name=name, text="x", since=store.clock.now()), ())
             served = assembly.Running(gateway, store, agents, platforms, before)
             await served.reload(configured(tmp_path / "config.toml", ""))
-            left = {alarm.name for alarm in await store.open_alarms()}
+            left = {alarm.name for alarm in await store.owner_alerts.list_open()}
             assert left == {"agent:main", "agent:theirs", "platform:telegram@main"}
             await served.reload(configured(tmp_path / "config.toml", ""))
-            assert len(await store.open_alarms()) == 3
+            assert len(await store.owner_alerts.list_open()) == 3
         finally:
             await gateway.stop()
 
@@ -289,15 +291,17 @@ async def test_of_several_gateways_one_tells(location: str) -> None:
         def notice(number: int) -> NewDelivery:
             return NewDelivery(delivery_id=f"n{number}", target=target, text="x")
 
-        opened = await asyncio.gather(*(s.sound_alarm(alarm, ()) for s in (store, other, store, other)))
+        opened = await asyncio.gather(*(s.owner_alerts.raise_alert(alarm, ()) for s in (store, other, store, other)))
         assert sorted(opened) == [False, False, False, True]
-        told = await asyncio.gather(*(s.tell_alarm(alarm.name, [notice(n)]) for n, s in enumerate((store, other))))
+        told = await asyncio.gather(
+            *(s.owner_alerts.notify(alarm.name, [notice(n)]) for n, s in enumerate((store, other)))
+        )
         assert sorted(told) == [False, True]
-        assert len(await store.list_deliveries()) == 1
-        assert (await other.open_alarms())[0].is_told
-        assert await other.clear_alarm(alarm.name)
-        assert not await store.clear_alarm(alarm.name)
-        assert not await store.tell_alarm(alarm.name, [notice(9)])
+        assert len(await store.outbox.list_page()) == 1
+        assert (await other.owner_alerts.list_open())[0].is_told
+        assert await other.owner_alerts.clear(alarm.name)
+        assert not await store.owner_alerts.clear(alarm.name)
+        assert not await store.owner_alerts.notify(alarm.name, [notice(9)])
 
 
 @awaited
@@ -305,28 +309,30 @@ async def test_owners_are_found_by_the_list_and_by_the_role_they_were_given(loca
     async with running(location, ScriptedAgent(moody)) as here:
         accounts = [("scripted", "main")]
         await ask(here, "first", user="ada")
-        assert await here.store.owners_chat([], accounts) is None
-        listed = await here.store.owners_chat(["scripted:ada"], accounts)
+        assert await here.store.owner_alerts.find_owner_chat([], accounts) is None
+        listed = await here.store.owner_alerts.find_owner_chat(["scripted:ada"], accounts)
         assert listed == Target(platform="scripted", chat_id="dm-ada")
         await ask(here, "later", user="bob")
-        await here.store.set_role("scripted:bob", "owner")
-        given = await here.store.owners_chat(["scripted:ada"], accounts)
+        await here.store.people.set_role("scripted:bob", "owner")
+        given = await here.store.owner_alerts.find_owner_chat(["scripted:ada"], accounts)
         assert given == Target(platform="scripted", chat_id="dm-bob")
-        assert await here.store.owners_chat(["scripted:ada"], [("telegram", "main")]) is None
+        assert await here.store.owner_alerts.find_owner_chat(["scripted:ada"], [("telegram", "main")]) is None
 
 
 @awaited
 async def test_the_chat_of_an_owner_that_is_gone_gives_way_to_another_owners(location: str) -> None:
     async with running(location, ScriptedAgent(moody)) as here:
         accounts = [("scripted", "main")]
-        await here.store.set_role("scripted:bob", "owner")
+        await here.store.people.set_role("scripted:bob", "owner")
         await ask(here, "first", user="bob")
         await ask(here, "later", user="ada")
-        newest = await here.store.owners_chat(["scripted:ada"], accounts)
+        newest = await here.store.owner_alerts.find_owner_chat(["scripted:ada"], accounts)
         assert newest == Target(platform="scripted", chat_id="dm-ada")
-        other = await here.store.owners_chat(["scripted:ada"], accounts, [newest.lane])
+        other = await here.store.owner_alerts.find_owner_chat(["scripted:ada"], accounts, [newest.lane])
         assert other == Target(platform="scripted", chat_id="dm-bob")
-        assert await here.store.owners_chat(["scripted:ada"], accounts, [newest.lane, other.lane]) is None
+        assert (
+            await here.store.owner_alerts.find_owner_chat(["scripted:ada"], accounts, [newest.lane, other.lane]) is None
+        )
 
 
 @awaited
@@ -365,7 +371,7 @@ async def test_what_was_told_in_a_home_channel_that_is_gone_is_told_elsewhere_on
 async def test_that_the_only_home_channel_is_gone_is_told_as_soon_as_somebody_can_be(opened: Open) -> None:
     async with opened(ScriptedAgent(moody), home_channels=HOMES, lease_seconds=1.0) as here:
         await here.gateway.alarms.chat_gone(DEN, "no such chat")
-        assert [alarm.is_told for alarm in await here.store.open_alarms()] == [False]
+        assert [alarm.is_told for alarm in await here.store.owner_alerts.list_open()] == [False]
         await ask(here, "/whoami")
         await here.chat.wait_for(lambda: any("the chat den" in text for text in here.texts()))
         assert here.texts("den") == []
@@ -377,7 +383,7 @@ async def test_of_very_many_chats_that_are_gone_only_the_first_are_told(opened: 
         await ask(here, "hello")
         for number in range(MOST_CHATS + 5):
             await here.gateway.alarms.chat_gone(Target(platform="scripted", chat_id=f"c{number}"), "blocked")
-        alarms = await here.store.open_alarms()
+        alarms = await here.store.owner_alerts.list_open()
         assert len(alarms) == await stored_notices(here) == MOST_CHATS
         assert [alarm.name for alarm in alarms if "I tell of no others" in alarm.text] == [alarms[-1].name]
         await here.gateway.alarms.chat_gone(Target(platform="scripted", chat_id="dm-ada"), "blocked")
@@ -391,7 +397,7 @@ async def test_a_chat_that_is_gone_for_a_month_is_forgotten_unless_it_is_a_home_
         other = Target(platform="scripted", chat_id="dm-bob")
         for chat in (DEN, other):
             await here.gateway.alarms.chat_gone(chat, "no such chat")
-        await here.store.sound_alarm(Alarm(name="agent:main", text="x", since=clock.now()), ())
+        await here.store.owner_alerts.raise_alert(Alarm(name="agent:main", text="x", since=clock.now()), ())
         clock.advance(CHAT_FORGOTTEN_AFTER)
         await here.gateway.alarms.refresh()
         assert len(await open_alarms(here)) == 3

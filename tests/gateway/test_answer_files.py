@@ -21,7 +21,7 @@ from threadline.model.inbound import Attachment
 from threadline.model.turn import Replay
 from threadline.ports.agent import AskPermission, Event, File, NewFile, Text, ToolCall, ToolResult, Turn
 from threadline.ports.platform import Capabilities
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.contracts.storage.fixtures import StoredBytes
@@ -55,13 +55,13 @@ async def shows(here: Running, *messages: tuple[str, list[tuple[str, bytes]]], c
 
 async def is_quiet(here: Running) -> bool:
     """Whether nothing is to be done any more."""
-    return not await here.store.is_pending_on("scripted") and here.gateway.outbox.is_idle
+    return not await here.store.outbox.has_pending_on("scripted") and here.gateway.outbox.is_idle
 
 
 async def is_gone(store: GatewayStore, file_id: str) -> bool:
     """Whether nobody can read a file any more."""
     try:
-        await store.file_body(file_id)
+        await store.files.read_body(file_id)
     except UnknownFile:
         return True
     return False
@@ -96,7 +96,7 @@ async def test_once_it_was_sent_a_delivery_tells_how_many_files_it_had_and_nothi
         here.chat.say("the plan?")
         await here.shown(2)
         await eventually(lambda: is_quiet(here))
-        lines = (await here.store.list_deliveries())[::-1]
+        lines = (await here.store.outbox.list_page())[::-1]
         assert [(line.state, line.files) for line in lines] == [("sent", ()), ("sent", ("",))]
 
 
@@ -186,10 +186,10 @@ async def test_a_turn_that_broke_off_sends_its_file_once(
 ) -> None:
     async with await GatewayStore.open(location) as store:
         claimed = await begun(store, replay=replay)
-        kept = await store.keep_file_of_turn(claimed.held, PLAN, name="plan.txt", mime="text/plain")
+        kept = await store.files.keep_for_turn(claimed.held, PLAN, name="plan.txt", mime="text/plain")
         event = msgspec.json.encode(File(kept.attachment())).decode()
         assert "herons" not in event
-        await store.journal(claimed.held, 1, [event])
+        await store.turns.append_journal(claimed.held, 1, [event])
     async with opened(ScriptedAgent(with_plan)) as here:
         await shows(here, (said, []), ("", [("plan.txt", PLAN)]))
         await eventually(lambda: is_quiet(here))
@@ -213,7 +213,7 @@ async def test_a_file_that_may_have_arrived_is_sent_again_and_marked(opened: Ope
         mark = words.MAY_BE_REPEATED.format(text="").strip()
         await shows(here, ("", [("plan.txt", PLAN)]), (mark, [("plan.txt", PLAN)]))
         await eventually(lambda: is_quiet(here))
-        assert [line.state for line in await here.store.list_deliveries()] == ["unknown"]
+        assert [line.state for line in await here.store.outbox.list_page()] == ["unknown"]
 
 
 @awaited
@@ -231,7 +231,7 @@ async def test_a_file_that_was_taken_back_before_it_was_sent_is_told_as_such(ope
 
 async def has_answered(here: Running) -> bool:
     """Whether a turn has ended whose words are on their way, and its file is not."""
-    return [line.state for line in await here.store.list_deliveries()] == ["pending", "sending"]
+    return [line.state for line in await here.store.outbox.list_page()] == ["pending", "sending"]
 
 
 @awaited
@@ -244,7 +244,7 @@ async def test_a_conversation_that_is_deleted_sends_no_file_any_more(opened: Ope
         await here.store.delete_session(entry.session_id)
         here.chat.release()
         await eventually(lambda: is_quiet(here))
-        lines = await here.store.list_deliveries()
+        lines = await here.store.outbox.list_page()
         assert [(line.state, line.files) for line in lines] == [("dropped", ()), ("sent", ())]
         assert arrived(here) == [("here it is", [])]
 
@@ -323,5 +323,5 @@ async def test_a_file_of_an_answer_outlives_the_week_of_those_that_came_with_not
         (file,) = attachments_of((await here.store.load_transcript(entry.session_id))[1])
         later = here.store.clock.now() + timedelta(days=30)
     async with await GatewayStore.open(location, clock=FakeClock(later)) as store:
-        assert await store.drop_unsent_files() == 0
-        assert await store.file_body(file.handle.removeprefix("file:")) == PLAN
+        assert await store.files.delete_unsent() == 0
+        assert await store.files.read_body(file.handle.removeprefix("file:")) == PLAN

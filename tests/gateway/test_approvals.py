@@ -243,7 +243,7 @@ async def test_a_deleted_session_takes_its_question_along(opened: Open) -> None:
         (entry,) = await here.store.list_sessions()
         await here.store.delete_session(entry.session_id)
         assert await ask(here, "/approve") == commands.NOTHING_ASKED
-        assert [line.fate for line in await here.store.list_messages()][-1] == "dropped"
+        assert [line.fate for line in await here.store.maintenance.list_messages()][-1] == "dropped"
 
 
 @awaited
@@ -301,7 +301,7 @@ async def test_messages_steer_a_turn_that_asks_for_more(opened: Open) -> None:
             ("user", "faster"),
             ("assistant", "working on begin and faster"),
         ]
-        assert [line.fate for line in await here.store.list_messages()] == ["answered", "merged"]
+        assert [line.fate for line in await here.store.maintenance.list_messages()] == ["answered", "merged"]
 
 
 @awaited
@@ -369,7 +369,7 @@ async def test_what_was_taken_in_by_a_call_that_was_cancelled_waits_for_the_next
     async with opened(ScriptedAgent(hasty), when_busy="steer") as here:
         here.chat.say("begin")
         await here.shows("answer to begin", "answer to faster")
-        assert {line.fate for line in await here.store.list_messages()} == {"answered"}
+        assert {line.fate for line in await here.store.maintenance.list_messages()} == {"answered"}
 
 
 @awaited
@@ -399,14 +399,14 @@ async def test_commands_that_answer_again_are_not_steered(opened: Open) -> None:
 async def test_a_turn_that_somebody_stopped_elsewhere_asks_nobody(opened: Open) -> None:
     async def late(turn: Turn) -> AsyncIterator[Event]:
         # As another gateway does it: this one has not heard of it yet.
-        await here.store.ask_to_stop(turn.session.session_id, "stop")
+        await here.store.turns.request_stop(turn.session.session_id, "stop")
         yield Text("Let me see.")
         yield REMOVE
 
     async with opened(ScriptedAgent(late)) as here:
         here.chat.say("tidy up")
         await here.chat.wait_for(lambda: any(words.STOPPED in text for text in here.texts()))
-        assert await here.store.open_ask((await current(here)).session_id) is None
+        assert await here.store.approvals.find_open((await current(here)).session_id) is None
         assert not any("/approve" in text for text in here.texts())
         assert "Let me see." in here.texts()[-1]
 
@@ -443,11 +443,11 @@ async def test_nobody_allows_what_was_never_shown(opened: Open) -> None:
         here.chat.say("go", user="bob")
 
         async def is_parked() -> bool:
-            return bool(await here.store.list_deliveries("parked"))
+            return bool(await here.store.outbox.list_page("parked"))
 
         await eventually(is_parked)
         (entry,) = await here.store.list_sessions()
-        asked_for = await here.store.open_ask(entry.session_id)
+        asked_for = await here.store.approvals.find_open(entry.session_id)
         assert asked_for is not None
         told = commands.NOT_SHOWN_YET.format(code=asked_for.code)
         assert await ask(here, f"/approve {asked_for.code}", user="bob") == told

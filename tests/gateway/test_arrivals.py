@@ -15,7 +15,7 @@ from threadline.model.inbound import Inbound
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.source import SessionSource
 from threadline.model.turn import Lane
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import Admission
 from threadline.store.work.turn_end import Claim
 from threadline.testing import FakeClock
@@ -51,7 +51,7 @@ async def test_a_full_queue_tells_each_sender_once_and_loses_nothing_it_took(ope
         agent.answer("second")
         await here.shows(full, full, "first", "second")
         assert agent.turns[1].text == "two\n\nthree"
-        assert [line.fate for line in await here.store.list_messages("refused")] == ["refused", "refused"]
+        assert [line.fate for line in await here.store.maintenance.list_messages("refused")] == ["refused", "refused"]
 
 
 @awaited
@@ -64,7 +64,7 @@ async def test_what_was_said_while_no_gateway_ran_is_answered_together_and_nothi
         await here.shown(1)
         assert [turn.text for turn in agent.turns] == ["\n\n".join(texts)]
         assert here.texts() == ["you said: " + agent.turns[0].text]
-        lines = await here.store.list_messages(limit=500)
+        lines = await here.store.maintenance.list_messages(limit=500)
         assert [line.fate for line in lines] == ["answered", *["merged"] * 199]
 
 
@@ -76,14 +76,14 @@ async def test_in_a_queue_only_what_comes_while_the_gateway_runs_counts(opened: 
         chat.say(f"message {number}")
     async with opened(agent, chat=chat, when_busy="queue", queue_per_session=2) as here:
         await heard(here)
-        assert await here.store.list_messages("refused") == []
+        assert await here.store.maintenance.list_messages("refused") == []
         for text in ("one", "two", "too many"):
             here.chat.say(text)
             await heard(here)
         await here.shows(full)
         await turns_of(here, agent, 1)
-        assert len(await here.store.list_messages("waiting")) == 21
-        assert len(await here.store.list_messages("refused")) == 1
+        assert len(await here.store.maintenance.list_messages("waiting")) == 21
+        assert len(await here.store.maintenance.list_messages("refused")) == 1
 
 
 @awaited
@@ -106,7 +106,10 @@ async def test_a_burst_and_an_album_become_one_turn(location: str) -> None:
         agent.answer("all at once")
         await here.shows("all at once")
         assert agent.turns[0].text == "one\n\ntwo\n\npicture\n\npicture"
-        assert sorted(line.fate for line in await here.store.list_messages()) == ["answered", *["merged"] * 3]
+        assert sorted(line.fate for line in await here.store.maintenance.list_messages()) == [
+            "answered",
+            *["merged"] * 3,
+        ]
 
 
 @awaited
@@ -196,10 +199,10 @@ async def accepted(store: GatewayStore, text: str, lane: Lane, *, ago: timedelta
     """Ada's message as a gateway took it, which then died."""
     now = store.clock.now()
     event = Inbound(dedupe_key=text, message_id=text, source=ADA, sent_at=now, text=text)
-    await store.accept(
+    await store.inbox.accept(
         Admission(
             event=event,
-            resolve=store.resolve_of(ADA),
+            resolve=store.resolve_request(ADA),
             lane=lane,
             person="scripted:ada",
             role="owner",
@@ -215,7 +218,7 @@ async def test_a_command_that_a_dead_gateway_took_is_carried_out_by_the_next(ope
     async with opened(ScriptedAgent(echo)) as here:
         (answer,) = await here.shown(1)
         assert "scripted:ada" in answer
-        assert [line.fate for line in await here.store.list_messages()] == ["answered"]
+        assert [line.fate for line in await here.store.maintenance.list_messages()] == ["answered"]
 
 
 @awaited
@@ -227,9 +230,9 @@ async def test_what_follows_new_lands_in_the_new_session_though_the_gateway_died
         await accepted(store, "two", "talk")
         now = to_instant(store.clock.now())
         wanted = Claim(owner="serve:dead", turn_ids=("t",), at=now, lease=60_000_000, platforms=("scripted",))
-        (claimed,) = await store.claim_turns(wanted)
-        await store.declare_replay(claimed.held, "never")
-        fresh = await store.start_afresh(claimed.session.session_id)
+        (claimed,) = await store.turns.claim(wanted)
+        await store.turns.set_replay(claimed.held, "never")
+        fresh = await store.resume.start_new(claimed.session.session_id)
     agent = ScriptedAgent(echo)
     async with opened(agent) as here:
         await here.chat.wait_for(lambda: "you said: two" in here.texts())

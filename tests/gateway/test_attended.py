@@ -39,7 +39,7 @@ from threadline.ports.agent import (
 )
 from threadline.ports.live import Ending, Said, Speaker
 from threadline.ports.platform import Outgoing
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 
 SOURCE = web_source("owner", CONVERSATION)
 OWNER = Speaker(user_id="owner", name="Owner")
@@ -93,7 +93,7 @@ class Attended:
         return self.told.endings[count - 1]
 
     async def transcript(self) -> list[dict[str, Any]]:
-        entry = (await self.store.find_chat(SOURCE)).entry
+        entry = (await self.store.change_feed.find(SOURCE)).entry
         return [dict(message) for message in await self.store.load_transcript(entry.session_id)]
 
 
@@ -140,7 +140,7 @@ async def test_all_is_told_before_the_end_and_nothing_is_sent_besides(location: 
         assert "".join(event.text for event in here.told.events if isinstance(event, Text)) == "one two"
         await here.gateway.settled_in(SOURCE)
         assert here.platform.sent == []
-        assert await here.store.list_deliveries() == []
+        assert await here.store.outbox.list_page() == []
         assert [message["content"] for message in await here.transcript()] == ["go", "one two"]
 
 
@@ -151,7 +151,7 @@ async def test_what_is_shown_is_on_disk_even_where_the_agent_could_say_it_again(
         await here.say("go")
         agent.says("one")
         await here.told.until(1)
-        seen = await here.store.look(SOURCE)
+        seen = await here.store.change_feed.snapshot(SOURCE)
         assert seen is not None
         assert seen.turn is not None
         assert [msgspec.json.decode(event, type=Event) for _, event in seen.turn.events] == [Text("one")]
@@ -215,7 +215,7 @@ async def test_while_somebody_is_answered_nothing_more_comes_in_but_commands(loc
         await here.told.until(1)
         with pytest.raises(ConversationBusy):
             await here.say("and another thing", key="m2")
-        assert len(await here.store.list_messages()) == 1
+        assert len(await here.store.maintenance.list_messages()) == 1
         await here.say("/whoami", key="m3")
         agent.says(" and whole", None)
         assert (await here.ends()).outcome == "answered"
@@ -281,14 +281,14 @@ async def test_an_agent_names_a_conversation_that_nobody_has_named(location: str
     async with attended(location, agent) as here:
         await here.say("go")
         await here.ends()
-        entry = (await here.store.find_chat(SOURCE)).entry
+        entry = (await here.store.change_feed.find(SOURCE)).entry
         assert entry.title is not None
         assert entry.title.startswith("Sunday")
         assert "\x1b" not in entry.title
         await here.store.set_title(entry.session_id, "Mine")
         await here.say("again", "m2")
         await here.ends(2)
-        assert (await here.store.find_chat(SOURCE)).entry.title == "Mine"
+        assert (await here.store.change_feed.find(SOURCE)).entry.title == "Mine"
 
 
 @awaited

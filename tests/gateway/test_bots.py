@@ -33,7 +33,7 @@ async def test_two_bots_in_a_group_stop_after_a_few_turns_and_say_so_once(opened
     async with opened(EchoAgent(pause=0.0)) as here:
         await echoes(here, 3 * MOST_IN_A_ROW)
         assert here.texts(DEN)[MOST_IN_A_ROW:] == [TOLD]
-        fates = [line.fate for line in await here.store.list_messages()]
+        fates = [line.fate for line in await here.store.maintenance.list_messages()]
         assert sorted(fates) == ["answered"] * MOST_IN_A_ROW + ["refused", "refused"]
 
 

@@ -35,7 +35,7 @@ async def test_an_agent_that_can_not_change_its_model_says_so(opened: Open) -> N
         assert (await current(here)).chosen_model is None
         assert await ask(here, "/model") == words.MODEL_IS_OWN
         # Neither is a choice told that it does not look at.
-        await here.store.choose_model((await current(here)).session_id, "own:swift")
+        await here.store.sessions.choose_model((await current(here)).session_id, "own:swift")
         assert await ask(here, "/model") == words.MODEL_IS_OWN
         assert f"Model: {words.OWN_MODEL}" in await ask(here, "/status")
         assert await ask(here, "/model default") == words.MODEL_OWN_AGAIN
@@ -163,7 +163,7 @@ async def test_what_is_no_zone_gets_a_hint_and_changes_nothing(opened: Open, typ
         answer = await ask(here, f"/timezone {typed}")
         assert hint in answer
         assert len(answer) < 250
-        assert not (await here.store.zone_of_person("scripted:ada")).is_own
+        assert not (await here.store.preferences.timezone_of("scripted:ada")).is_own
 
 
 # Home channels

@@ -214,9 +214,9 @@ async def test_timezone_tells_and_sets_where_somebody_lives(opened: Open) -> Non
         assert "counted in Asia/Tokyo" in await ask(here, "/timezone asia/tokyo")
         assert "counted in Asia/Tokyo" in await ask(here, "/timezone")
         assert "Did you mean /timezone Europe/Berlin?" in await ask(here, "/timezone Europe/Berln")
-        assert (await here.store.zone_of_person("scripted:ada")).name == "Asia/Tokyo"
+        assert (await here.store.preferences.timezone_of("scripted:ada")).name == "Asia/Tokyo"
         assert "counts for you as for all" in await ask(here, "/timezone default")
-        assert not (await here.store.zone_of_person("scripted:ada")).is_own
+        assert not (await here.store.preferences.timezone_of("scripted:ada")).is_own
 
 
 @of("sethome")
@@ -224,10 +224,10 @@ async def test_sethome_makes_this_chat_the_home_and_takes_it_back(opened: Open) 
     async with opened(ScriptedAgent(echo)) as here:
         assert await ask(here, "/sethome off") == words.NO_HOME_SET.format(platform="scripted")
         assert await ask(here, "/sethome") == words.HOME_SET.format(platform="scripted", name="DM with ada")
-        assert [home.channel.chat_id for home in await here.store.homes()] == ["dm-ada"]
+        assert [home.channel.chat_id for home in await here.store.preferences.list_home_channels()] == ["dm-ada"]
         assert await ask(here, "/sethome OFF") == words.HOME_GONE.format(platform="scripted")
         assert await ask(here, "/sethome there") == words.USE["sethome"]
-        assert await here.store.homes() == []
+        assert await here.store.preferences.list_home_channels() == []
 
 
 @of("handoff")

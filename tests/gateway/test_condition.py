@@ -17,8 +17,7 @@ from threadline.model.policy import ResetPolicies
 from threadline.ports.agent import AgentError, Event, Text, Turn
 from threadline.ports.platform import Gone, Transient
 from threadline.store.engine.database import Database
-from threadline.store.facade import open_database
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore, open_database
 from threadline.store.leases import Held
 from threadline.store.verbs import StoreSettings
 from threadline.testing.agents import ScriptedAgent
@@ -95,7 +94,7 @@ async def test_what_waits_and_what_could_not_be_sent_is_counted(opened: Open) ->
 async def test_turns_that_were_taken_over_are_counted(location: str) -> None:
     async with await GatewayStore.open(location) as store:
         await begun(store)
-        await store.void_leases("serve:dead")
+        await store.leases.expire_owned_by("serve:dead")
     async with running(location, ScriptedAgent(old)) as here:
         await here.shows("old")
         await counted(here, 'threadline_turns_recovered_total{decision="rerun"} 1')
@@ -119,15 +118,15 @@ async def test_how_often_the_store_did_not_answer_is_counted(location: str) -> N
     outage = Outage(open_database(location))
     settings = StoreSettings(policies=ResetPolicies(), scope=SessionScope(), clock=SystemClock(), zone="UTC")
     async with GatewayStore(cast("Database", outage), settings) as store:
-        await store.load()
+        await store.maintenance.queue_counts()
         assert store.unavailable == 0
         outage.is_away = True
         with pytest.raises(StoreUnavailable):
-            await store.load()
+            await store.maintenance.queue_counts()
         with pytest.raises(StoreUnavailable):
             store.renew_leases_blocking("serve:x", [Held(1, "t", 1)], [], lease=1)
         outage.is_away = False
-        await store.load()
+        await store.maintenance.queue_counts()
         assert store.unavailable == 2
 
 

@@ -18,7 +18,7 @@ from threadline.model.admissible import FILES, ID_BYTES, PLACE_BYTES, RAW_BYTES,
 from threadline.model.inbound import Attachment, Inbound, Quote, Unreadable
 from threadline.model.source import SessionSource
 from threadline.ports.agent import Event, Text, Turn
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.maintenance import Story
 from threadline.store.work.inbox import Admission
 from threadline.testing.agents import ScriptedAgent
@@ -89,8 +89,8 @@ def event(source: dict[str, Any] | None = None, **fields: Any) -> Inbound:
 
 
 async def parked(here: Running) -> list[Story]:
-    lines = await here.store.list_messages("parked")
-    return [await here.store.message_story(line.pk) for line in lines]
+    lines = await here.store.maintenance.list_messages("parked")
+    return [await here.store.maintenance.trace_message(line.pk) for line in lines]
 
 
 @awaited
@@ -143,7 +143,7 @@ async def test_of_a_flood_of_unreadable_events_what_the_last_said_is_kept(opened
         for platform in ("telegram", "scripted"):
             for number in range(5):
                 poem = Unreadable(platform=platform, account="main", raw=f"poem {number}", reason="no sense")
-                assert (await here.store.park_event(parkable(poem), keep=3)).pk is not None
+                assert (await here.store.inbox.park(parkable(poem), keep=3)).pk is not None
         stories = await parked(here)
         assert [story.raw for story in stories] == ["poem 4", "poem 3", "poem 2", None, None] * 2
 
@@ -172,7 +172,7 @@ async def test_an_odd_event_is_answered_like_any_other(opened: Open) -> None:
             count = len(here.texts(place)) + 1
             assert await here.gateway.accept(odd) == "accepted", name
             assert await here.shown(count, place) == ["heard"] * count, name
-        assert {line.fate for line in await here.store.list_messages()} == {"answered"}
+        assert {line.fate for line in await here.store.maintenance.list_messages()} == {"answered"}
         # All that is kept of them can be written down.
         json.dumps((await current(here)).to_dict(), ensure_ascii=False).encode()
 
@@ -197,7 +197,7 @@ async def test_too_much_for_one_message_is_refused_and_its_sender_told(opened: O
     async with opened(ScriptedAgent(echo)) as here:
         assert await here.gateway.accept(event(**fields)) == "refused"
         await here.shows(words_gateway.TOO_MUCH)
-        (line,) = await here.store.list_messages("refused")
+        (line,) = await here.store.maintenance.list_messages("refused")
         assert line.note in (
             f"its text is longer than {TEXT_CHARS:,} characters",
             f"more than {FILES} files came with it",
@@ -226,17 +226,17 @@ async def test_a_half_of_a_pair_that_was_stored_can_be_read_again(location: str)
         odd = event(text=HALF, source={"user_name": HALF})
         wanted = Admission(
             event=odd,
-            resolve=store.resolve_of(odd.source),
+            resolve=store.resolve_request(odd.source),
             lane="talk",
             person=None,
             role="owner",
             at=to_instant(NOW),
         )
-        admitted = await store.accept(wanted)
+        admitted = await store.inbox.accept(wanted)
         assert admitted.session is not None
-        (waiting,) = await store.waiting_messages(admitted.session.session_id)
+        (waiting,) = await store.inbox.list_pending(admitted.session.session_id)
         assert waiting.event == odd
-        assert len(await store.list_messages()) == 1
+        assert len(await store.maintenance.list_messages()) == 1
 
 
 @awaited

@@ -14,7 +14,7 @@ from tests.gateway.world import EVERYONE, Open, Running, awaited
 
 from threadline.model import words_commands as words
 from threadline.model.message import REMOVED
-from threadline.store.engine.database import Tx, drive_async, write
+from threadline.store.engine.database import Tx, write
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted_codec import Happening, write_event
@@ -190,7 +190,7 @@ async def test_a_deletion_of_what_nobody_knows_leaves_no_trace(opened: Open) -> 
     async with opened(ScriptedAgent(echo)) as here:
         happens(here, "delete", "100%_of\\it")
         await heard(here)
-        assert len(await here.store.list_messages()) == 0
+        assert len(await here.store.maintenance.list_messages()) == 0
         assert len(await here.store.list_sessions()) == 0
 
 
@@ -205,7 +205,7 @@ async def test_what_is_deleted_or_edited_unheard_waits_for_no_writer(opened: Ope
     async with opened(ScriptedAgent(echo)) as here:
         await ask(here, "number five", user="bob", message_id="5", mention=True, **GROUP)
         await here.gateway.idle()
-        writing = asyncio.ensure_future(drive_async(here.store._database, write(slow_write)))
+        writing = asyncio.ensure_future(here.store.perform_async(write(slow_write)))
         await asyncio.sleep(0)
         try:
             for kind in ("delete", "edit"):
@@ -214,7 +214,7 @@ async def test_what_is_deleted_or_edited_unheard_waits_for_no_writer(opened: Ope
         finally:
             written.set()
             await writing
-        assert len(await here.store.list_messages()) == 1
+        assert len(await here.store.maintenance.list_messages()) == 1
 
 
 @awaited
@@ -223,12 +223,12 @@ async def test_nothing_is_kept_of_what_strangers_delete_or_edit_where_nothing_of
         for kind in ("delete", "edit"):
             happens(here, kind, "8", user="mallory", **GROUP)
         await heard(here)
-        assert len(await here.store.list_messages()) == 0
+        assert len(await here.store.maintenance.list_messages()) == 0
         await ask(here, "number five", user="bob", message_id="5", mention=True, **GROUP)
         for kind in ("delete", "edit"):
             happens(here, kind, "9", user="mallory", **GROUP)
         await heard(here)
-        assert [line.person for line in await here.store.list_messages()] == ["scripted:bob"]
+        assert [line.person for line in await here.store.maintenance.list_messages()] == ["scripted:bob"]
         happens(here, "delete", "5", user="bob", **GROUP)
         await heard(here)
         assert (await fates(here))["delete: redacted"] == "merged"
@@ -243,7 +243,7 @@ async def test_a_deletion_that_is_told_again_is_known(opened: Open) -> None:
             happens(here, "delete", message, user="bob", **GROUP)
             await heard(here)
         assert (await fates(here))["deleted by its sender"] == "dropped"
-        notes = [line.note for line in await here.store.list_messages()]
+        notes = [line.note for line in await here.store.maintenance.list_messages()]
         assert notes.count("delete: dropped") == 1
         agent.answer("one")
         await here.shows("one", chat="den")

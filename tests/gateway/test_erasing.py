@@ -23,7 +23,7 @@ async def moody(turn: Turn) -> AsyncIterator[Event]:
 
 async def notices(here: Running) -> list[str]:
     """What was told of alarms, sent or not, by its id: once it is sent its text is not kept."""
-    lines = await here.store.list_deliveries()
+    lines = await here.store.outbox.list_page()
     return [line.delivery_id for line in lines if line.delivery_id.startswith("alarm.")]
 
 

@@ -17,7 +17,7 @@ from threadline.model.message import Message
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.session import SessionEntry
 from threadline.ports.agent import Agent, Event, Text, Turn
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 
@@ -253,13 +253,13 @@ async def test_what_a_dead_gateway_was_at_is_taken_up(location: str, clock: Fake
         session = await current(here)
         await ask(here, "/new")
     async with await GatewayStore.open(location, clock=clock) as store:
-        lost = await store.claim_flush(["scripted"], owner="serve:dead", lease=300_000)
+        lost = await store.expiry.claim_flush(["scripted"], owner="serve:dead", lease=300_000)
         assert lost is not None
     clock.advance(timedelta(seconds=1))
     async with watching(location, agent, clock) as here:
         await flushed(here, agent, 1)
         await remembered(here, session)
-        assert not await here.store.finish_flush(lost)
+        assert not await here.store.expiry.finish_flush(lost)
 
 
 @awaited
@@ -271,9 +271,9 @@ async def test_an_agent_that_remembers_nothing_is_not_asked(location: str, clock
 
         async def is_dropped() -> bool:
             # Whatever is still there is handed back at once.
-            there = await here.store.claim_flush(["scripted"], owner="test", lease=1_000_000)
+            there = await here.store.expiry.claim_flush(["scripted"], owner="test", lease=1_000_000)
             if there is not None:
-                await here.store.release_flush(there)
+                await here.store.expiry.release_flush(there)
             return there is None
 
         await eventually(is_dropped)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from tests.gateway.talk import ask, current, echo
@@ -16,11 +16,14 @@ from threadline.errors import StoreUnavailable
 from threadline.gateway.gateway import Gateway
 from threadline.model.message import Message
 from threadline.model.session import SessionEntry
-from threadline.store.gateway import GatewayStore
-from threadline.store.work.expiry import Flush
+from threadline.store.engine.database import Step
+from threadline.store.facade import GatewayStore
+from threadline.store.work import expiry
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.contracts.storage.fixtures import RawExecute
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
+
+T = TypeVar("T")
 
 
 class FitfulStore(GatewayStore):
@@ -30,19 +33,19 @@ class FitfulStore(GatewayStore):
     renewed = 0
     asked_to_renew = asked_to_finish = 0
 
-    async def renew_flush(self, flush: Flush, *, lease: int) -> bool:
+    async def perform_async(self, step: Step[T]) -> T:
+        if step.call is expiry.finish_flush:
+            self.asked_to_finish += 1
+            if self.asked_to_finish <= self.away:
+                raise StoreUnavailable
+        if step.call is not expiry.renew_flush:
+            return await super().perform_async(step)
         self.asked_to_renew += 1
         if self.asked_to_renew <= self.away:
             raise StoreUnavailable
-        is_held = await super().renew_flush(flush, lease=lease)
-        self.renewed += is_held
+        is_held = await super().perform_async(step)
+        self.renewed += bool(is_held)
         return is_held
-
-    async def finish_flush(self, flush: Flush) -> bool:
-        self.asked_to_finish += 1
-        if self.asked_to_finish <= self.away:
-            raise StoreUnavailable
-        return await super().finish_flush(flush)
 
 
 class Slow:

@@ -13,7 +13,7 @@ from tests.gateway.world import EVERYONE, Running, awaited, settings_for
 from threadline.gateway.gateway import Gateway
 from threadline.model.inbound import Arrival, Inbound, Moved, Unreadable
 from threadline.ports.platform import Accept, Verdict
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
 
@@ -69,14 +69,14 @@ async def test_nothing_is_taken_that_a_platform_gives_as_anothers(location: str,
             assert await ask(here, "hello") == "you said: hello"
             chat.say("lie to me", user="mallory")
             await chat.wait_for(lambda: not chat.unacknowledged)
-            line = (await store.list_messages())[0]
+            line = (await store.maintenance.list_messages())[0]
             assert (line.platform, line.account, line.fate, line.person) == ("scripted", "main", "parked", None)
             assert "for which it does not speak" in str(line.note)
-            story = await store.message_story(line.pk)
+            story = await store.maintenance.trace_message(line.pk)
             assert "mallory" not in str(story.raw)
 
             async def is_told() -> bool:
-                return [alarm.name for alarm in await store.open_alarms()] == ["platform:scripted@main"]
+                return [alarm.name for alarm in await store.owner_alerts.list_open()] == ["platform:scripted@main"]
 
             await eventually(is_told)
             await chat.wait_for(lambda: any("does not speak" in text for text in here.texts()))

@@ -16,7 +16,7 @@ from threadline.gateway.gateway import Gateway
 from threadline.model import words_commands as words
 from threadline.model.context import HomeChannel
 from threadline.ports.agent import Agent
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
 

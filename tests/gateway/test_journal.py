@@ -14,7 +14,7 @@ from threadline.errors import LeaseLost
 from threadline.gateway.composing import read_event
 from threadline.gateway.journal import Journal, Pace
 from threadline.ports.agent import Event, Text, Thought, ToolCall, ToolResult
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.turn_end import Claimed
 
 CALL = ToolCall("c1", "look", "{}")
@@ -31,8 +31,8 @@ def journal_of(store: GatewayStore, claimed: Claimed, so_far: tuple[Event, ...] 
 
 async def on_disk(store: GatewayStore) -> list[Event]:
     """What a gateway would find that takes the turn over; it has the turn then."""
-    await store.void_leases("serve:%")
-    (taken,) = await store.take_over_turns(AFTERWARDS, ["scripted"], 3_600_000_000)
+    await store.leases.expire_owned_by("serve:%")
+    (taken,) = await store.turns.take_over(AFTERWARDS, ["scripted"], 3_600_000_000)
     return [read_event(event) for event in taken.journal]
 
 

@@ -26,7 +26,7 @@ async def answer_all(here: Running, agent: ScriptedAgent, count: int, at_once: i
     for number in range(count):
         begun = min(at_once + number, count)
         await turns_of(here, agent, begun)
-        assert (await here.store.load()).running_turns <= at_once
+        assert (await here.store.maintenance.queue_counts()).running_turns <= at_once
         assert len(agent.turns) == begun
         agent.answer(f"answer {number}")
     await here.chat.wait_for(lambda: len(here.chat.texts()) == count)
@@ -49,7 +49,7 @@ async def test_no_more_run_at_once_than_may(
     async with opened(agent, **{limit: most}) as here:
         await ask_all(here, places)
         await answer_all(here, agent, len(places), most)
-        assert [line.fate for line in await here.store.list_messages()] == ["answered"] * len(places)
+        assert [line.fate for line in await here.store.maintenance.list_messages()] == ["answered"] * len(places)
 
 
 @awaited

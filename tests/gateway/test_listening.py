@@ -23,8 +23,7 @@ from threadline.model.delivery import Target
 from threadline.model.policy import ResetPolicies
 from threadline.ports.platform import Contested, Platform, Transient, Unauthorized
 from threadline.store.engine.database import Database
-from threadline.store.facade import open_database
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore, open_database
 from threadline.store.verbs import StoreSettings
 from threadline.store.work.outbox import NewDelivery
 from threadline.testing.agents import ScriptedAgent
@@ -110,7 +109,7 @@ async def test_one_listens_and_both_send(location: str) -> None:
             await answered(box, *(f"letter {number}" for number in range(30)))
             await _both_sent(box, here)
             assert box.most == 1
-            assert [held.name for held in await here.held_names()] == [NAME]
+            assert [held.name for held in await here.leases.list_all()] == [NAME]
 
 
 async def _both_sent(box: Letterbox, store: GatewayStore) -> None:
@@ -121,7 +120,7 @@ async def _both_sent(box: Letterbox, store: GatewayStore) -> None:
         nonlocal number
         number += 1
         to = Target(platform="pigeon", chat_id=f"c{number}")
-        await store.enqueue(NewDelivery(delivery_id=f"news{number}", target=to, text="news"))
+        await store.outbox.enqueue(NewDelivery(delivery_id=f"news{number}", target=to, text="news"))
         return box.senders() == {"first", "second"}
 
     await eventually(have_both)
@@ -154,7 +153,7 @@ async def test_who_ends_in_good_order_lets_the_other_listen_at_once(location: st
 async def test_where_the_listener_died_another_goes_on_after_a_lease(location: str) -> None:
     box = Letterbox()
     async with await GatewayStore.open(location) as store:
-        assert await store.take_name(NAME, "serve:dead/pigeon@main", lease=1_000_000)
+        assert await store.leases.acquire(NAME, "serve:dead/pigeon@main", lease=1_000_000)
         box.write("one")
         async with gateway_on(store, [Pigeon(box)]) as gateway:
             await ready(gateway)
@@ -166,7 +165,7 @@ async def test_where_the_listener_died_another_goes_on_after_a_lease(location: s
 async def test_a_gateway_alone_on_its_database_waits_for_no_dead_one(location: str) -> None:
     box = Letterbox()
     async with await GatewayStore.open(location) as store:
-        assert await store.take_name(NAME, "serve:dead/pigeon@main", lease=LONG)
+        assert await store.leases.acquire(NAME, "serve:dead/pigeon@main", lease=LONG)
         box.write("one")
         async with gateway_on(store, [Pigeon(box)], alone=True):
             await answered(box, "one")
@@ -204,11 +203,11 @@ async def test_who_lost_the_name_stops(location: str) -> None:
     async with await GatewayStore.open(location) as store, gateway_on(store, [Pigeon(box)]) as gateway:
         await until(lambda: len(box.listening) == 1)
         # As it is when this process was asleep for long.
-        await store.void_leases("serve:%")
-        assert await store.take_name(NAME, "serve:other/pigeon@main", lease=LONG)
+        await store.leases.expire_owned_by("serve:%")
+        assert await store.leases.acquire(NAME, "serve:other/pigeon@main", lease=LONG)
         await until(lambda: not box.listening)
         await ready(gateway)
-        await store.release_name(NAME, "serve:other/pigeon@main")
+        await store.leases.release(NAME, "serve:other/pigeon@main")
         await until(lambda: len(box.listening) == 1)
 
 
@@ -240,7 +239,7 @@ async def test_a_platform_that_changed_listens_anew_at_once(location: str) -> No
         await answered(box, "one")
         await gateway.reconfigure(settings(), RULES, [])
         assert box.listening == []
-        assert await store.held_names() == []
+        assert await store.leases.list_all() == []
         assert box.most == 1
 
 
@@ -292,12 +291,12 @@ async def test_a_wrong_key_is_told_and_ends_it(location: str) -> None:
             await until(lambda: gateway.has_ended(platform))  # noqa: B023 - it ends with the round
 
             async def is_told() -> bool:
-                return [alarm.name for alarm in await store.open_alarms()] == ["platform:pigeon@main"]
+                return [alarm.name for alarm in await store.owner_alerts.list_open()] == ["platform:pigeon@main"]
 
             await eventually(is_told)
             assert await gateway.not_ready() == ["platform pigeon@main"]
-            assert await store.held_names() == []
-            await store.clear_alarm("platform:pigeon@main")
+            assert await store.leases.list_all() == []
+            await store.owner_alerts.clear("platform:pigeon@main")
 
 
 @awaited
@@ -308,7 +307,7 @@ async def test_somebody_else_who_listens_is_told_once_until_we_are_heard_again(l
         said: set[str] = set()
 
         async def is_told() -> bool:
-            said.update(alarm.text for alarm in await store.open_alarms())
+            said.update(alarm.text for alarm in await store.owner_alerts.list_open())
             return bool(said)
 
         await eventually(is_told)
@@ -316,15 +315,17 @@ async def test_somebody_else_who_listens_is_told_once_until_we_are_heard_again(l
         assert await gateway.not_ready() == ["listening pigeon@main"]
         assert "with my key" in "".join(said)
         # It can send all the while.
-        await store.enqueue(NewDelivery(delivery_id="1", target=Target(platform="pigeon", chat_id="c"), text="news"))
+        await store.outbox.enqueue(
+            NewDelivery(delivery_id="1", target=Target(platform="pigeon", chat_id="c"), text="news")
+        )
         await until(lambda: box.texts() == ["news"])
-        assert len(await store.open_alarms()) == 1
+        assert len(await store.owner_alerts.list_open()) == 1
         box.at_listening.clear()
         box.write("one")
         await until(lambda: "you said: one" in box.texts())
 
         async def is_over() -> bool:
-            return not await store.open_alarms()
+            return not await store.owner_alerts.list_open()
 
         await eventually(is_over)
 
@@ -334,10 +335,10 @@ async def test_a_gateway_that_ends_while_it_waits_never_listens(location: str) -
     box = Letterbox()
     platform = Pigeon(box)
     async with await GatewayStore.open(location) as store:
-        assert await store.take_name(NAME, "serve:other/pigeon@main", lease=LONG)
+        assert await store.leases.acquire(NAME, "serve:other/pigeon@main", lease=LONG)
         async with gateway_on(store, [platform]) as gateway:
             await ready(gateway)
-        await store.release_name(NAME, "serve:other/pigeon@main")
+        await store.leases.release(NAME, "serve:other/pigeon@main")
         await asyncio.sleep(0)
         assert box.most == 0
-        assert await store.held_names() == []
+        assert await store.leases.list_all() == []

@@ -43,11 +43,11 @@ async def test_an_agent_that_says_what_is_no_event_is_a_fault_and_the_next_turn_
         told = words.AGENT_FAULT.format(error="TypeError")
         assert told in await ask(here, "well?")
         assert await ask(here, "and now?") == "better"
-        lines = await here.store.list_messages()
+        lines = await here.store.maintenance.list_messages()
         assert [(line.fate, line.note) for line in lines] == [("answered", None), ("failed", told)]
-        assert [line.fate for line in await here.store.list_messages("answered")] == ["answered"]
-        assert [line.fate for line in await here.store.list_messages("failed")] == ["failed"]
-        story = await here.store.message_story(lines[-1].pk)
+        assert [line.fate for line in await here.store.maintenance.list_messages("answered")] == ["answered"]
+        assert [line.fate for line in await here.store.maintenance.list_messages("failed")] == ["failed"]
+        story = await here.store.maintenance.trace_message(lines[-1].pk)
         assert (story.message.fate, story.message.note) == ("failed", told)
 
 
@@ -62,7 +62,7 @@ async def test_every_message_of_a_turn_that_failed_is_failed_with_the_agents_rea
         here.chat.say("two")
         told = words.AGENT_FAILED.format(reason="The oracle is asleep.")
         await here.shows(told)
-        lines = await here.store.list_messages()
+        lines = await here.store.maintenance.list_messages()
         assert [(line.fate, line.note) for line in lines] == [("failed", told)] * 2
         known = await here.store.export("scripted:ada")
         assert [(one.event.fate, one.event.note) for one in known if one.event] == [("failed", told)] * 2
@@ -154,7 +154,7 @@ async def test_a_gateway_ends_whatever_its_agents_do(opened: Open) -> None:
         await turns_of(here, agent, 1)
         await here.gateway.stop()
         # It was given back: the next gateway answers.
-        assert (await here.store.load()).running_turns == 0
+        assert (await here.store.maintenance.queue_counts()).running_turns == 0
         free.set()
 
 

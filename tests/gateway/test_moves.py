@@ -44,11 +44,11 @@ async def test_what_is_told_twice_moves_once_and_blocks_nothing(opened: Open) ->
         for _ in range(2):
             here.chat.move("chat", "den", "lair")
         await heard(here)
-        (line,) = await here.store.list_messages("merged")
-        assert (await here.store.message_story(line.pk)).raw == "chat den is lair"
+        (line,) = await here.store.maintenance.list_messages("merged")
+        assert (await here.store.maintenance.trace_message(line.pk)).raw == "chat den is lair"
         moved = Moved(platform="scripted", account="main", dedupe_key="x", what="user", old_id="bob", new_id="bob")
         assert await here.gateway.accept(moved) == "parked"
-        (parked,) = await here.store.list_messages("parked")
+        (parked,) = await here.store.maintenance.list_messages("parked")
         assert parked.note == "it names no two ids"
         assert await ask(here, "two", user="bob", **THREAD | {"chat": "lair"}) == "you said: [bob] two"
 
@@ -57,7 +57,7 @@ async def test_what_is_told_twice_moves_once_and_blocks_nothing(opened: Open) ->
 async def test_who_was_let_in_is_let_in_under_their_new_id(opened: Open) -> None:
     rules = AccessRules(owners=EVERYONE.owners, pairing=False)
     async with opened(ScriptedAgent(echo), rules=rules) as here:
-        await here.store.set_role("scripted:zoe", "guest")
+        await here.store.people.set_role("scripted:zoe", "guest")
         assert await ask(here, "one", user="zoe") == "you said: one"
         here.chat.move("user", "zoe", "zoe-2")
         here.chat.say("again", user="zoe")
@@ -72,7 +72,7 @@ async def test_who_was_let_in_is_let_in_under_their_new_id(opened: Open) -> None
 async def test_who_started_a_shared_conversation_may_still_change_it(opened: Open) -> None:
     no = words_commands.NOT_STARTED_BY_YOU.format(usage="/title")
     async with opened(ScriptedAgent(echo)) as here:
-        await here.store.set_role("scripted:bob-2", "guest")
+        await here.store.people.set_role("scripted:bob-2", "guest")
         await ask(here, "hello", user="bob", **THREAD)
         assert await ask(here, "/title Mine", user="bob-2", **THREAD) == no
         here.chat.move("user", "bob", "bob-2")

@@ -31,7 +31,7 @@ from threadline.ports.platform import (
     Transient,
     Verdict,
 )
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import Delivery, DeliveryLine, NewDelivery
 from threadline.store.work.turn_end import Finish
 from threadline.testing import FakeClock
@@ -71,7 +71,7 @@ class PostOffice:
         """Stores something to send."""
         for text in texts:
             target = Target(platform="scripted", chat_id=chat)
-            await self.store.enqueue(NewDelivery(delivery_id=f"{chat}.{text[:20]}", target=target, text=text))
+            await self.store.outbox.enqueue(NewDelivery(delivery_id=f"{chat}.{text[:20]}", target=target, text=text))
         self.outbox.wake()
 
     def shown(self, chat: str = "dm-ada") -> list[str]:
@@ -83,7 +83,7 @@ class PostOffice:
 
     async def line(self, place: int = 0) -> DeliveryLine:
         """What is known of a delivery, counted from the oldest."""
-        return (await self.store.list_deliveries())[::-1][place]
+        return (await self.store.outbox.list_page())[::-1][place]
 
     async def comes_to(self, state: str, attempts: int, place: int = 0) -> DeliveryLine:
         """Waits until a delivery is in that state after so many attempts."""
@@ -100,7 +100,7 @@ class PostOffice:
 
     async def due(self) -> list[Delivery]:
         """Takes what is due now, as another gateway would."""
-        return await self.store.claim_deliveries([ACCOUNT], owner="serve:other", lease=10**9, limit=10)
+        return await self.store.outbox.claim([ACCOUNT], owner="serve:other", lease=10**9, limit=10)
 
 
 OpenOffice = Callable[..., AbstractAsyncContextManager[PostOffice]]
@@ -187,7 +187,7 @@ async def test_an_account_that_takes_nothing_keeps_no_other_waiting(office: Open
         here.outbox.connect(Deaf(here.chat.address, account="deaf"))
         for number in range(5):
             target = Target(platform="scripted", account="deaf", chat_id=f"chat-{number}")
-            await here.store.enqueue(NewDelivery(delivery_id=f"deaf.{number}", target=target, text="hello"))
+            await here.store.outbox.enqueue(NewDelivery(delivery_id=f"deaf.{number}", target=target, text="hello"))
         here.open()
         await here.post("one", "two")
         await here.chat.wait_for(lambda: here.shown() == ["one", "two"])
@@ -252,7 +252,7 @@ async def test_a_question_that_may_have_arrived_can_still_be_answered(office: Op
     async with office(max_length=120) as here:
         here.chat.swallow_next()
         target = Target(platform="scripted", chat_id="dm-ada")
-        await here.store.enqueue(NewDelivery(delivery_id="q", target=target, text=text, buttons=(yes,)))
+        await here.store.outbox.enqueue(NewDelivery(delivery_id="q", target=target, text=text, buttons=(yes,)))
         here.outbox.wake()
         await here.comes_to("pending", 1)
         here.later(seconds=5)
@@ -320,7 +320,7 @@ async def test_what_can_never_arrive_is_parked_and_the_next_goes_on(office: Open
         line = await here.comes_to("parked", 1)
         assert line.text == "one"
         assert line.error == str(error)
-        await here.store.retry_delivery(line.pk)
+        await here.store.outbox.retry(line.pk)
         here.outbox.wake()
         await here.shows("two", "one")
 
@@ -367,7 +367,7 @@ async def test_what_is_parked_in_doubt_is_marked_when_it_is_sent_after_all(offic
         here.chat.release()
         line = await here.comes_to("parked", 1)
         assert here.shown() == ["one"]
-        await here.store.retry_delivery(line.pk)
+        await here.store.outbox.retry(line.pk)
         here.outbox.wake()
         await here.shows("one", MARK.format(text="one"))
 
@@ -379,15 +379,15 @@ async def test_what_a_dead_gateway_was_sending_is_sent_again_and_marked(office: 
         (delivery,) = await here.due()
         await here.outbox.recover()
         assert (await here.line()).state == "sending"
-        await here.store.void_leases("serve:%")
+        await here.store.leases.expire_owned_by("serve:%")
         await here.outbox.recover()
         line = await here.line()
         assert (line.state, line.is_doubtful) == ("pending", True)
         # Whoever was thought dead and is not has nothing to say any more.
-        assert not await here.store.delivery_sent(delivery, "m1", owner="serve:other")
+        assert not await here.store.outbox.mark_sent(delivery, "m1", owner="serve:other")
         (again,) = await here.due()
-        assert not await here.store.delivery_sent(delivery, "m1", owner="serve:other")
-        assert await here.store.delivery_sent(again, "m2", owner="serve:other", may_be_repeated=True)
+        assert not await here.store.outbox.mark_sent(delivery, "m1", owner="serve:other")
+        assert await here.store.outbox.mark_sent(again, "m2", owner="serve:other", may_be_repeated=True)
         assert (await here.line()).external_id == "m2"
 
 
@@ -398,11 +398,11 @@ async def test_a_delivery_that_gateways_die_of_is_parked_after_ten_minutes(offic
         # Down for long after the first attempt: it gets another.
         await here.due()
         here.later(minutes=30)
-        await here.store.void_leases("serve:%")
+        await here.store.leases.expire_owned_by("serve:%")
         await here.outbox.recover()
         assert (await here.line()).state == "pending"
         await here.due()
-        await here.store.void_leases("serve:%")
+        await here.store.leases.expire_owned_by("serve:%")
         await here.outbox.recover()
         line = await here.line()
         assert (line.state, line.is_doubtful) == ("parked", True)
@@ -416,7 +416,7 @@ async def test_ten_minutes_count_from_the_end_of_an_answer_not_from_its_beginnin
         here.later(minutes=30)
         held, at = claimed.held, to_instant(here.clock.now())
         reply = reply_to(claimed, "a long story")
-        await here.store.finish_turn(
+        await here.store.turns.finish(
             Finish(
                 held=held,
                 session_id=claimed.session.session_id,
@@ -447,4 +447,4 @@ async def test_a_send_that_takes_longer_than_a_lease_is_still_one(opened: Open) 
         here.chat.say("bye")
         await here.shows("patience", "patience")
         await here.gateway.idle()
-        assert {line.state for line in await here.store.list_deliveries()} == {"sent"}
+        assert {line.state for line in await here.store.outbox.list_page()} == {"sent"}

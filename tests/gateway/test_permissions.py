@@ -14,8 +14,8 @@ from threadline.clock import Instant, to_instant
 from threadline.model.delivery import Target
 from threadline.model.inbound import Moved
 from threadline.ports.agent import AskPermission, Event, Permission, Text, Turn, Uses, permitted
-from threadline.store.engine.database import drive_async, write
-from threadline.store.gateway import GatewayStore
+from threadline.store.engine.database import write
+from threadline.store.facade import GatewayStore
 from threadline.store.rows import json_text
 from threadline.store.work import approvals
 from threadline.store.work.approvals import Answered, Asking, Deciding
@@ -121,9 +121,9 @@ async def test_a_yes_that_a_broken_run_was_told_counts_no_more(location: str) ->
         turn = await _answered(store, turn)
         assert [(one.decision, one.is_used) for one in turn.answers] == [("granted", False)]
         # It died before anybody knew what it did.
-        await store.void_leases(f"{DEAD}%")
-        (lost,) = await store.take_over_turns(DEAD, ["scripted"], DAY)
-        await store.release_turn(lost.held, lost.session_pk)
+        await store.leases.expire_owned_by(f"{DEAD}%")
+        (lost,) = await store.turns.take_over(DEAD, ["scripted"], DAY)
+        await store.turns.release(lost.held, lost.session_pk)
         turn = await _claimed(store)
         assert turn.answers == ()
         await _ask(store, turn, FIRST, "BBBB")
@@ -146,16 +146,16 @@ async def test_a_question_is_found_where_its_chat_is_now(location: str, is_on_it
     async with await GatewayStore.open(location) as store:
         turn = await begun(store)
         await _ask(store, turn, FIRST, "AAAA")
-        (question,) = await store.claim_deliveries([("scripted", "main")], owner=DEAD, lease=DAY, limit=9)
+        (question,) = await store.outbox.claim([("scripted", "main")], owner=DEAD, lease=DAY, limit=9)
         if not is_on_its_way:
-            await store.delivery_sent(question, "m1", owner=DEAD)
-        await store.move(
+            await store.outbox.mark_sent(question, "m1", owner=DEAD)
+        await store.id_changes.apply(
             Moved(platform="scripted", account="main", dedupe_key="1", what="chat", old_id="dm-ada", new_id="dm-ada-2")
         )
         if is_on_its_way:
-            await store.delivery_sent(question, "m1", owner=DEAD)
-        assert await store.ask_in_chat(place().lane, "AAAA") is None
-        found = await store.ask_in_chat(Target(platform="scripted", chat_id="dm-ada-2").lane, "AAAA")
+            await store.outbox.mark_sent(question, "m1", owner=DEAD)
+        assert await store.approvals.find_in_chat(place().lane, "AAAA") is None
+        found = await store.approvals.find_in_chat(Target(platform="scripted", chat_id="dm-ada-2").lane, "AAAA")
         assert found is not None
         assert found.shown_at is not None
 
@@ -169,7 +169,7 @@ def test_nothing_is_permitted_once_the_run_is_over() -> None:
 
 async def _claimed(store: GatewayStore) -> Claimed:
     at = to_instant(store.clock.now())
-    (claimed,) = await store.claim_turns(
+    (claimed,) = await store.turns.claim(
         Claim(owner=DEAD, turn_ids=("unneeded",), at=at, lease=DAY, platforms=("scripted",))
     )
     return claimed
@@ -180,7 +180,7 @@ async def _ask(
 ) -> None:
     at = to_instant(store.clock.now())
     question = NewDelivery(delivery_id=code, target=place(), text="?", session_pk=turn.session_pk)
-    await store.ask(
+    await store.approvals.request(
         Asking(
             turn_pk=turn.held.turn_pk,
             fence=turn.held.fence,
@@ -201,8 +201,8 @@ async def _ask(
 
 async def _answered(store: GatewayStore, turn: Claimed) -> Claimed:
     """Somebody says yes, and the turn runs again."""
-    waiting = await store.open_ask(turn.session.session_id)
+    waiting = await store.approvals.find_open(turn.session.session_id)
     assert waiting is not None
     yes = Deciding(ask=waiting.pk, decision="granted", person=None, otherwise=())
-    await drive_async(store._database, write(approvals.decide, to_instant(store.clock.now()), yes))
+    await store.perform_async(write(approvals.decide, to_instant(store.clock.now()), yes))
     return await _claimed(store)

@@ -17,7 +17,7 @@ from threadline.gateway.supervisor import Supervisor
 from threadline.model import words_gateway as words
 from threadline.ports.agent import Event, Text, Turn
 from threadline.ports.platform import Capabilities, Gone
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.turn_end import Finish
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
@@ -61,10 +61,10 @@ async def test_who_has_the_answer_is_not_told_that_it_takes_long(location: str) 
             taken=claimed.taken,
         )
         notice = msgspec.structs.replace(reply_to(claimed, words.STILL_AT_IT), delivery_id="late")
-        assert await store.tell_progress(claimed.held, msgspec.structs.replace(notice, delivery_id="in time"))
-        await store.finish_turn(end)
-        assert not await store.tell_progress(claimed.held, notice)
-        assert [line.delivery_id for line in await store.list_deliveries()] == [end.replies[0].delivery_id, "in time"]
+        assert await store.turns.enqueue_progress(claimed.held, msgspec.structs.replace(notice, delivery_id="in time"))
+        await store.turns.finish(end)
+        assert not await store.turns.enqueue_progress(claimed.held, notice)
+        assert [line.delivery_id for line in await store.outbox.list_page()] == [end.replies[0].delivery_id, "in time"]
 
 
 @awaited
@@ -72,12 +72,12 @@ async def test_a_sign_of_life_of_an_ended_turn_is_never_stored(opened: Open) -> 
     agent = ScriptedAgent(echo)
     async with opened(agent, chat=ScriptedChat(capabilities=Capabilities(max_length=4096))) as here:
         claimed = await begun(here.store, "first", user="eve")
-        await here.store.void_leases("serve:dead%")
+        await here.store.leases.expire_owned_by("serve:dead%")
         await here.shows("you said: first", chat="dm-eve")
         late = msgspec.structs.replace(reply_to(claimed, words.STILL_AT_IT), delivery_id="late")
         settings = settings_for(agent, **SOON)
         await Presence(here.store, settings, here.gateway.outbox, Supervisor(), claimed.held, late)._show()
-        assert "late" not in [line.delivery_id for line in await here.store.list_deliveries()]
+        assert "late" not in [line.delivery_id for line in await here.store.outbox.list_page()]
 
 
 @awaited
@@ -108,7 +108,7 @@ async def test_a_chat_that_is_gone_is_reported_to_the_owner_once_until_it_is_bac
             here.chat.say(text, user="bob")
 
             async def is_parked() -> bool:
-                lines = await here.store.list_deliveries("parked")
+                lines = await here.store.outbox.list_page("parked")
                 return any(text in line.text for line in lines)
 
             await eventually(is_parked)
@@ -121,7 +121,7 @@ async def test_a_chat_that_is_gone_is_reported_to_the_owner_once_until_it_is_bac
         assert await ask(here, "I am back", user="bob") == "you said: I am back"
 
         async def is_over() -> bool:
-            return not await here.store.open_alarms()
+            return not await here.store.owner_alerts.list_open()
 
         await eventually(is_over)
         await lost("three")

@@ -18,7 +18,7 @@ from threadline.model.delivery import Target
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.ports.agent import Event, Text, Turn
 from threadline.ports.platform import Outgoing
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import NewDelivery
 from threadline.testing import dm, user
 from threadline.testing.agents import ScriptedAgent
@@ -125,7 +125,7 @@ async def test_what_is_being_sent_arrives_before_its_platform_is_closed(location
             await eventually(lambda: _is_ready(Running(gateway, store, chat)))
             chat.hold("answers")
             target = Target(platform="scripted", chat_id="dm-ada")
-            await store.enqueue(NewDelivery(delivery_id="1", target=target, text="news"))
+            await store.outbox.enqueue(NewDelivery(delivery_id="1", target=target, text="news"))
             gateway.outbox.wake()
             await chat.wait_for(lambda: chat.texts("dm-ada") == ["news"])
             reload = asyncio.ensure_future(gateway.reconfigure(settings, EVERYONE, [Hasty(chat.address)]))
@@ -133,7 +133,7 @@ async def test_what_is_being_sent_arrives_before_its_platform_is_closed(location
                 await asyncio.sleep(0.01)
             chat.release("answers")
             await reload
-            (line,) = await store.list_deliveries()
+            (line,) = await store.outbox.list_page()
             assert (line.state, line.attempts) == ("sent", 1)
             assert await ask(Running(gateway, store, chat), "hello") == "old"
         finally:

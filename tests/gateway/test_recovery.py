@@ -19,7 +19,7 @@ from threadline.model import words_gateway as words
 from threadline.model.turn import Lane, Stop
 from threadline.ports.agent import Event, Text, ToolCall, ToolResult, Turn
 from threadline.ports.platform import Capabilities
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
@@ -44,17 +44,17 @@ async def stubborn(_turn: Turn) -> AsyncIterator[Event]:
 
 async def fates(here: Running) -> list[str | None]:
     """What became of the messages, oldest first."""
-    return [line.fate for line in (await here.store.list_messages())[::-1]]
+    return [line.fate for line in (await here.store.maintenance.list_messages())[::-1]]
 
 
 async def states(here: Running) -> list[str]:
     """What became of the deliveries, oldest first."""
     await eventually(lambda: _is_quiet(here))
-    return [line.state for line in (await here.store.list_deliveries())[::-1]]
+    return [line.state for line in (await here.store.outbox.list_page())[::-1]]
 
 
 async def _is_quiet(here: Running) -> bool:
-    return not await here.store.is_pending_on("scripted") and here.gateway.outbox.is_idle
+    return not await here.store.outbox.has_pending_on("scripted") and here.gateway.outbox.is_idle
 
 
 @awaited
@@ -168,8 +168,8 @@ async def test_what_its_people_stopped_does_not_run_again(
     async with await GatewayStore.open(location) as store:
         claimed = await begun(store)
         if is_released:
-            await store.release_turn(claimed.held, claimed.session_pk)
-        assert await store.ask_to_stop(claimed.session.session_id, stop)
+            await store.turns.release(claimed.held, claimed.session_pk)
+        assert await store.turns.request_stop(claimed.session.session_id, stop)
     agent = ScriptedAgent(echo)
     async with opened(agent) as here:
         await here.shows(notice)
@@ -185,7 +185,7 @@ async def test_a_message_whose_session_was_deleted_gets_its_fate_all_the_same(
     async with await GatewayStore.open(location) as store:
         claimed = await begun(store)
         if is_released:
-            await store.release_turn(claimed.held, claimed.session_pk)
+            await store.turns.release(claimed.held, claimed.session_pk)
         await store.delete_session(claimed.session.session_id)
     async with opened(ScriptedAgent(echo)) as here:
         assert await fates(here) == ["dropped"]
@@ -209,8 +209,8 @@ async def test_what_was_said_is_kept_though_the_agent_falls_silent(opened: Open)
         here.chat.say("hello")
 
         async def is_kept() -> bool:
-            await here.store.void_leases("serve:%")
-            taken = await here.store.take_over_turns(DEAD, ["scripted"], 3_600_000_000)
+            await here.store.leases.expire_owned_by("serve:%")
+            taken = await here.store.turns.take_over(DEAD, ["scripted"], 3_600_000_000)
             return [_text(one) for turn in taken for one in turn.journal] == ["Well, hello"]
 
         await heard(here)
@@ -271,7 +271,7 @@ async def test_a_stop_counts_before_the_agent_has_begun(location: str) -> None:
         answering = Answering(Composer(store, settings, outbox), await begun(store), supervisor)
         answering.stop("stop")
         await answering.run()
-        assert [line.fate for line in await store.list_messages()] == ["interrupted"]
+        assert [line.fate for line in await store.maintenance.list_messages()] == ["interrupted"]
         await supervisor.stop()
 
 

@@ -17,7 +17,7 @@ from threadline.gateway.gateway import Gateway
 from threadline.model import words_commands as words
 from threadline.model.ownership import Ownership, may_take
 from threadline.ports.agent import Agent
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing import dm
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
@@ -236,12 +236,12 @@ async def test_whoever_is_no_owner_any_more_has_lost_it(on_both: OpenBoth) -> No
         await ask(editor, "plans")
         wanted = await held(chat.store, "acp", "dm-ada")
         await ask(chat, "hello", user="eve")
-        await chat.store.set_role("scripted:eve", "owner", None)
+        await chat.store.people.set_role("scripted:eve", "owner", None)
         assert wanted in await ask(chat, "/sessions", user="eve")
         assert await ask(chat, f"/resume {wanted}", user="eve") == copied("DM with ada", "acp")
         theirs = await held(chat.store, "scripted", "dm-eve")
         assert theirs in await ask(editor, "/sessions")
-        await chat.store.forget_role("scripted:eve")
+        await chat.store.people.remove_role("scripted:eve")
         assert wanted not in await ask(chat, "/sessions", user="eve")
         assert await ask(chat, f"/resume {wanted}", user="eve") == no_such(wanted)
         # Nor is what is theirs an owner's any more.
@@ -255,9 +255,9 @@ async def test_the_store_itself_gives_nobodys_session_but_the_named_owners(locat
         theirs = await store.get_or_create_session(dm("bob", platform="scripted"))
         for owners in (None, "scripted:tim", "", mine.owner):
             with pytest.raises(NotYours):
-                await store.resume_session(mine.session_id, theirs.session_id, owners=owners)
+                await store.resume.resume(mine.session_id, theirs.session_id, owners=owners)
         assert (await store.get_session(mine.session_id)).ended_at is None
-        copy = await store.resume_session(mine.session_id, theirs.session_id, owners=theirs.owner)
+        copy = await store.resume.resume(mine.session_id, theirs.session_id, owners=theirs.owner)
         assert (copy.parent_session_id, copy.owner, copy.origin) == (theirs.session_id, mine.owner, mine.origin)
 
 

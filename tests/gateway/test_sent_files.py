@@ -15,7 +15,7 @@ from threadline.model.files import MAX_FILE_BYTES, attachments_of, user_message
 from threadline.model.inbound import Attachment
 from threadline.ports.agent import Event, Text, Turn
 from threadline.ports.platform import PlatformError, RateLimited, TooLong
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing import FakeClock, assistant
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedPlatform
@@ -109,7 +109,7 @@ async def test_a_gateway_drops_files_that_were_never_sent(opened: Open, location
 
     async def is_gone() -> bool:
         try:
-            await here.store.file_body(file.file_id)
+            await here.store.files.read_body(file.file_id)
         except UnknownFile:
             return True
         return False

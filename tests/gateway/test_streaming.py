@@ -14,7 +14,7 @@ from threadline.gateway.supervisor import Supervisor
 from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival
 from threadline.ports.platform import Capabilities, Outgoing, Verdict
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
 
 

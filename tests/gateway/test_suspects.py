@@ -12,7 +12,7 @@ from tests.gateway.world import Open, awaited
 from threadline.clock import to_instant
 from threadline.model import words_alarms, words_gateway
 from threadline.model.turn import Suspicion, apart_for, back_off, part_of, suspicion
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work import turn_end
 from threadline.testing.agents import ScriptedAgent
 

@@ -13,7 +13,7 @@ from threadline.gateway.gateway import Gateway
 from threadline.platforms.registry import PlatformSettings
 from threadline.platforms.telegram import make_telegram
 from threadline.ports.agent import Agent, Event, Turn
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.telegram import BotApi
 
@@ -63,4 +63,4 @@ async def test_pictures_of_an_answer_are_an_album(location: str) -> None:
         shown = api.messages(chat)
         assert [file.body for message in shown for file in message.files] == [PICTURE + b"%d" % n for n in range(3)]
         assert len({message.album for message in shown}) == 1
-        assert [len(line.files) for line in await store.list_deliveries()] == [3]
+        assert [len(line.files) for line in await store.outbox.list_page()] == [3]

@@ -19,7 +19,7 @@ from threadline.model.webchat import web_source, web_target
 from threadline.platforms.web import WebPlatform
 from threadline.ports.agent import AskPermission, Event, Text, Thought, ToolCall, ToolResult
 from threadline.ports.live import Ending, Growth, Said, Speaker
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 
 SOURCE = web_source("owner", CONVERSATION)
 
@@ -71,7 +71,7 @@ class Watched:
 
     async def journal(self) -> list[Event]:
         """What is on disk of the turn that runs."""
-        seen = await self.store.look(SOURCE)
+        seen = await self.store.change_feed.snapshot(SOURCE)
         assert seen is not None
         assert seen.turn is not None
         return [msgspec.json.decode(event, type=Event) for _, event in seen.turn.events]
@@ -156,7 +156,7 @@ async def test_a_turn_that_asked_begins_anew_with_what_it_had_said(location: str
         await here.is_over()
 
         async def is_shown() -> bool:
-            asked = await here.store.open_ask((await here.store.find_chat(SOURCE)).entry.session_id)
+            asked = await here.store.approvals.find_open((await here.store.change_feed.find(SOURCE)).entry.session_id)
             return asked is not None and asked.shown_at is not None
 
         await eventually(is_shown)
@@ -192,6 +192,6 @@ async def test_it_is_told_that_a_turn_is_over_however_it_ends(location: str) -> 
             return len(here.told.ended) == 2
 
         await eventually(is_failed)
-        seen = await here.store.look(SOURCE)
+        seen = await here.store.change_feed.snapshot(SOURCE)
         assert seen is not None
         assert [ended.outcome for ended in seen.cut_short] == ["stopped", "failed"]

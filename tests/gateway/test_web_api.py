@@ -285,7 +285,7 @@ async def test_a_file_of_an_answer_is_shown_once_and_given_to_whom_it_was_sent_a
 
 async def is_quiet(here: Paged) -> bool:
     """Whether all that was said is delivered."""
-    return not await here.store.is_pending_on("web")
+    return not await here.store.outbox.has_pending_on("web")
 
 
 BAD_BODIES = [

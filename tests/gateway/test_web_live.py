@@ -46,11 +46,11 @@ async def running_turn(here: Paged) -> tuple[str, int]:
     """The turn that runs, and its attempt, once there is one and the page was told that it began."""
 
     async def is_seen() -> bool:
-        seen = await here.store.look(SOURCE)
+        seen = await here.store.change_feed.snapshot(SOURCE)
         return seen is not None and seen.turn is not None and bool(here.hub._turns)
 
     await eventually(is_seen)
-    seen = await here.store.look(SOURCE)
+    seen = await here.store.change_feed.snapshot(SOURCE)
     assert seen is not None
     assert seen.turn is not None
     return seen.turn.turn_id, seen.turn.attempt
@@ -237,7 +237,7 @@ async def test_after_the_server_was_killed_the_stream_goes_on_and_nothing_is_dou
         here.gateway.turns._draining = True
         held = here.gateway.turns.held
         assert [one.turn_id for one in held] == [turn_id]
-        await here.store.void_leases("serve:%")
+        await here.store.leases.expire_owned_by("serve:%")
         agent = Talker("until_tool")
         async with paged(location, agent) as next_one:
             again = await next_one.open(last_id=tab.last_id)
@@ -309,7 +309,7 @@ async def test_what_changes_between_reading_the_list_and_listening_is_not_missed
         first = await here.open(conversation=None)
         assert (await first.next("conversation"))["title"] is None
         # The page has read its list by now; then another device gives a name, and the first tab is told so.
-        seen = await here.store.look(SOURCE)
+        seen = await here.store.change_feed.snapshot(SOURCE)
         assert seen is not None
         await here.store.set_title(seen.entry.session_id, "Plans")
         here.hub.said("owner", CONVERSATION)

@@ -18,7 +18,7 @@ SOURCE = web_source("owner", CONVERSATION)
 
 
 async def looked(here: Paged, **known: object) -> Seen:
-    seen = await here.store.look(SOURCE, **known)  # type: ignore[arg-type]
+    seen = await here.store.change_feed.snapshot(SOURCE, **known)  # type: ignore[arg-type]
     assert seen is not None
     return seen
 
@@ -30,9 +30,9 @@ def texts(seen: Seen) -> list[str]:
 @awaited
 async def test_where_nothing_was_said_there_is_nothing_to_see(location: str) -> None:
     async with paged(location, ScriptedAgent(echo)) as here:
-        assert await here.store.look(SOURCE) is None
+        assert await here.store.change_feed.snapshot(SOURCE) is None
         with pytest.raises(UnknownSession):
-            await here.store.find_chat(SOURCE)
+            await here.store.change_feed.find(SOURCE)
 
 
 @awaited
@@ -126,7 +126,7 @@ async def test_a_turn_is_seen_while_it_runs_with_what_it_answers(location: str) 
 
 
 async def _has_said(here: Paged, count: int) -> bool:
-    seen = await here.store.look(SOURCE)
+    seen = await here.store.change_feed.snapshot(SOURCE)
     return seen is not None and seen.turn is not None and len(seen.turn.events) >= count
 
 
@@ -151,12 +151,12 @@ async def test_a_question_is_seen_until_it_is_answered(location: str) -> None:
 
 
 async def _asks(here: Paged) -> bool:
-    seen = await here.store.look(SOURCE)
+    seen = await here.store.change_feed.snapshot(SOURCE)
     return seen is not None and seen.ask is not None
 
 
 async def _is_over(here: Paged) -> bool:
-    seen = await here.store.look(SOURCE)
+    seen = await here.store.change_feed.snapshot(SOURCE)
     return seen is not None and seen.turn is None
 
 
@@ -199,14 +199,14 @@ async def test_a_long_conversation_is_read_page_by_page(location: str) -> None:
         assert texts(seen) == [f"text {n}" for n in range(20, 30)]
         assert seen.has_earlier
         assert seen.words == "first of all"
-        earlier = await here.store.earlier_messages(SOURCE, str(seen.messages[0].ref), limit=19)
+        earlier = await here.store.change_feed.earlier(SOURCE, str(seen.messages[0].ref), limit=19)
         assert [one.message["content"] for one in earlier.messages] == [f"text {n}" for n in range(1, 20)]
         assert earlier.has_earlier
-        rest = await here.store.earlier_messages(SOURCE, str(earlier.messages[0].ref), limit=19)
+        rest = await here.store.change_feed.earlier(SOURCE, str(earlier.messages[0].ref), limit=19)
         assert len(rest.messages) == 3
         assert not rest.has_earlier
         with pytest.raises(UnknownMessage):
-            await here.store.earlier_messages(SOURCE, f"{session_id}:999")
+            await here.store.change_feed.earlier(SOURCE, f"{session_id}:999")
 
 
 @awaited
@@ -217,16 +217,16 @@ async def test_nobody_sees_what_is_another_persons(location: str) -> None:
         await here.answered()
         session_id = (await looked(here)).entry.session_id
         theirs = web_source(GUEST, CONVERSATION)
-        assert await here.store.look(theirs, session_id=session_id) is None
+        assert await here.store.change_feed.snapshot(theirs, session_id=session_id) is None
         with pytest.raises(UnknownSession):
-            await here.store.find_chat(theirs, session_id=session_id)
+            await here.store.change_feed.find(theirs, session_id=session_id)
         with pytest.raises(UnknownSession):
-            await here.store.fork_chat(
+            await here.store.change_feed.fork(
                 theirs, f"{session_id}:1", web_source(GUEST, "conversation-2"), session_id=session_id
             )
         with pytest.raises(InvalidRequest):
-            await here.store.fork_chat(SOURCE, f"{session_id}:1", web_source(GUEST, "conversation-2"))
-        listed = await here.store.chats_of(f"web:{GUEST}", WEB)
+            await here.store.change_feed.fork(SOURCE, f"{session_id}:1", web_source(GUEST, "conversation-2"))
+        listed = await here.store.change_feed.list_page(f"web:{GUEST}", WEB)
         assert [row.words for row in listed] == ["theirs"]
 
 
@@ -238,18 +238,18 @@ async def test_a_list_shows_titles_or_first_words_and_what_is_busy(location: str
             await here.say(text, key="m", conversation=f"conversation-{number}")
             agent.says("fine", None)
             await here.answered()
-        first = await here.store.find_chat(web_source("owner", "conversation-0"))
+        first = await here.store.change_feed.find(web_source("owner", "conversation-0"))
         await here.store.set_title(first.entry.session_id, "Plans")
         await here.say("three is\nlong", key="m", conversation="conversation-3")
-        rows = await here.store.chats_of("web:owner", WEB)
+        rows = await here.store.change_feed.list_page("web:owner", WEB)
         shown = {str(row.entry.origin.chat_id): (row.entry.title, row.words, row.is_busy) for row in rows}
         assert shown == {
             "owner.conversation-0": ("Plans", "", False),
             "owner.conversation-1": (None, "two", False),
             "owner.conversation-3": (None, "three is long", True),
         }
-        page = await here.store.chats_of("web:owner", WEB, limit=2)
-        rest = await here.store.chats_of("web:owner", WEB, limit=2, cursor=page.cursor)
+        page = await here.store.change_feed.list_page("web:owner", WEB, limit=2)
+        rest = await here.store.change_feed.list_page("web:owner", WEB, limit=2, cursor=page.cursor)
         assert [len(page), len(rest)] == [2, 1]
         agent.says(None)
         await here.answered()
@@ -263,8 +263,8 @@ async def test_a_fork_goes_on_at_an_address_of_its_own_and_is_made_once(location
             await here.answered()
         seen, into = await looked(here), web_source("owner", "conversation-2")
         upto = str(seen.messages[1].ref)
-        made = await here.store.fork_chat(SOURCE, upto, into)
-        again = await here.store.fork_chat(SOURCE, upto, into)
+        made = await here.store.change_feed.fork(SOURCE, upto, into)
+        again = await here.store.change_feed.fork(SOURCE, upto, into)
         assert made.session_id == again.session_id != seen.entry.session_id
         await here.say("three", key="m", conversation="conversation-2")
         await here.answered()
@@ -275,9 +275,9 @@ async def test_a_fork_goes_on_at_an_address_of_its_own_and_is_made_once(location
             ("assistant", "you said: three"),
         ]
         assert len(await here.transcript()) == 4
-        assert (await here.store.find_chat(into)).words == "one"
+        assert (await here.store.change_feed.find(into)).words == "one"
         with pytest.raises(UnknownMessage):
-            await here.store.fork_chat(SOURCE, f"{made.session_id}:1", web_source("owner", "conversation-3"))
+            await here.store.change_feed.fork(SOURCE, f"{made.session_id}:1", web_source("owner", "conversation-3"))
 
 
 @awaited
@@ -288,27 +288,27 @@ async def test_how_much_to_take_back_is_counted_in_exchanges(location: str) -> N
             await here.answered()
         seen = await looked(here)
         session_id, refs = seen.entry.session_id, [str(message.ref) for message in seen.messages]
-        counts = [await here.store.exchanges_since(session_id, refs[place]) for place in (4, 2, 0)]
+        counts = [await here.store.change_feed.count_exchanges_since(session_id, refs[place]) for place in (4, 2, 0)]
         assert counts == [1, 2, 3]
         with pytest.raises(InvalidRequest):
-            await here.store.exchanges_since(session_id, refs[1])
+            await here.store.change_feed.count_exchanges_since(session_id, refs[1])
 
 
 @awaited
 async def test_a_glance_changes_with_whatever_happens_and_with_nothing_else(location: str) -> None:
     async with paged(location, ScriptedAgent(echo)) as here:
         places = [(SOURCE, None), (web_source("owner", "conversation-2"), None)]
-        assert await here.store.glance(places) == [None, None]
+        assert await here.store.change_feed.fingerprints(places) == [None, None]
         seen = []
         for text in ("one", "/whoami", "/undo"):
             await here.say(text, key=text.strip("/"))
             await here.answered()
-            found, nothing = await here.store.glance(places)
+            found, nothing = await here.store.change_feed.fingerprints(places)
             seen.append(found)
             assert nothing is None
         assert len(set(seen)) == 3
-        assert await here.store.glance(places) == [seen[-1], None]
-        assert await here.store.glance([]) == []
+        assert await here.store.change_feed.fingerprints(places) == [seen[-1], None]
+        assert await here.store.change_feed.fingerprints([]) == []
 
 
 @awaited
@@ -324,4 +324,4 @@ async def test_what_is_redacted_or_erased_is_quoted_no_more(location: str) -> No
             await here.store.redact(str(ref))
             assert (await looked(here)).told == []
         await here.store.erase_person("web:owner")
-        assert await here.store.look(SOURCE) is None
+        assert await here.store.change_feed.snapshot(SOURCE) is None

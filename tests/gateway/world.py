@@ -14,7 +14,7 @@ from threadline.gateway.settings import GatewaySettings
 from threadline.ids import new_owner
 from threadline.platforms.text import plain, split
 from threadline.ports.agent import Agent
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
 
 P = ParamSpec("P")

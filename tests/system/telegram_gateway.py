@@ -15,7 +15,7 @@ from threadline.gateway.access import AccessRules
 from threadline.gateway.gateway import Gateway
 from threadline.model.session import SessionEntry
 from threadline.ports.agent import Agent
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing.telegram import Bot, BotApi, Chat, Happened, Person, ShownMessage
 
 P = ParamSpec("P")

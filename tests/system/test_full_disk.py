@@ -50,7 +50,7 @@ class SmallFile:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "threadline.db"
         self.store = SessionStore.open(self.path)
-        self._writer: apsw.Connection = self.store._database._writer._connection  # type: ignore[attr-defined]
+        self._writer: apsw.Connection = self.store.database._writer._connection  # type: ignore[attr-defined]
         self._allow(2 * MEBIBYTE // 4096)
 
     def make_room(self) -> None:
@@ -137,7 +137,7 @@ def writers_held(path: Path) -> Iterator[None]:
 
 
 def wait_for_waiters(store: SessionStore, count: int) -> None:
-    lane = store._database._lane  # type: ignore[attr-defined]
+    lane = store.database._lane  # type: ignore[attr-defined]
     deadline = time.monotonic() + 10
     while not (lane._busy and len(lane._queue) == count):
         assert time.monotonic() < deadline

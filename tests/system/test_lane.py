@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from threadline import SessionStore, StoreClosed, StoreUnavailable
-from threadline.store.engine.database import BatchStep, ReadStep, Tx
+from threadline.store.engine.database import Tx, batch, read
 from threadline.store.engine.group_commit import Job, Lane
 from threadline.testing import dm, user
 
@@ -282,7 +282,7 @@ def test_ctrl_c_in_a_store_leaves_it_working_for_all_threads(location: str, call
     """With the real writers: what was interrupted is rolled back, the others' appends are stored once."""
     with SessionStore.open(location) as store:
         session = store.get_or_create_session(dm()).session_id
-        lane: Lane = store._database._lane  # type: ignore[attr-defined]
+        lane: Lane = store.database._lane  # type: ignore[attr-defined]
         struck = threading.Event()
         waiting: list[Future[Any]] = []
 
@@ -301,12 +301,12 @@ def test_ctrl_c_in_a_store_leaves_it_working_for_all_threads(location: str, call
             return True
 
         with interrupted_when(others_wait):
-            store._database.perform(BatchStep(never_ends, "mine"))
+            store.database.perform(batch(never_ends, "mine"))
 
         assert [future.result(10).count for future in waiting] == [1] * 4
         assert store.append_to_transcript(session, user("after")).count == 1
         assert sorted(str(m["content"]) for m in store.load_transcript(session)) == ["0", "1", "2", "3", "after"]
-        assert store._database.perform(ReadStep(lambda tx: tx.find("find_meta", name="half"), (), {})) is None
+        assert store.database.perform(read(lambda tx: tx.find("find_meta", name="half"))) is None
         assert store.check().ok
 
 

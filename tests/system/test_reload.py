@@ -16,7 +16,7 @@ import httpx
 from tests.system.test_serve import own_home
 from tests.system.test_serving import chat
 
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.owner_alerts import Alarm
 from threadline.testing.scripted import ScriptedChat
 
@@ -228,9 +228,9 @@ def test_a_start_closes_alarms_about_what_is_not_configured_only_where_no_other_
     async def left() -> list[str]:
         async with await GatewayStore.open(location) as store, ScriptedChat() as world:
             for name in ("agent:main", "agent:theirs", "platform:telegram@main"):
-                await store.sound_alarm(Alarm(name=name, text="x", since=store.clock.now()), ())
+                await store.owner_alerts.raise_alert(Alarm(name=name, text="x", since=store.clock.now()), ())
             async with serving(tmp_path, config_of(world), location):
-                return [alarm.name for alarm in await store.open_alarms()]
+                return [alarm.name for alarm in await store.owner_alerts.list_open()]
 
     is_shared = location.startswith("postgresql")
     theirs = ["agent:theirs", "platform:telegram@main"] if is_shared else []

@@ -54,9 +54,9 @@ async def test_a_text_of_a_million_signs_is_refused_with_a_reason(location: str,
         more = {"photo": here.api.add_file(b"\x89PNG", kind="photo")} if caption else {}
         assert await here.ask("x" * (1 << 20), **more) == words.TOO_MUCH
         assert agent.turns == []
-        (line,) = await here.store.list_messages()
+        (line,) = await here.store.maintenance.list_messages()
         assert line.fate == "refused"
-        assert len((await here.store.message_story(line.pk)).raw or "") < 2_000
+        assert len((await here.store.maintenance.trace_message(line.pk)).raw or "") < 2_000
         await still_answers(here)
 
 
@@ -113,7 +113,7 @@ async def test_what_makes_no_sense_is_passed_over(location: str, update: Json) -
         here.api.raw(update)
         await still_answers(here)
         assert len(agent.turns) == 1
-        lines = await here.store.list_messages()
+        lines = await here.store.maintenance.list_messages()
         assert {line.fate for line in lines} <= {"parked", "answered"}
 
 
@@ -168,7 +168,7 @@ async def test_what_waited_at_telegram_while_no_gateway_ran_is_one_question(loca
             (turn,) = agent.turns
             assert [spoken.text for spoken in turn.messages] == [f"question {number}" for number in range(150)]
             assert len(here.texts()) == 1
-            assert await here.store.list_messages("refused") == []
+            assert await here.store.maintenance.list_messages("refused") == []
 
 
 @awaited
@@ -249,7 +249,7 @@ async def test_a_button_counts_in_its_own_chat_alone(location: str) -> None:
         await here.heard()
         assert len(agent.turns) == 1
         assert not [text for text in here.api.texts() if text.startswith("allowed")]
-        assert await here.store.open_ask((await asked_session(here)).session_id) is not None
+        assert await here.store.approvals.find_open((await asked_session(here)).session_id) is not None
 
 
 async def asked_session(here: OnTelegram) -> Any:

@@ -89,7 +89,7 @@ async def test_a_bot_that_nobody_listed_is_not_heard(location: str) -> None:
         here.api.say("hello", user=stranger)
         await here.heard()
         assert (agent.turns, here.api.messages()) == ([], [])
-        assert await here.store.list_pairings() == []
+        assert await here.store.people.list_pairings() == []
 
 
 @awaited

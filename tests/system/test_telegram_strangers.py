@@ -36,7 +36,7 @@ async def is_paired(here: OnTelegram, user: Person) -> None:
     """Somebody asks for a code and is let in."""
     told = await here.ask("hello?", user=user)
     code = told.rsplit(" ", 1)[-1].strip("`")
-    await here.store.approve_pairing(code, "guest")
+    await here.store.people.approve_pairing(code, "guest")
     await here.api.wait_for(lambda: here.texts(user)[-1].startswith("You are welcome"))
     await here.heard()
 
@@ -68,7 +68,7 @@ async def test_who_takes_a_freed_username_is_a_stranger(location: str) -> None:
             for text in ("/resume", "/search cellar", "/whoami", "hello", SECRET):
                 assert await here.answers(text, user=mallory) == []
             assert len(agent.turns) == turns
-            assert await here.store.role_of(f"telegram:{mallory.id}") is None
+            assert await here.store.people.find_role(f"telegram:{mallory.id}") is None
 
 
 @awaited
@@ -148,8 +148,8 @@ async def test_hundreds_of_strangers_cost_three_messages_and_leave_no_word(
         await here.gateway.settled("telegram")
         assert len(here.api.messages()) == 3
         assert len(here.api.calls_of("sendMessage")) == 3
-        assert len(await here.store.list_pairings()) == 3
-        assert [line.fate for line in await here.store.list_messages()] == ["refused"] * 3
+        assert len(await here.store.people.list_pairings()) == 3
+        assert [line.fate for line in await here.store.maintenance.list_messages()] == ["refused"] * 3
         assert len(await here.store.list_sessions(include_ended=True)) == 0
         assert agent.turns == []
         # Whoever is known is not kept waiting by them.
@@ -185,8 +185,8 @@ async def test_strangers_in_a_group_that_is_not_answered_get_nothing(location: s
             api.say("wordfromastranger", chat=crowd, user=stranger, reply_to=ours)
         await here.heard()
         assert len(api.messages()) == len(agent.turns) == 1
-        assert len(await here.store.list_messages()) == 1
-        assert await here.store.list_pairings() == []
+        assert len(await here.store.maintenance.list_messages()) == 1
+        assert await here.store.people.list_pairings() == []
     assert b"wordfromastranger" not in stored_bytes()
 
 

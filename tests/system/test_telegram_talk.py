@@ -58,7 +58,7 @@ async def test_an_account_that_gets_another_bot_hears_all_that_is_said_to_that_o
                 api.raw({"update_id": 800_000_002, "something": "new"}, bot=bot)
                 await here.heard()
                 assert here.texts() == ["you said: hello"]
-                assert len(await here.store.list_messages("parked")) == number
+                assert len(await here.store.maintenance.list_messages("parked")) == number
 
 
 @awaited

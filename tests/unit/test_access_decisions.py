@@ -14,7 +14,7 @@ import pytest
 from threadline.gateway.access import Access, AccessRules, Allowed, Decision, Ignored, TurnedAway
 from threadline.model.inbound import Inbound, Quote
 from threadline.model.source import SessionSource
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing import FakeClock, dm, group, thread
 
 CODE = re.compile(r"pair approve ([A-Z]{8})`")
@@ -117,15 +117,15 @@ def test_what_somebody_chose_or_has_elsewhere_gives_no_role(desk: Desk, source: 
 
 
 def test_paired_people_have_their_role_and_lose_it(desk: Desk) -> None:
-    desk.run(desk.store.approve_pairing(desk.code_for(dm("7"))))
+    desk.run(desk.store.people.approve_pairing(desk.code_for(dm("7"))))
     assert desk.decide(dm("7")) == Allowed("guest", "telegram:7")
-    desk.run(desk.store.revoke("telegram:7"))
+    desk.run(desk.store.people.revoke("telegram:7"))
     assert isinstance(desk.decide(dm("7")), TurnedAway)
 
 
 def test_of_a_list_and_a_pairing_the_more_holds(desk: Desk) -> None:
-    desk.run(desk.store.set_role("telegram:3", "trusted"))
-    desk.run(desk.store.set_role("telegram:2", "guest"))
+    desk.run(desk.store.people.set_role("telegram:3", "trusted"))
+    desk.run(desk.store.people.set_role("telegram:2", "guest"))
     assert desk.decide(dm("3"), LISTS) == Allowed("trusted", "telegram:3")
     assert desk.decide(dm("2"), LISTS) == Allowed("trusted", "telegram:2")
 
@@ -154,24 +154,24 @@ def test_a_stranger_who_writes_on_gets_no_second_code(timed: tuple[Desk, FakeClo
 
 def test_with_pairing_off_a_stranger_hears_nothing(desk: Desk) -> None:
     assert isinstance(desk.decide(dm("7"), AccessRules(pairing=False)), Ignored)
-    assert desk.run(desk.store.list_pairings()) == []
+    assert desk.run(desk.store.people.list_pairings()) == []
 
 
 @pytest.mark.parametrize("kind", ["edit", "delete", "button"])
 def test_only_a_message_asks_for_a_code(desk: Desk, kind: str) -> None:
     assert isinstance(desk.decide(dm("7"), kind=kind), Ignored)
-    assert desk.run(desk.store.list_pairings()) == []
+    assert desk.run(desk.store.people.list_pairings()) == []
     assert desk.decide(dm("3"), LISTS, kind=kind) == Allowed("guest", "telegram:3")
 
 
 def test_an_event_of_nobody_knows_whom_makes_no_request(desk: Desk) -> None:
     assert isinstance(desk.decide(SessionSource(platform="telegram")), Ignored)
-    assert desk.run(desk.store.list_pairings()) == []
+    assert desk.run(desk.store.people.list_pairings()) == []
 
 
 def test_a_dm_whose_sender_is_not_told_is_known_by_its_chat(desk: Desk) -> None:
     source = SessionSource(platform="telegram", chat_id="5")
-    desk.run(desk.store.approve_pairing(desk.code_for(source)))
+    desk.run(desk.store.people.approve_pairing(desk.code_for(source)))
     assert isinstance(desk.decide(source), Allowed)
     assert isinstance(desk.decide(SessionSource(platform="telegram", chat_id="6")), TurnedAway)
 
@@ -252,7 +252,7 @@ def test_a_group_member_who_is_not_told_is_answered_as_one_of_the_group(desk: De
 
 def test_nobody_is_given_a_code_in_a_group(desk: Desk) -> None:
     assert isinstance(desk.decide(group("99"), mentions_us=True), Ignored)
-    assert desk.run(desk.store.list_pairings()) == []
+    assert desk.run(desk.store.people.list_pairings()) == []
 
 
 def test_a_known_person_keeps_their_role_in_an_answered_group(desk: Desk) -> None:
@@ -264,7 +264,7 @@ def test_bots_are_ignored_unless_somebody_listed_them(desk: Desk) -> None:
     rules = AccessRules(guests=frozenset({"telegram:3"}), answer_groups=frozenset({"*"}))
     assert isinstance(desk.decide(dm("99"), rules, from_bot=True), Ignored)
     assert isinstance(desk.decide(group("99"), rules, from_bot=True, mentions_us=True), Ignored)
-    assert desk.run(desk.store.list_pairings()) == []
+    assert desk.run(desk.store.people.list_pairings()) == []
     assert desk.decide(dm("3"), rules, from_bot=True) == Allowed("guest", "telegram:3")
     assert isinstance(desk.decide(group("3"), rules, from_bot=True), Ignored)
 

@@ -16,7 +16,7 @@ from threadline.model.inbound import Attachment, Inbound, Unreadable
 from threadline.model.inert import inert
 from threadline.model.source import SessionSource
 from threadline.store.engine.sqlite.database import ServeLock
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import Admission, Refusal
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.owner_alerts import Alarm
@@ -38,18 +38,18 @@ def on(db: Path, work: Callable[[GatewayStore], Awaitable[T]]) -> T:
 async def _parked(store: GatewayStore) -> int:
     """A delivery that could not be sent."""
     target = Target(platform="telegram", chat_id="42")
-    await store.enqueue(NewDelivery(delivery_id="d1", target=target, text="what was said"))
-    (delivery,) = await store.claim_deliveries([("telegram", "main")], owner="test", lease=10**9, limit=1)
-    await store.delivery_failed(delivery, Park("the chat is gone"), owner="test", error="the chat is gone")
+    await store.outbox.enqueue(NewDelivery(delivery_id="d1", target=target, text="what was said"))
+    (delivery,) = await store.outbox.claim([("telegram", "main")], owner="test", lease=10**9, limit=1)
+    await store.outbox.mark_failed(delivery, Park("the chat is gone"), owner="test", error="the chat is gone")
     return delivery.pk
 
 
 async def _accepted(store: GatewayStore) -> int:
     event = Inbound(dedupe_key="k1", message_id="m1", source=ADA, sent_at=NOW, text="a secret of Ada's")
-    admitted = await store.accept(
+    admitted = await store.inbox.accept(
         Admission(
             event=event,
-            resolve=store.resolve_of(ADA),
+            resolve=store.resolve_request(ADA),
             lane="talk",
             person="telegram:7",
             role="guest",
@@ -82,7 +82,7 @@ def test_a_dropped_delivery_keeps_no_words(db: Path, cli: Cli) -> None:
 def test_it_is_seen_that_a_delivery_has_files(db: Path, cli: Cli) -> None:
     files = tuple(Attachment(handle=f"file:{number}", name=f"\x1b[2J{number}.txt") for number in range(27))
     told = NewDelivery(delivery_id="d2", target=Target(platform="telegram", chat_id="42"), text="", files=files)
-    on(db, lambda store: store.enqueue(told))
+    on(db, lambda store: store.outbox.enqueue(told))
     assert "27" in cli("outbox", "list").out
     (line,) = cli("outbox", "list", "--json").json()
     assert line["files"][26] == "\x1b[2J26.txt"
@@ -96,7 +96,7 @@ def test_a_message_is_followed_to_the_files_of_its_answer(db: Path, cli: Cli) ->
 
     async def answer(store: GatewayStore) -> None:
         claim = Claim(owner="w", turn_ids=("t1",), at=to_instant(NOW), lease=10**9, platforms=("telegram",))
-        (claimed,) = await store.claim_turns(claim)
+        (claimed,) = await store.turns.claim(claim)
         file = Attachment(handle="file:1", name="plan.txt")
         reply = NewDelivery(
             delivery_id="t1.0",
@@ -106,7 +106,7 @@ def test_a_message_is_followed_to_the_files_of_its_answer(db: Path, cli: Cli) ->
             turn_pk=claimed.held.turn_pk,
             files=(file, file),
         )
-        await store.enqueue(reply)
+        await store.outbox.enqueue(reply)
 
     on(db, answer)
     assert "pending, 0 tries, 2 files" in cli("messages", "show", str(number)).out
@@ -132,7 +132,7 @@ def test_a_message_is_followed_to_its_end_without_its_words(db: Path, cli: Cli) 
 def test_a_refused_message_has_its_reason(db: Path, cli: Cli) -> None:
     event = Inbound(dedupe_key="k2", message_id="m2", source=ADA, sent_at=NOW, text="let me in")
     refusal = Refusal(event=event, person="telegram:7", role="group", at=to_instant(NOW), note="a stranger")
-    on(db, lambda store: store.refuse(refusal))
+    on(db, lambda store: store.inbox.refuse(refusal))
     (line,) = cli("messages", "list", "--fate", "refused", "--json").json()
     assert line["note"] == "a stranger"
     assert "let me in" not in cli("messages", "show", str(line["pk"]), "--json").out
@@ -143,7 +143,7 @@ def test_what_nobody_could_read_is_listed_with_its_reason_and_shown_inert(db: Pa
     event = Unreadable(
         platform="telegram", account="main", dedupe_key="u1", raw=raw, reason="it can't be read: \x1b[31mno id"
     )
-    on(db, lambda store: store.park_event(event))
+    on(db, lambda store: store.inbox.park(event))
     on(db, _accepted)
     listed = cli("messages", "list", "--fate", "parked")
     assert "it can't be read: no id" in listed.out
@@ -172,8 +172,8 @@ def test_status_tells_what_waits_and_who_serves(db: Path, cli: Cli) -> None:
 
 
 def test_status_tells_who_listens_where_only_one_can(db: Path, cli: Cli) -> None:
-    on(db, lambda store: store.take_name("telegram:42", "serve:a/telegram@main", lease=10**9))
-    on(db, lambda store: store.take_name("telegram:7", "serve:b/other@main", lease=-1))
+    on(db, lambda store: store.leases.acquire("telegram:42", "serve:a/telegram@main", lease=10**9))
+    on(db, lambda store: store.leases.acquire("telegram:7", "serve:b/other@main", lease=-1))
     shown = cli("status").out
     assert "as telegram:42 by the gateway serve:a/telegram@main" in shown
     assert "serve:b" not in shown, "its lease has ended"
@@ -182,20 +182,21 @@ def test_status_tells_who_listens_where_only_one_can(db: Path, cli: Cli) -> None
 
 def test_an_open_alarm_is_shown_until_it_is_over(db: Path, cli: Cli) -> None:
     alarm = Alarm(name="agent:main", text="The agent main can't answer: no key.", since=NOW)
-    on(db, lambda store: store.sound_alarm(alarm, ()))
+    on(db, lambda store: store.owner_alerts.raise_alert(alarm, ()))
     assert "no key" in cli("status").out
     assert cli("status", "--json").json()["alarms"][0]["name"] == "agent:main"
     doctor = cli("doctor")
     assert doctor.code == 1
     assert "no key" in doctor.out
-    on(db, lambda store: store.clear_alarm("agent:main"))
+    on(db, lambda store: store.owner_alerts.clear("agent:main"))
     assert "no key" not in cli("status").out
     assert cli("doctor").code == 0
 
 
 def test_doctor_tells_which_alarms_are_about_nothing_that_is_configured_here(db: Path, cli: Cli) -> None:
     for name in ("agent:main", "platform:telegram@main", "chat:telegram/main/42/", "parked:t1"):
-        on(db, lambda store, name=name: store.sound_alarm(Alarm(name=name, text=f"<{name}>", since=NOW), ()))  # type: ignore[misc]
+        alarm = Alarm(name=name, text=f"<{name}>", since=NOW)
+        on(db, lambda store, alarm=alarm: store.owner_alerts.raise_alert(alarm, ()))  # type: ignore[misc]
     told = " ".join(cli("doctor").out.split())
     assert told.count("about something that is not in this configuration") == 1
     assert told.count("until it has worked again") == 2

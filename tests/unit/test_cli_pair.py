@@ -18,8 +18,8 @@ from threadline.cli import pair, render
 from threadline.clock import SystemClock
 from threadline.errors import ThreadlineError
 from threadline.model.source import SessionSource
-from threadline.store.gateway import GatewayStore
-from threadline.store.verbs.people import PairingCode
+from threadline.store.facade import GatewayStore
+from threadline.store.people.people import PairingCode
 from threadline.testing import FakeClock, dm
 
 
@@ -34,7 +34,7 @@ class Gateway:
 
     def ask(self, source: SessionSource) -> str:
         """The code that a stranger is given."""
-        asked = self.run(self.store.request_pairing(source))
+        asked = self.run(self.store.people.request_pairing(source))
         assert isinstance(asked, PairingCode)
         return asked.code
 
@@ -84,7 +84,7 @@ def test_an_empty_list_says_so(gateway: Gateway, cli: Cli) -> None:
 
 def test_a_list_shows_who_waits_and_who_is_paired_and_no_code(gateway: Gateway, cli: Cli) -> None:
     code = gateway.ask(dm("7", user_name="Ada\x1b[31m"))
-    gateway.run(gateway.store.set_role("signal:9", "trusted", "Grace"))
+    gateway.run(gateway.store.people.set_role("signal:9", "trusted", "Grace"))
     listed = cli("list")
     assert listed.code == 0
     for shown in ("telegram:7", "Ada", "signal:9", "trusted", "Grace"):
@@ -106,7 +106,7 @@ def test_a_request_whose_code_has_ended_is_not_shown(db: Path, cli: Cli) -> None
 
     async def ask() -> Any:
         async with await GatewayStore.open(db, clock=long_ago) as store:
-            return await store.request_pairing(dm("7"))
+            return await store.people.request_pairing(dm("7"))
 
     assert isinstance(asyncio.run(ask()), PairingCode)
     assert cli("list", "--json").json()["pending"] == []
@@ -122,8 +122,8 @@ def test_an_approval_lets_somebody_in_and_tells_them(gateway: Gateway, cli: Cli,
     approved = cli("approve", *options, code)
     assert approved.code == 0, approved.err
     assert "telegram:7 (Ada) is" in approved.out
-    assert gateway.run(gateway.store.role_of("telegram:7")) == role
-    assert [told.target.chat_id for told in gateway.run(gateway.store.list_deliveries())] == ["dm-7"]
+    assert gateway.run(gateway.store.people.find_role("telegram:7")) == role
+    assert [told.target.chat_id for told in gateway.run(gateway.store.outbox.list_page())] == ["dm-7"]
 
 
 def test_an_approval_goes_by_number_too_and_speaks_json(gateway: Gateway, cli: Cli) -> None:
@@ -141,7 +141,7 @@ def test_a_wrong_code_is_told_and_the_fifth_locks(gateway: Gateway, cli: Cli) ->
     guesses = [cli("approve", "ZZZZZZZZ") for _ in range(4)]
     assert "nobody can be paired until" in guesses[-1].err
     assert cli("approve", code).code == 1
-    assert gateway.run(gateway.store.role_of("telegram:7")) is None
+    assert gateway.run(gateway.store.people.find_role("telegram:7")) is None
     assert "Nobody can be paired until" in cli("list").err
     assert cli("list", "--json").json()["locked_until"] is not None
 
@@ -151,13 +151,13 @@ def test_owner_and_trusted_at_once_are_a_misuse(gateway: Gateway, cli: Cli) -> N
     refused = cli("approve", code, "--owner", "--trusted")
     assert refused.code == 2
     assert "one of --owner and --trusted" in refused.err
-    assert gateway.run(gateway.store.role_of("telegram:7")) is None
+    assert gateway.run(gateway.store.people.find_role("telegram:7")) is None
 
 
 def test_whoever_is_revoked_is_a_stranger(gateway: Gateway, cli: Cli) -> None:
-    gateway.run(gateway.store.set_role("telegram:7", "owner"))
+    gateway.run(gateway.store.people.set_role("telegram:7", "owner"))
     assert cli("revoke", "telegram:7").out == "telegram:7 is a stranger now.\n"
-    assert gateway.run(gateway.store.role_of("telegram:7")) is None
+    assert gateway.run(gateway.store.people.find_role("telegram:7")) is None
     again = cli("revoke", "telegram:7")
     assert again.code == 1
     assert "pair list" in again.err
@@ -167,7 +167,7 @@ def test_a_request_can_be_turned_down(gateway: Gateway, cli: Cli) -> None:
     code = gateway.ask(dm("7"))
     assert cli("revoke", "telegram:7", "--json").json() == {"person": "telegram:7", "revoked": True}
     assert cli("approve", code).code == 1
-    assert gateway.run(gateway.store.list_people()) == []
+    assert gateway.run(gateway.store.people.list_all()) == []
 
 
 @pytest.mark.parametrize("arguments", [("list",), ("approve", "ABCDEFGH"), ("revoke", "telegram:7")])

@@ -12,7 +12,7 @@ from threadline import SessionStore
 from threadline.agents.acp.processes import folder_name
 from threadline.config.paths import agents_folder
 from threadline.model.message import REMOVED
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing import assistant, dm, thread, user
 
 KINDS = ["person", "session", "message", "message", "message", "usage"]
@@ -88,7 +88,7 @@ def test_of_somebody_unknown_it_says_that_nothing_is_known(store: SessionStore, 
 def test_of_somebody_who_only_waits_to_be_let_in_it_does_not_say_so(db: Path, cli: Cli) -> None:
     async def ask() -> None:
         async with await GatewayStore.open(db) as gateway:
-            await gateway.request_pairing(dm("77", user_name="Ada"))
+            await gateway.people.request_pairing(dm("77", user_name="Ada"))
 
     asyncio.run(ask())
     exported = cli("people", "export", "telegram:77")

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.conftest import Cli
 
 from threadline.config.paths import web_token_file
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import OWNER, WebLogin, digest_of, user_id_of
 from threadline.web.address import address_file, announced
 
@@ -47,7 +47,7 @@ def secret_in(link: str) -> str:
 
 def come(db: Path, link: str, cookie: bytes = COOKIE) -> WebLogin:
     """Somebody opens a link."""
-    login = work_on(db, lambda store: store.redeem_web_invite(secret_in(link), cookie))
+    login = work_on(db, lambda store: store.web_access.redeem(secret_in(link), cookie))
     assert login is not None
     return login
 
@@ -55,7 +55,7 @@ def come(db: Path, link: str, cookie: bytes = COOKIE) -> WebLogin:
 @pytest.fixture
 def made(db: Path) -> Path:
     """A database that is there."""
-    work_on(db, lambda store: store.list_web_people())
+    work_on(db, lambda store: store.web_access.list_all())
     return db
 
 
@@ -160,7 +160,7 @@ def test_who_is_revoked_is_let_in_no_more(cli: Cli, made: Path) -> None:
     ada = come(made, cli("web", "invite", "Ada").out)
     gone = cli("web", "revoke", "Ada")
     assert gone.out == f"Ada ({user_id_of(ada.person)}) can't use the page any more: 1 login ended.\n"
-    assert work_on(made, lambda store: store.web_login_of(COOKIE)) is None
+    assert work_on(made, lambda store: store.web_access.find_login(COOKIE)) is None
     assert cli("web", "revoke", "Ada").code == 1
 
 
@@ -173,12 +173,12 @@ def test_a_link_is_taken_back(cli: Cli, made: Path) -> None:
 
 def test_a_new_token_ends_the_owners_logins(cli: Cli, made: Path) -> None:
     old = secret_in(cli("web", "link").out)
-    work_on(made, lambda store: store.make_web_login(OWNER, "Owner", COOKIE))
+    work_on(made, lambda store: store.web_access.log_in(OWNER, "Owner", COOKIE))
     ada = come(made, cli("web", "invite", "Ada").out, digest_of("hers"))
     assert "1 login ended" in cli("web", "token", "--rotate").out
     assert secret_in(cli("web", "link").out) != old
-    assert work_on(made, lambda store: store.web_login_of(COOKIE)) is None
-    assert work_on(made, lambda store: store.web_login_of(digest_of("hers"))) == ada
+    assert work_on(made, lambda store: store.web_access.find_login(COOKIE)) is None
+    assert work_on(made, lambda store: store.web_access.find_login(digest_of("hers"))) == ada
 
 
 def test_a_new_token_needs_no_database(cli: Cli, db: Path) -> None:

@@ -20,7 +20,7 @@ from tests.unit.web_door import HOST, JSON, ORIGIN, PROXY, STRANGER
 
 from threadline.config.settings import WebSettings
 from threadline.errors import InvalidRequest
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing import FakeClock
 from threadline.web.auth import Auth, LoginRefused, TooManyFailures, answer_refused, unauthorised
 from threadline.web.failures import ALLOWED, PEERS_KEPT, Failures
@@ -141,7 +141,7 @@ def test_the_token_makes_its_holder_the_owner(house: House) -> None:
 
 
 def test_a_link_makes_its_holder_a_guest_once(house: House) -> None:
-    made = house.run(house.store.make_web_invite("Ada"))
+    made = house.run(house.store.web_access.invite("Ada"))
     told = house.me(house.log_in(invite=made.code)).json()
     assert (told["name"], told["role"], told["is_owner"], told["by"]) == ("Ada", "guest", False, "cookie")
     assert told["person"] == f"web:{told['user_id']}"
@@ -225,7 +225,7 @@ def test_after_logging_out_the_cookie_is_worth_nothing(house: House) -> None:
 
 
 def test_a_new_token_ends_the_owners_logins_and_nobody_elses(house: House) -> None:
-    made = house.run(house.store.make_web_invite("Ada"))
+    made = house.run(house.store.web_access.invite("Ada"))
     guest, owner = house.log_in(invite=made.code), house.log_in(token=house.token.current())
     old = house.token.current()
     # As another process does it, which need not even reach this store.
@@ -236,9 +236,9 @@ def test_a_new_token_ends_the_owners_logins_and_nobody_elses(house: House) -> No
 
 
 def test_who_was_revoked_is_nobody_at_once(house: House) -> None:
-    made = house.run(house.store.make_web_invite("Ada"))
+    made = house.run(house.store.web_access.invite("Ada"))
     cookie = house.log_in(invite=made.code)
-    house.run(house.store.revoke_web_person("Ada"))
+    house.run(house.store.web_access.revoke("Ada"))
     assert house.me(cookie).status_code == 401
 
 
@@ -283,7 +283,7 @@ def test_ten_failures_a_minute_are_borne(house: House, try_wrongly: Callable[...
 
 def test_links_that_are_right_count_for_nothing(house: House) -> None:
     for number in range(ALLOWED + 2):
-        made = house.run(house.store.make_web_invite(f"Guest {number}"))
+        made = house.run(house.store.web_access.invite(f"Guest {number}"))
         house.log_in(invite=made.code)
 
 

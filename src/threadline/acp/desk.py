@@ -16,7 +16,7 @@ from threadline.model.ownership import keeper_of
 from threadline.model.source import MAIN_ACCOUNT, SessionSource
 from threadline.ports.agent import Agent
 from threadline.ports.platform import Accept, Transient, Verdict
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.change_feed import Seen
 
 
@@ -57,11 +57,11 @@ class Desk:
 
     async def bring(self, source: SessionSource) -> None:
         """A conversation that another agent has answered meanwhile goes on here. `UnknownSession`: there is none."""
-        await self.store.find_editor_session(source, agent=self._running().agent_at(source)[0])
+        await self.store.editor_sessions.find(source, agent=self._running().agent_at(source)[0])
 
     async def is_pending(self, source: SessionSource) -> bool:
         """Whether anything there waits, runs or is to be told."""
-        return await self.store.is_pending_at(source, agent=self._running().agent_at(source)[0])
+        return await self.store.outbox.has_pending_at(source, agent=self._running().agent_at(source)[0])
 
     async def stop(self, source: SessionSource) -> bool:
         """Ends the turn that runs or waits there, without a word; whether there was one."""
@@ -70,7 +70,7 @@ class Desk:
     async def look(self, source: SessionSource, *, limit: int = 1) -> Seen | None:
         """Where the conversation stands."""
         await self.prepared()
-        return await self.store.look(source, agent=self._running().agent_at(source)[0], limit=limit)
+        return await self.store.change_feed.snapshot(source, agent=self._running().agent_at(source)[0], limit=limit)
 
     async def keep(self, source: SessionSource, file: Enclosed) -> Attachment:
         """Stores a file that comes with a message."""
@@ -80,7 +80,7 @@ class Desk:
     async def fetch(self, file: Attachment) -> bytes | None:
         """What is in a stored file; `None` where it is gone."""
         try:
-            return await self.store.file_body(stored_id(file.handle) or "")
+            return await self.store.files.read_body(stored_id(file.handle) or "")
         except UnknownFile:
             return None
 

@@ -84,7 +84,7 @@ class Replayer:
         here, seen = _begun(conversation), await self._desk.look(source)
         replayed = Replayed(())
         for _ in range(_LOOKS):
-            replayed = await self._desk.store.replay_of(source, agent=agent)
+            replayed = await self._desk.store.editor_sessions.history_plan(source, agent=agent)
             begun, before = here, seen
             here, seen = _begun(conversation), await self._desk.look(source)
             if _moment(before) == _moment(seen) and begun == _begun(conversation):
@@ -131,13 +131,13 @@ class Replayer:
         await self._editor.drain()
 
     async def _page(self, spans: Sequence[Span], after: int) -> ReplayPage | None:
-        return await self._desk.store.replay_page(spans, after=after, limit=PAGE)
+        return await self._desk.store.editor_sessions.history_page(spans, after=after, limit=PAGE)
 
     async def _tell_all(self, conversation: Conversation, replay: Replay, text: bytes) -> None:
         for part in replay.lines(text):
             if not isinstance(part, Large):
                 await self._tell(conversation, part)
-            elif (body := await self._desk.store.replay_body(part.number)) is not None:
+            elif (body := await self._desk.store.editor_sessions.message_body(part.number)) is not None:
                 await self._tell_all(conversation, replay, body.encode())
                 await self._editor.drain()
 

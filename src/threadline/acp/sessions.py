@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import posixpath
 from collections.abc import Callable, Coroutine
@@ -24,11 +25,9 @@ from threadline.model.editors import (
 )
 from threadline.model.session import CHOSEN_MODEL, SessionEntry
 from threadline.model.source import SessionSource
-from threadline.store.conversations.editor_sessions import Changes, Held
-from threadline.store.engine.database import Plan, drive, drive_async
+from threadline.store.conversations.editor_sessions import Changes, EditorSessions, Held, new_editor_source
 from threadline.store.facade import AsyncSessionStore, SessionStore
 from threadline.store.rows import Page
-from threadline.store.verbs import Verbs
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,7 +63,7 @@ def source_of(session_id: str, user: str) -> SessionSource:
 
 
 class _EditorSessions:
-    """What both managers do, as plans. Nothing is kept here but which sessions are open in this process."""
+    """What both managers do, blocking. Nothing is kept here but which sessions are open in this process."""
 
     def __init__(
         self,
@@ -77,47 +76,49 @@ class _EditorSessions:
         self._agent_for = agent_for
         self.bound: dict[str, SessionSource] = {}
 
-    def create_session(self, cwd: str) -> Plan[EditorSession]:
+    def create_session(self, cwd: str) -> EditorSession:
         """Create a session that works in that folder, open here. It is stored before this returns."""
-        source = self._verbs.new_editor_source(self._user)
-        held = yield from self._verbs.create_editor_session(source, _checked(cwd), agent=self._agent(source))
+        source = new_editor_source(self._store, self._user)
+        held = self._store.perform(
+            EditorSessions.create.step(self._store, source, _checked(cwd), agent=self._agent(source))
+        )
         return self._open(source, held)
 
-    def get_session(self, session_id: str) -> Plan[EditorSession | None]:
+    def get_session(self, session_id: str) -> EditorSession | None:
         """The session of that id, open here from now on, whatever process made it; `None` where there is none."""
         try:
             source = source_of(session_id, self._user)
-            held = yield from self._verbs.find_editor_session(source, agent=self._agent(source))
+            held = self._store.perform(EditorSessions.find.step(self._store, source, agent=self._agent(source)))
         except UnknownSession:
             return None
         return self._open(source, held)
 
-    def fork_session(self, session_id: str, cwd: str | None = None) -> Plan[EditorSession | None]:
+    def fork_session(self, session_id: str, cwd: str | None = None) -> EditorSession | None:
         """A new session with the history, model, mode and options of another, open here; both go on apart. `None`: unknown id.
 
         No message is copied. Without `cwd`, it works in the folder of the other.
         """
         path = None if cwd is None else _checked(cwd)
         try:
-            source, into = source_of(session_id, self._user), self._verbs.new_editor_source(self._user)
-            held = yield from self._verbs.fork_editor_session(source, into, cwd=path, agent=self._agent(source))
+            source, into = source_of(session_id, self._user), new_editor_source(self._store, self._user)
+            held = self._store.perform(
+                EditorSessions.fork.step(self._store, source, into, cwd=path, agent=self._agent(source))
+            )
         except UnknownSession:
             return None
         return self._open(into, held)
 
-    def list_sessions(
-        self, cwd: str | None = None, cursor: str | None = None, limit: int = 50
-    ) -> Plan[Page[EditorSession]]:
+    def list_sessions(self, cwd: str | None = None, cursor: str | None = None, limit: int = 50) -> Page[EditorSession]:
         """A page of all sessions of editors, the most recently updated first; with `cwd`, of those in that very folder.
 
         `page.cursor` asks for what follows. A cursor that is none is `InvalidCursor`.
         """
-        page = yield from self._verbs.list_editor_sessions(cwd=cwd, cursor=cursor, limit=limit)
+        page = self._store.perform(EditorSessions.list_page.step(self._store, cwd=cwd, cursor=cursor, limit=limit))
         return Page([_session(str(held.entry.origin.chat_id), held) for held in page], page.cursor)
 
-    def update_cwd(self, session_id: str, cwd: str) -> Plan[EditorSession | None]:
+    def update_cwd(self, session_id: str, cwd: str) -> EditorSession | None:
         """The session works in that folder from now on; `None` where there is none."""
-        return (yield from self._save(session_id, Changes(cwd=_checked(cwd))))
+        return self._save(session_id, Changes(cwd=_checked(cwd)))
 
     def save_session(
         self,
@@ -130,7 +131,7 @@ class _EditorSessions:
         api_mode: str | UnsetType | None = UNSET,
         mode: str | UnsetType | None = UNSET,
         options: dict[str, Any] | UnsetType | None = UNSET,
-    ) -> Plan[EditorSession | None]:
+    ) -> EditorSession | None:
         """Keeps what is given, all or nothing, and returns when it is durable; `None` where there is no such session.
 
         An argument that is `None` takes something away. `options` are merged by their names, so that two that are set at once
@@ -145,39 +146,36 @@ class _EditorSessions:
             OPTIONS: options,
         }
         given = {name: value for name, value in named.items() if value is not UNSET}
-        return (yield from self._save(session_id, Changes(title=title, runtime=given)))
+        return self._save(session_id, Changes(title=title, runtime=given))
 
-    def remove_session(self, session_id: str) -> Plan[bool]:
+    def remove_session(self, session_id: str) -> bool:
         """Deletes the session and all that was ever held in it; False where there is none."""
         if not is_editor_session(session_id):
             return False
         source = source_of(session_id, self._user)
         self.bound.pop(session_id, None)
-        return (yield from self._verbs.remove_editor_session(source, agent=self._agent(source)))
+        return self._store.perform(EditorSessions.remove.step(self._store, source, agent=self._agent(source)))
 
-    def cleanup(self, delete: bool = False) -> Plan[None]:
+    def cleanup(self, delete: bool = False) -> None:
         """No session is open here any more. With `delete`, all sessions of editors in the store are deleted too."""
         self.bound.clear()
         cursor = None
         while delete:
-            page = yield from self._verbs.list_editor_sessions(cursor=cursor)
+            page = self._store.perform(EditorSessions.list_page.step(self._store, cursor=cursor))
             for held in page:
-                yield from self.remove_session(str(held.entry.origin.chat_id))
+                self.remove_session(str(held.entry.origin.chat_id))
             if (cursor := page.cursor) is None:
                 return
-
-    @property
-    def _verbs(self) -> Verbs:
-        # Asked each time: a gateway's store may decide by other settings than before.
-        return self._store._verbs  # noqa: SLF001 - another client of the same store
 
     def _agent(self, source: SessionSource) -> str | None:
         return None if self._agent_for is None else self._agent_for(source)
 
-    def _save(self, session_id: str, changes: Changes) -> Plan[EditorSession | None]:
+    def _save(self, session_id: str, changes: Changes) -> EditorSession | None:
         try:
             source = source_of(session_id, self._user)
-            held = yield from self._verbs.save_editor_session(source, changes, agent=self._agent(source))
+            held = self._store.perform(
+                EditorSessions.save.step(self._store, source, changes, agent=self._agent(source))
+            )
         except UnknownSession:
             return None
         return _session(session_id, held)
@@ -189,7 +187,7 @@ class _EditorSessions:
 
 
 class _EditorClient:
-    """What both managers share: the plans, and the database that carries them out."""
+    """What both managers share."""
 
     def __init__(
         self,
@@ -197,35 +195,34 @@ class _EditorClient:
         user: str | None,
         agent_for: Callable[[SessionSource], str] | None,
     ) -> None:
-        self._database = store._database  # noqa: SLF001 - another client of the same store
-        self._plans = _EditorSessions(store, user, agent_for)
+        self._sessions = _EditorSessions(store, user, agent_for)
 
     @property
     def bound(self) -> tuple[SessionSource, ...]:
         """The sessions that are open in this process."""
-        return tuple(self._plans.bound.values())
+        return tuple(self._sessions.bound.values())
 
     def close_session(self, session_id: str) -> None:
         """The session is not open here any more. It stays as it is."""
-        self._plans.bound.pop(session_id, None)
+        self._sessions.bound.pop(session_id, None)
 
 
-def _blocking(plan: Callable[Concatenate[_EditorSessions, P], Plan[T]]) -> Callable[Concatenate[_EditorClient, P], T]:
-    def carried_out(self: _EditorClient, /, *args: P.args, **options: P.kwargs) -> T:
-        return drive(self._database, plan(self._plans, *args, **options))
+def _blocking(verb: Callable[Concatenate[_EditorSessions, P], T]) -> Callable[Concatenate[_EditorClient, P], T]:
+    def call(self: _EditorClient, /, *args: P.args, **options: P.kwargs) -> T:
+        return verb(self._sessions, *args, **options)
 
-    functools.update_wrapper(carried_out, plan)
-    return carried_out
+    functools.update_wrapper(call, verb)
+    return call
 
 
 def _awaited(
-    plan: Callable[Concatenate[_EditorSessions, P], Plan[T]],
+    verb: Callable[Concatenate[_EditorSessions, P], T],
 ) -> Callable[Concatenate[_EditorClient, P], Coroutine[Any, Any, T]]:
-    def carried_out(self: _EditorClient, /, *args: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
-        return drive_async(self._database, plan(self._plans, *args, **options))
+    def call(self: _EditorClient, /, *args: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
+        return asyncio.to_thread(verb, self._sessions, *args, **options)
 
-    functools.update_wrapper(carried_out, plan)
-    return carried_out
+    functools.update_wrapper(call, verb)
+    return call
 
 
 class SessionManager(_EditorClient):

@@ -250,7 +250,7 @@ def _alarms(config: Config, place: str) -> Iterator[Finding]:
     if not is_there(locate(place)):
         return
     try:
-        alarms = with_gateway_store(place, lambda store: store.open_alarms())
+        alarms = with_gateway_store(place, lambda store: store.owner_alerts.list_open())
     except ThreadlineError:
         # What is wrong with the database was told before.
         return

@@ -37,7 +37,7 @@ def list_(
 
     if fate is not None and fate not in _FATES:
         raise typer.BadParameter(f"{fate!r} is no fate: use one of {', '.join(_FATES)}")
-    lines = with_gateway_store(db, lambda store: store.list_messages(fate, limit=limit))
+    lines = with_gateway_store(db, lambda store: store.maintenance.list_messages(fate, limit=limit))
     if as_json:
         render.show_json(lines)
         return
@@ -70,7 +70,7 @@ def show(
     """
     from threadline.app import with_gateway_store
 
-    story = with_gateway_store(db, lambda store: store.message_story(number))
+    story = with_gateway_store(db, lambda store: store.maintenance.trace_message(number))
     if as_json:
         render.show_json(story)
         return

@@ -43,7 +43,7 @@ def show(
         raise typer.BadParameter(f"{state!r} is no state: use one of {', '.join(_STATES)}")
     from threadline.app import with_gateway_store
 
-    lines = with_gateway_store(db, lambda store: store.list_deliveries(state, limit=limit))
+    lines = with_gateway_store(db, lambda store: store.outbox.list_page(state, limit=limit))
     if as_json:
         render.show_json(lines)
         return
@@ -75,7 +75,7 @@ def retry(number: Number, db: Db = None) -> None:
     """Try a parked delivery again; a running gateway sends it at once."""
     from threadline.app import with_gateway_store
 
-    with_gateway_store(db, lambda store: store.retry_delivery(number))
+    with_gateway_store(db, lambda store: store.outbox.retry(number))
     render.say(f"Delivery {number} is tried again as soon as a gateway runs.")
 
 
@@ -84,5 +84,5 @@ def drop(number: Number, db: Db = None) -> None:
     """Give a parked or waiting delivery up; it is never sent."""
     from threadline.app import with_gateway_store
 
-    with_gateway_store(db, lambda store: store.drop_delivery(number))
+    with_gateway_store(db, lambda store: store.outbox.drop(number))
     render.say(f"Delivery {number} is dropped.")

@@ -12,7 +12,7 @@ from threadline.cli.options import AsJson, Db, examples
 
 if TYPE_CHECKING:
     from threadline.model.access import Role
-    from threadline.store.gateway import GatewayStore
+    from threadline.store.facade import GatewayStore
     from threadline.store.people.people import Pairing, Person
 
 T = TypeVar("T")
@@ -30,7 +30,11 @@ def show(db: Db = None, as_json: AsJson = False) -> None:
     """
 
     async def look(store: GatewayStore) -> Any:
-        return await store.list_pairings(), await store.list_people(), await store.pairing_locked_until()
+        return (
+            await store.people.list_pairings(),
+            await store.people.list_all(),
+            await store.people.pairing_locked_until(),
+        )
 
     waiting, known, locked_until = _with_store(db, look)
     if as_json:
@@ -77,7 +81,7 @@ def approve(
     if owner and trusted:
         raise typer.BadParameter("an owner is trusted anyway: use one of --owner and --trusted")
     role: Role = "owner" if owner else "trusted" if trusted else "guest"
-    paired = _with_store(db, lambda store: store.approve_pairing(code, role))
+    paired = _with_store(db, lambda store: store.people.approve_pairing(code, role))
     if as_json:
         render.show_json(_plain(paired))
         return
@@ -102,7 +106,7 @@ def revoke(
 
     From then on they are a stranger. Their sessions stay.
     """
-    _with_store(db, lambda store: store.revoke(person))
+    _with_store(db, lambda store: store.people.revoke(person))
     if as_json:
         render.show_json({"person": person, "revoked": True})
     else:

@@ -8,7 +8,7 @@ from threadline.cli import render
 from threadline.cli.options import AsJson, Db, examples
 
 if TYPE_CHECKING:
-    from threadline.store.gateway import GatewayStore
+    from threadline.store.facade import GatewayStore
     from threadline.store.leases import NamedLease
     from threadline.store.maintenance import Load
     from threadline.store.work.owner_alerts import Alarm
@@ -45,4 +45,4 @@ def status(db: Db = None, as_json: AsJson = False) -> None:
 
 
 async def _condition(store: GatewayStore) -> tuple[Load, list[Alarm], list[NamedLease]]:
-    return await store.load(), await store.open_alarms(), await store.held_names()
+    return await store.maintenance.queue_counts(), await store.owner_alerts.list_open(), await store.leases.list_all()

@@ -12,7 +12,7 @@ from threadline.cli.options import AsJson, Db, examples
 from threadline.cli.values import one_of, whole_number
 
 if TYPE_CHECKING:
-    from threadline.store.gateway import GatewayStore
+    from threadline.store.facade import GatewayStore
     from threadline.store.people.web_access import WebInvite, WebPerson
     from threadline.web.token import TokenFile
 
@@ -119,7 +119,7 @@ def invite(
     """
     from threadline.web.token import invite_fragment
 
-    made = _with_store(db, lambda store: store.make_web_invite(who, role, days=days))
+    made = _with_store(db, lambda store: store.web_access.invite(who, role, days=days))
     base, fragment, known = _base(), invite_fragment(made.code), made.invite
     if as_json:
         render.show_json(
@@ -140,7 +140,7 @@ def invite(
 @app.command("people", epilog=examples("threadline web people", "threadline web people --json"))
 def people(db: Db = None, as_json: AsJson = False) -> None:
     """Show who may use the page, and which links nobody has used yet."""
-    found = _with_store(db, lambda store: store.list_web_people())
+    found = _with_store(db, lambda store: store.web_access.list_all())
     if as_json:
         render.show_json({"people": found.people, "invites": found.invites})
         return
@@ -167,7 +167,7 @@ def revoke(
 
     All their logins end. What they wrote stays; `threadline people erase` erases it.
     """
-    gone = _with_store(db, lambda store: store.revoke_web_person(who))
+    gone = _with_store(db, lambda store: store.web_access.revoke(who))
     if as_json:
         render.show_json(gone)
     elif gone.user_id is None:
@@ -209,7 +209,7 @@ def _end_owners_logins(db: str | None) -> int:
 
     if not is_there(locate(db)):
         return 0
-    return _with_store(db, lambda store: store.end_web_logins(OWNER))
+    return _with_store(db, lambda store: store.web_access.log_out_everywhere(OWNER))
 
 
 def _base() -> str | None:

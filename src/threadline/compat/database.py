@@ -12,8 +12,8 @@ from threadline.config.paths import ensure_user_folder
 from threadline.errors import UnknownSession
 from threadline.model.message import Message, encode_message
 from threadline.model.session import CHOSEN_MODEL, SessionEntry, checked_runtime
-from threadline.store.composable import OpenedAtFirstUse
 from threadline.store.conversations import adoptions
+from threadline.store.facade import OpenedAtFirstUse
 from threadline.store.rows import json_text
 from threadline.transfer.adoption import NOWHERE, arrival_of, checked_id, now, with_role
 

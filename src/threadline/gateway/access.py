@@ -14,8 +14,8 @@ from threadline.model.inbound import Inbound
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.model.words_access import PAIRING_CODE
-from threadline.store.gateway import GatewayStore
-from threadline.store.verbs.people import PairingCode
+from threadline.store.facade import GatewayStore
+from threadline.store.people.people import PairingCode
 
 EVERY_GROUP = "*"
 
@@ -85,7 +85,7 @@ class Access:
             return Ignored("a bot that nobody listed")
         if source.chat_type == "dm":
             return await self._decide_stranger(event, person)
-        if event.kind in ("delete", "edit") and not await self._store.knows_chat(_chat_of(source), person):
+        if event.kind in ("delete", "edit") and not await self._store.sessions.is_known_chat(_chat_of(source), person):
             return Ignored("a change in a group where nothing was heard")
         if event.kind == "delete":
             # Some platforms do not tell who deleted; what can't be read in the chat any more is not kept here either.
@@ -98,7 +98,7 @@ class Access:
         listed = self._listed.get(person)
         if listed == "owner":
             return listed
-        paired = await self._store.role_of(person)
+        paired = await self._store.people.find_role(person)
         return highest(role for role in (listed, paired) if role is not None)
 
     def _decide_group(self, source: SessionSource, person: str | None) -> Decision:
@@ -113,7 +113,7 @@ class Access:
             return Ignored("a stranger, and pairing is off")
         if event.kind != "message":
             return Ignored("a stranger's event that is no message")
-        asked = await self._store.request_pairing(event.source)
+        asked = await self._store.people.request_pairing(event.source)
         if isinstance(asked, PairingCode):
             return TurnedAway(person, "a stranger, who was given a pairing code", PAIRING_CODE.format(code=asked.code))
         return Ignored(f"a stranger, who gets no pairing code: {asked.reason}")

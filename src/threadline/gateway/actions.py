@@ -21,7 +21,7 @@ from threadline.model.session import SessionEntry
 from threadline.model.turn import Stop, Waiting
 from threadline.ports.agent import AskPermission, ChoosesModel
 from threadline.store.conversations.search import Hit
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.leases import Held
 from threadline.store.text import CLOSE, OPEN
 from threadline.store.work.approvals import Decision
@@ -69,7 +69,7 @@ class Means:
 
     def under(self, held: Held) -> Means:
         """The same for a command that takes its turn: it changes nothing once that is another's."""
-        return Means(self.store.under(held), self.stop_turn, self._composer, self.is_owner, self.owners)
+        return Means(self.store.fenced(held), self.stop_turn, self._composer, self.is_owner, self.owners)
 
     @property
     def settings(self) -> GatewaySettings:
@@ -100,13 +100,13 @@ async def _start(_means: Means, _call: Call) -> Answer:
 
 async def _stop(means: Means, call: Call) -> Answer:
     session_id = call.session.session_id
-    people = await means.store.people_of_turn(session_id)
+    people = await means.store.turns.people_of_running(session_id)
     if not people:
         return Answer(text=words.NOTHING_RUNS)
     is_own = call.person is not None and all(person == call.person for person in people)
     if not may_stop(call.role, own_turn=is_own):
         return Answer(text=words.NOT_YOUR_ANSWER)
-    asked = await means.store.ask_to_stop(session_id, "stop")
+    asked = await means.store.turns.request_stop(session_id, "stop")
     means.stop_turn(session_id, "stop")
     return Answer(text=words.STOPPING if asked else words.NOTHING_RUNS)
 
@@ -121,9 +121,9 @@ async def _deny(means: Means, call: Call) -> Answer:
 
 async def _decide(means: Means, call: Call, decision: Decision) -> Answer:
     """Only by who may, only on the question that they mean, and only on one that they can have read."""
-    asked, code = await means.store.open_ask(call.session.session_id), call.argument.upper()
+    asked, code = await means.store.approvals.find_open(call.session.session_id), call.argument.upper()
     if code and (asked is None or code != asked.code):
-        asked = await means.store.ask_in_chat(target_of(call.source).lane, code) or asked
+        asked = await means.store.approvals.find_in_chat(target_of(call.source).lane, code) or asked
     if asked is None:
         return Answer(text=words.NOTHING_ASKED)
     if code and code != asked.code:
@@ -141,7 +141,7 @@ async def _decide(means: Means, call: Call, decision: Decision) -> Answer:
 
 
 async def _queue(means: Means, call: Call) -> Answer:
-    waiting = await means.store.waiting_messages(call.session.session_id)
+    waiting = await means.store.inbox.list_pending(call.session.session_id)
     if call.argument:
         return _drop(call, waiting, int(call.argument.split()[1]))
     rows = [f"{place}. {_short(item.event.text)}" for place, item in enumerate(waiting, 1)]
@@ -163,9 +163,9 @@ def _drop(call: Call, waiting: list[Waiting], place: int) -> Answer:
 
 async def _status(means: Means, call: Call) -> Answer:
     entry = await means.store.get_session(call.session.session_id)
-    waiting = await means.store.waiting_messages(entry.session_id)
-    people = await means.store.people_of_turn(entry.session_id)
-    asked = await means.store.open_ask(entry.session_id)
+    waiting = await means.store.inbox.list_pending(entry.session_id)
+    people = await means.store.turns.people_of_running(entry.session_id)
+    asked = await means.store.approvals.find_open(entry.session_id)
     return Answer(
         text=words.STATUS.format(
             title=_short(entry.title) if entry.title else words.UNTITLED,
@@ -226,7 +226,7 @@ async def _elsewhere(means: Means, call: Call) -> list[str]:
     """What an owner could go on with from other platforms, in a few lines."""
     if not _asks_as_owner(call):
         return []
-    found = await means.store.owners_sessions(call.source.platform, means.owners(), limit=_SHOWN_ELSEWHERE)
+    found = await means.store.owner_search.sessions(call.source.platform, means.owners(), limit=_SHOWN_ELSEWHERE)
     rows = [
         words.SESSION_ELSEWHERE.format(
             session=entry.session_id,
@@ -249,7 +249,7 @@ async def _search(means: Means, call: Call) -> Answer:
     rows = [_found(hit) for hit in page]
     if _asks_as_owner(call):
         seen = {hit.ref for hit in page}
-        more = await means.store.owners_hits(
+        more = await means.store.owner_search.hits(
             call.argument, call.source.platform, means.owners(), limit=_SHOWN_ELSEWHERE
         )
         elsewhere = [_found(hit) for hit in more if hit.ref not in seen]
@@ -271,7 +271,7 @@ async def _title(means: Means, call: Call) -> Answer:
 
 
 async def _fork(means: Means, call: Call) -> Answer:
-    entry = await means.store.go_on_in_copy(call.session.session_id)
+    entry = await means.store.resume.continue_in_fork(call.session.session_id)
     return Answer(text=words.FORKED.format(old=call.session.session_id), move_to=entry.session_id)
 
 
@@ -313,16 +313,16 @@ async def _role_of_question(means: Means, call: Call) -> Role:
     """Somebody else's words get no more rights because of who lets them be answered again."""
     if not call.session.is_shared:
         return call.role
-    return lowest([call.role, *await means.store.roles_of_question(call.session.session_id)])
+    return lowest([call.role, *await means.store.turns.roles_of_unanswered(call.session.session_id)])
 
 
 async def _new(means: Means, call: Call) -> Answer:
-    entry = await means.store.start_afresh(call.session.session_id)
+    entry = await means.store.resume.start_new(call.session.session_id)
     return Answer(text=words.FRESH, move_to=entry.session_id)
 
 
 async def _resume(means: Means, call: Call) -> Answer:
-    wanted = call.argument or await means.store.session_before(call.session.session_id)
+    wanted = call.argument or await means.store.resume.previous_session(call.session.session_id)
     if wanted is None:
         return Answer(text=words.NOTHING_TO_RESUME)
     found = await means.store.find_by_title(wanted, viewer=call.source)
@@ -331,7 +331,7 @@ async def _resume(means: Means, call: Call) -> Answer:
     session_id = wanted if meant is None else meant.session_id
     owners = None if theirs is None else theirs.owner
     try:
-        entry = await means.store.resume_session(call.session.session_id, session_id, owners=owners)
+        entry = await means.store.resume.resume(call.session.session_id, session_id, owners=owners)
     except (UnknownSession, NotYours):
         # The same words for both: nobody learns what others have.
         return Answer(text=words.NO_SUCH_SESSION.format(name=_short(wanted)))
@@ -348,7 +348,7 @@ async def _owners_session(means: Means, call: Call, wanted: str) -> SessionEntry
     try:
         entry: SessionEntry | None = await means.store.get_session(wanted)
     except UnknownSession:
-        entry = await means.store.find_owners_title(wanted, means.owners())
+        entry = await means.store.owner_search.find_title(wanted, means.owners())
     if entry is None or entry.owner is None or entry.owner == call.person:
         return None
     return entry if await means.is_owner(entry.owner) else None

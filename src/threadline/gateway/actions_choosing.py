@@ -22,13 +22,13 @@ async def _model(means: Means, call: Call) -> Answer:
     if not call.argument:
         return Answer(text=_which(means, call, await means.store.get_session(session_id)))
     if call.argument.lower() == _DEFAULT:
-        await means.store.choose_model(session_id, None)
+        await means.store.sessions.choose_model(session_id, None)
         return Answer(text=words.MODEL_OWN_AGAIN)
     _, agent = means.settings.agent_for(call.source)
     if not isinstance(agent, ChoosesModel):
         return Answer(text=words.MODEL_FIXED)
     name = await agent.check_model(call.argument)
-    await means.store.choose_model(session_id, name)
+    await means.store.sessions.choose_model(session_id, name)
     return Answer(text=words.MODEL_CHOSEN.format(model=inert_line(name, _LINE)))
 
 
@@ -47,17 +47,17 @@ async def _timezone(means: Means, call: Call) -> Answer:
     if not call.argument:
         return await _zone_told(means, call.person, words.ZONE_NOT_NAMED)
     if call.argument.lower() == _DEFAULT:
-        await means.store.set_zone_of_person(call.person, None)
+        await means.store.preferences.set_timezone(call.person, None)
         return await _zone_told(means, call.person, words.ZONE_GONE)
     zone = find_zone(call.argument)
     if zone is None:
         return Answer(text=_no_zone(call.argument))
-    await means.store.set_zone_of_person(call.person, zone)
+    await means.store.preferences.set_timezone(call.person, zone)
     return await _zone_told(means, call.person, words.ZONE_NOT_NAMED)
 
 
 async def _zone_told(means: Means, person: str, where_none: str) -> Answer:
-    zone = await means.store.zone_of_person(person)
+    zone = await means.store.preferences.timezone_of(person)
     said = words.ZONE_IS if zone.is_own else where_none
     return Answer(text=said.format(zone=zone.name, time=time_in(zone.name, means.store.clock.now())))
 
@@ -71,9 +71,9 @@ async def _sethome(means: Means, call: Call) -> Answer:
     source = call.source
     place = account_name(source.platform, source.account)
     if not call.argument:
-        home = await means.store.set_home(source)
+        home = await means.store.preferences.set_home_channel(source)
         return Answer(text=words.HOME_SET.format(platform=place, name=home.channel.name))
-    if not await means.store.drop_home(source.platform, source.account):
+    if not await means.store.preferences.remove_home_channel(source.platform, source.account):
         return Answer(text=words.NO_HOME_SET.format(platform=place))
     for channel in means.settings.home_channels:
         if (channel.platform, channel.account) == (source.platform, source.account):

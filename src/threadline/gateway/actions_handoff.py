@@ -49,7 +49,7 @@ async def _handoff(means: Means, call: Call) -> Answer:
     target = read_target(call.argument)
     if target is None:
         return Answer(text=words.USE["handoff"])
-    homes = homes_in_force(means.settings.home_channels, await means.store.homes())
+    homes = homes_in_force(means.settings.home_channels, await means.store.preferences.list_home_channels())
     if not target.spots:
         home = _home_of(target, homes)
         if home is None:
@@ -75,7 +75,9 @@ async def _hand_over(means: Means, call: Call, there: _There) -> Answer:
         title=words.HANDED_UNNAMED if title is None else inert_line(title, _LINE), place=_named(session.origin)
     )
     try:
-        after = await means.store.hand_over(session.session_id, to.session.session_key, told, is_owners=is_owners)
+        after = await means.store.resume.hand_over(
+            session.session_id, to.session.session_key, told, is_owners=is_owners
+        )
     except NotYours:
         return Answer(text=_refusal(call, to))
     return Answer(text=_said(call, after, _place(there.name, to.session.origin)))
@@ -107,9 +109,9 @@ async def _is_owners_chat(means: Means, there: SessionEntry) -> bool:
 async def _find(means: Means, call: Call, target: HandoffTarget, homes: Sequence[HomeChannel]) -> _There | None:
     sources = list(_sources(call.source, target))
     addresses = [
-        means.store.resolve_of(source, agent=means.settings.agent_for(source)[0]).address for source in sources
+        means.store.resolve_request(source, agent=means.settings.agent_for(source)[0]).address for source in sources
     ]
-    reached = await means.store.find_place(addresses)
+    reached = await means.store.resume.find_conversation(addresses)
     if reached is None:
         return None
     origin = reached.session.origin

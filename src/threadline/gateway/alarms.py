@@ -19,7 +19,7 @@ from threadline.model.homes import homes_in_force
 from threadline.model.inert import inert_line
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.ports.agent import AgentError
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.owner_alerts import ALARM, Alarm, AlarmState, notice_name
 
@@ -64,11 +64,11 @@ class Alarms:
         """These alarms are over: what they are about is not asked for here any more."""
         self._open -= frozenset(names)
         for name in names:
-            await self._store.clear_alarm(name)
+            await self._store.owner_alerts.clear(name)
 
     async def forget_all_but(self, known: Collection[str]) -> None:
         """Alarms about any other agents and platforms are over. Only for one whose database no other gateway uses."""
-        names = [state.name for state in await self._store.alarm_states()]
+        names = [state.name for state in await self._store.owner_alerts.list_states()]
         others = [name for name in names if not (is_about_chat(name) or is_about_message(name))]
         await self.forget([name for name in others if name not in known])
 
@@ -79,14 +79,14 @@ class Alarms:
         gateway's configuration: nobody will see it work again.
         """
         before = self._open
-        states = await self._store.alarm_states()
+        states = await self._store.owner_alerts.list_states()
         # What was sounded and what was closed here meanwhile may be missing in what was read.
         sounded, closed = self._open - before, before - self._open
         self._open = frozenset(state.name for state in states) - closed | sounded
         await self._forget_old_chats(states)
         await self._forget_unknown(states)
         targets = [] if all(state.is_told for state in states) else await self._targets()
-        for alarm in await self._store.open_alarms() if targets else ():
+        for alarm in await self._store.owner_alerts.list_open() if targets else ():
             if not alarm.is_told and await self._tell(alarm, targets):
                 self._outbox.wake()
 
@@ -138,7 +138,7 @@ class Alarms:
         targets = await self._targets(but=name)
         elsewhere = [target for target in targets if told_in is None or target.lane != told_in.lane]
         alarm = Alarm(name=name, text=text, since=self._store.clock.now(), is_told=bool(targets))
-        is_new = await self._store.sound_alarm(alarm, _notices(alarm, elsewhere), self._owners())
+        is_new = await self._store.owner_alerts.raise_alert(alarm, _notices(alarm, elsewhere), self._owners())
         self._open |= {name}
         if is_new and not targets:
             log.error("alarm.nobody_to_tell", alarm=name, error=text)
@@ -164,7 +164,7 @@ class Alarms:
         await self._sound(chat_alarm(chat), words.LAST_CHAT.format(text=text) if is_last else text, None)
         if is_owners:
             # Nobody knows since when it is gone: what was told there is told once more, elsewhere.
-            await self._store.untell_alarms()
+            await self._store.owner_alerts.mark_unsent()
 
     async def chat_works(self, chat: Target) -> None:
         """Something has arrived in a chat."""
@@ -174,7 +174,7 @@ class Alarms:
         if name not in self._open:
             return
         self._open -= {name}
-        if await self._store.clear_alarm(name):
+        if await self._store.owner_alerts.clear(name):
             log.info("alarm.over", alarm=name)
 
     async def _forget_old_chats(self, states: Sequence[AlarmState]) -> None:
@@ -191,17 +191,20 @@ class Alarms:
         now, known = self._store.clock.now(), self.known
         ours = [state for state in states if state.name in known and state.known_at < now - SPOKEN_FOR_EVERY]
         if ours:
-            await self._store.know_alarms([state.name for state in ours])
+            await self._store.owner_alerts.touch([state.name for state in ours])
         before = now - UNKNOWN_FORGOTTEN_AFTER
         for state in states:
             if state.name in known or is_about_chat(state.name) or state.known_at >= before:
                 continue
-            if await self._store.forget_unknown_alarm(state.name, before):
+            if await self._store.owner_alerts.clear_untouched(state.name, before):
                 self._open -= {state.name}
                 log.info("alarm.unknown", alarm=state.name)
 
     async def _homes(self) -> list[Target]:
-        return [_target(home) for home in homes_in_force(self.audience.homes, await self._store.homes())]
+        return [
+            _target(home)
+            for home in homes_in_force(self.audience.homes, await self._store.preferences.list_home_channels())
+        ]
 
     async def _targets(self, but: str | None = None) -> list[Target]:
         """Where the owner is told: in no chat that has an open alarm of its own, and not in the one whose alarm is `but`."""
@@ -211,11 +214,11 @@ class Alarms:
         reachable = [home for home in homes if home.lane not in gone]
         if reachable:
             return reachable
-        chat = await self._store.owners_chat(self._owners(), accounts, gone)
+        chat = await self._store.owner_alerts.find_owner_chat(self._owners(), accounts, gone)
         return [] if chat is None else [chat]
 
     async def _tell(self, alarm: Alarm, targets: Sequence[Target]) -> bool:
-        return await self._store.tell_alarm(alarm.name, _notices(alarm, targets), self._owners())
+        return await self._store.owner_alerts.notify(alarm.name, _notices(alarm, targets), self._owners())
 
     def _owners(self) -> list[str]:
         return sorted(map(name_of_person, self.audience.owners))

@@ -120,12 +120,12 @@ class Answering:
         self.agent, agent = composer.settings.agent_for(claimed.origin)
         self._agent = agent
         if agent.replay != claimed.replay:
-            await composer.store.declare_replay(claimed.held, agent.replay)
+            await composer.store.turns.set_replay(claimed.held, agent.replay)
         # By its name: to look for a whole protocol takes as long as many a statement of SQL.
         limit = getattr(agent, "history_limit", None)
         turn = await composer.prepare(claimed, self._cancelled, self._retried, self._take_more, limit)
         if hasattr(agent, "remembers") and isinstance(agent, Remembers):
-            remembered = await composer.store.remembered(claimed.session_pk, self.agent)
+            remembered = await composer.store.agent_state.load(claimed.session_pk, self.agent)
             turn = msgspec.structs.replace(turn, remembered=remembered)
         self._uses = turn.uses
         self._journal.keeps_words = agent.replay != "safe" or self._is_attended
@@ -167,9 +167,9 @@ class Answering:
         may_rerun = agent.replay == "safe" or (agent.replay == "until_tool" and not self._journal.called_tool)
         if self._shutting_down and may_rerun and self._stop is None and not self._is_attended:
             store = self._composer.store
-            await store.forget_journal(self.claimed.held)
+            await store.turns.clear_journal(self.claimed.held)
             left = unused(self.claimed, self._uses)
-            await store.release_turn(self.claimed.held, self.claimed.session_pk, is_counted=False, unused=left)
+            await store.turns.release(self.claimed.held, self.claimed.session_pk, is_counted=False, unused=left)
             return Ending(outcome="again")
         if self._ask is not None and outcome == "answered" and await self._asked(self._ask):
             return Ending(outcome="asks")
@@ -258,11 +258,15 @@ class Answering:
         composer, claimed, held = self._composer, self.claimed, self.claimed.held
         is_late = composer.outbox.is_late
         if isinstance(event, Remember):
-            await patiently(lambda: composer.store.remember(held, claimed.session_pk, self.agent, event.text), is_late)
+            await patiently(
+                lambda: composer.store.agent_state.save(held, claimed.session_pk, self.agent, event.text), is_late
+            )
         elif isinstance(event, Titled):
             title = inert_line(event.title, _TITLE_AT_MOST).strip()
             if title:
-                await patiently(lambda: composer.store.suggest_title(held, claimed.session.session_id, title), is_late)
+                await patiently(
+                    lambda: composer.store.turns.suggest_title(held, claimed.session.session_id, title), is_late
+                )
         elif self._notices < _NOTICES_AT_MOST and event.text.strip():
             self._notices += 1
             key = await composer.tell(claimed, inert(event.text)[:_NOTICE_AT_MOST])

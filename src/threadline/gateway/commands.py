@@ -20,7 +20,7 @@ from threadline.model.delivery import target_of
 from threadline.model.inbound import Inbound
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Stop, Waiting
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.approvals import Deciding
 from threadline.store.work.inbox import Control
 from threadline.store.work.message_changes import Dropping
@@ -81,9 +81,9 @@ class Commands:
 
     async def recover(self) -> None:
         """Carries out what was accepted by a gateway that died before it did, and deletions that had to wait for a turn."""
-        for control in await self._store.unhandled_controls(_UNHANDLED_SECONDS):
+        for control in await self._store.inbox.list_unhandled_controls(_UNHANDLED_SECONDS):
             if control.waiting.event.kind == "delete":
-                await self._store.withdraw_again(control.waiting, control.session_pk)
+                await self._store.message_changes.retry_deletion(control.waiting, control.session_pk)
             elif control.waiting.pk not in self._begun:
                 self._begun.add(control.waiting.pk)
                 await self._control(control)
@@ -93,7 +93,7 @@ class Commands:
         call = call_of(claimed.taken[0], claimed.session)
         if call.typed.command is None or not call.typed.command.is_repeatable:
             # Undoing twice is not undoing once: what broke off is not repeated.
-            await self._store.declare_replay(claimed.held, "never")
+            await self._store.turns.set_replay(claimed.held, "never")
         # By then the turn may be another's, whose people were told that the command broke off.
         answer = await self._answer(call, self._means.under(claimed.held))
         if answer.retried is None:
@@ -109,7 +109,7 @@ class Commands:
                 dropping = Dropping(waiting=answer.drops, otherwise=self._replies(control, answer.too_late))
             deciding = self._deciding(control, answer)
             replies = self._replies(control, answer.text)
-            if await self._store.answer_control(waiting, replies, dropping=dropping, deciding=deciding):
+            if await self._store.message_changes.answer_control(waiting, replies, dropping=dropping, deciding=deciding):
                 self._outbox.wake()
                 if deciding is not None:
                     log.info(

@@ -48,7 +48,7 @@ from threadline.ports.agent import (
 )
 from threadline.ports.live import Ending
 from threadline.ports.platform import Capabilities
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.leases import Held
 from threadline.store.rows import json_reader, json_text
 from threadline.store.work.approvals import Answered, Asking
@@ -128,7 +128,7 @@ class Composer:
         """The turn with what was said since it began, and that; none where messages are not to steer it."""
         if self.settings.when_busy != "steer" or claimed.lane != "talk":
             return claimed, ()
-        more = await self.store.take_more(claimed.held, claimed.session.session_id, claimed.role)
+        more = await self.store.turns.take_pending(claimed.held, claimed.session.session_id, claimed.role)
         grown = msgspec.structs.replace(claimed, taken=(*claimed.taken, *more))
         return grown, tuple(self._spoken(grown, waiting) for waiting in more)
 
@@ -153,7 +153,7 @@ class Composer:
         said = self.cut(claimed.origin, text) if text.strip() else []
         asked = self.cut(claimed.origin, showable(question(wanted, code)))
         last = len(asked) - 1
-        await self.store.ask(
+        await self.store.approvals.request(
             Asking(
                 turn_pk=claimed.held.turn_pk,
                 fence=claimed.held.fence,
@@ -196,7 +196,7 @@ class Composer:
         """Tells the chat something while a turn runs; the same again is told once. By which key it is sent; `None`: it is not."""
         name = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
         notice = msgspec.structs.replace(self._delivery(claimed, f"note.{name}", showable(text)), kind="notice")
-        if not await patiently(lambda: self.store.tell_progress(claimed.held, notice), self.outbox.is_late):
+        if not await patiently(lambda: self.store.turns.enqueue_progress(claimed.held, notice), self.outbox.is_late):
             return None
         self.outbox.wake()
         return notice.delivery_id
@@ -281,7 +281,7 @@ class Composer:
 
     async def _end(self, wanted: Finish) -> None:
         # Stored unheard it would be `LeaseLost` the next time: the turn is over, and that is all that is wanted.
-        await patiently(lambda: self.store.finish_turn(wanted), self.outbox.is_late)
+        await patiently(lambda: self.store.turns.finish(wanted), self.outbox.is_late)
         self.outbox.metrics.turn_ended(wanted.outcome)
 
     def presence(self, claimed: Claimed, supervisor: Supervisor) -> Presence:
@@ -397,7 +397,7 @@ class Composer:
 
     async def _keep(self, held: Held, new: NewFile) -> Attachment:
         kept = await patiently(
-            lambda: self.store.keep_file_of_turn(held, new.body, name=new.name, mime=new.mime), self.outbox.is_late
+            lambda: self.store.files.keep_for_turn(held, new.body, name=new.name, mime=new.mime), self.outbox.is_late
         )
         return kept.attachment()
 
@@ -435,14 +435,16 @@ class Composer:
         context = build_session_context(
             claimed.origin,
             connected_platforms=self.outbox.connected,
-            home_channels=homes_in_force(self.settings.home_channels, await self.store.homes()),
+            home_channels=homes_in_force(
+                self.settings.home_channels, await self.store.preferences.list_home_channels()
+            ),
             entry=claimed.session,
         )
         block = build_session_context_prompt(context, redact_pii=self.settings.redact_pii, secret=self.settings.secret)
         entry = claimed.session
         if entry.was_auto_reset and entry.reset_had_activity and not entry.message_count:
             block += "\n\n" + (words.AFRESH_IDLE if entry.auto_reset_reason == "idle" else words.AFRESH_DAILY)
-        kept = await self.store.keep_context(claimed.session_pk, block)
+        kept = await self.store.turns.ensure_context(claimed.session_pk, block)
         if entry.was_auto_reset:
             # The block has told it; nobody is to tell the agent again.
             await self.store.take_reset_notice(entry.session_id, "agent")

@@ -15,7 +15,7 @@ from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Supervisor, cut_short
 from threadline.log import get_logger
 from threadline.ports.platform import Accept, ListensAlone, OffersCommands, Platform, Unauthorized
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 
 log = get_logger(__name__)
 

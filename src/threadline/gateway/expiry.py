@@ -15,7 +15,7 @@ from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.model.source import CHAT_TYPES
 from threadline.ports.agent import Flushes
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.expiry import Flush
 
 log = get_logger(__name__)
@@ -86,14 +86,14 @@ class Watcher:
         try:
             async with asyncio.timeout(_LAST_SECONDS):
                 for flush, _ in flushing:
-                    await self._store.release_flush(flush)
+                    await self._store.expiry.release_flush(flush)
         except (StoreError, TimeoutError) as cause:
             log.warning("flush.not_given_back", error=repr(cause))
 
     async def _expire(self, platform: str, chat_type: str) -> None:
         is_more = True
         while is_more and not self._draining:
-            watched = await self._store.expire_some(platform, chat_type)
+            watched = await self._store.expiry.expire_batch(platform, chat_type)
             for session_id in watched.ended:
                 log.info("session.expired", session=session_id)
             if watched.ended:
@@ -105,7 +105,9 @@ class Watcher:
     async def _start_one(self) -> bool:
         settings = self._settings
         held = [flush for flush, _ in self._flushing.values()]
-        flush = await self._store.claim_flush(self._platforms, owner=settings.owner, lease=settings.lease, held=held)
+        flush = await self._store.expiry.claim_flush(
+            self._platforms, owner=settings.owner, lease=settings.lease, held=held
+        )
         if flush is None:
             return False
         before = [task for (session_pk, _), (_, task) in self._flushing.items() if session_pk == flush.session_pk]
@@ -136,19 +138,19 @@ class Watcher:
             async with asyncio.timeout(settings.silence_seconds):
                 _, agent = settings.agent_for(flush.session.origin)
                 if not isinstance(agent, Flushes):
-                    await patiently(lambda: self._store.drop_flush(flush), self._is_late)
+                    await patiently(lambda: self._store.expiry.discard_flush(flush), self._is_late)
                     return
-                history = await patiently(lambda: self._store.flush_history(flush), self._is_late)
+                history = await patiently(lambda: self._store.expiry.read_flush(flush), self._is_late)
                 if history:
                     await agent.flush(flush.session, history)
         except Exception as cause:  # noqa: BLE001 - an agent is somebody else's: whatever it was, it is tried again
             await self._fail(flush, repr(cause))
             return
-        if await patiently(lambda: self._store.finish_flush(flush), self._is_late):
+        if await patiently(lambda: self._store.expiry.finish_flush(flush), self._is_late):
             log.info("session.flushed", session=session_id, upto=flush.upto)
 
     async def _fail(self, flush: Flush, error: str) -> None:
-        if await patiently(lambda: self._store.flush_failed(flush), self._is_late):
+        if await patiently(lambda: self._store.expiry.fail_flush(flush), self._is_late):
             log.error("session.not_flushed", session=flush.session.session_id, error=error)
         else:
             log.warning("flush.failed", session=flush.session.session_id, attempt=flush.attempts, error=error)
@@ -159,7 +161,7 @@ class Watcher:
         while is_held:
             await asyncio.sleep(self._settings.lease_seconds / 3)
             try:
-                is_held = await self._store.renew_flush(flush, lease=self._settings.lease)
+                is_held = await self._store.expiry.renew_flush(flush, lease=self._settings.lease)
             except StoreUnavailable as cause:
                 log.warning("flush.not_renewed", session=flush.session.session_id, error=str(cause))
         log.warning("flush.lost", session=flush.session.session_id, attempt=flush.attempts)

@@ -21,7 +21,7 @@ from threadline.ports.platform import (
     PlatformError,
     TooLong,
 )
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import Delivery
 
 log = get_logger(__name__)
@@ -35,7 +35,7 @@ async def fetched(store: GatewayStore, platform: Platform | None, file: Attachme
     `platform`: the account that has it, where it is connected. It is asked each time: nothing of it is kept here.
     """
     if (file_id := stored_id(file.handle)) is not None:
-        return await store.file_body(file_id)
+        return await store.files.read_body(file_id)
     name = file.name or "this file"
     if not isinstance(platform, Fetches):
         raise UnknownFile(f"what is in {name} can't be had from its platform")
@@ -80,7 +80,7 @@ async def outgoing(store: GatewayStore, can: Capabilities, delivery: Delivery, i
 
 async def _body(store: GatewayStore, file: Attachment, is_late: Callable[[], bool]) -> bytes | None:
     try:
-        return await patiently(lambda: store.file_body(stored_id(file.handle) or ""), is_late)
+        return await patiently(lambda: store.files.read_body(stored_id(file.handle) or ""), is_late)
     except UnknownFile:
         return None
 

@@ -27,7 +27,7 @@ from threadline.model.inbound import Arrival, Inbound
 from threadline.model.source import SessionSource
 from threadline.ports.agent import Agent
 from threadline.ports.platform import Accept, Platform, Verdict
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.leases import Held, StillHeld
 
 log = get_logger(__name__)
@@ -80,7 +80,7 @@ class Gateway:
     async def start(self, *, alone: bool = False) -> None:
         """Begins to work. `alone`: no other gateway can live on this database, so what dead ones held is free at once."""
         if alone:
-            await self._store.void_leases("serve:%")
+            await self._store.leases.expire_owned_by("serve:%")
         await self._recover()
         self._start_heartbeat()
         self._supervisor.keep("turns", self.turns.run)
@@ -139,14 +139,14 @@ class Gateway:
         try:
             async with asyncio.timeout(_QUIET_SECONDS):
                 # Nobody holds anything under this name: a write that changes nothing tells that writing is possible.
-                await self._store.void_leases("nobody:%")
+                await self._store.leases.expire_owned_by("nobody:%")
         except (StoreError, TimeoutError):
             return ["store", "leases", *found]
         return ["leases", *found] if self._heartbeat.is_late() else found
 
     async def metrics_text(self) -> str:
         """What was counted here, and how much there is to do on the whole database, as Prometheus reads it."""
-        load, alarms = await self._store.load(), await self._store.open_alarms()
+        load, alarms = await self._store.maintenance.queue_counts(), await self._store.owner_alerts.list_open()
         families = families_of(
             load,
             alarms=len(alarms),
@@ -167,7 +167,7 @@ class Gateway:
 
     async def settled(self, platform: str) -> None:
         """Returns when nothing of that platform waits, runs or is to be sent, here or elsewhere."""
-        while await self._store.is_pending_on(platform) or not self.outbox.is_idle:  # noqa: ASYNC110 - others work too
+        while await self._store.outbox.has_pending_on(platform) or not self.outbox.is_idle:  # noqa: ASYNC110 - others work too
             await asyncio.sleep(0.03)
 
     def once_unused(self, agents: Sequence[Agent], work: Callable[[Sequence[Agent]], Awaitable[None]]) -> None:
@@ -183,14 +183,14 @@ class Gateway:
     async def settled_in(self, source: SessionSource) -> None:
         """Returns when nothing of that conversation waits, runs or is to be sent, here or elsewhere."""
         agent, _ = self.agent_at(source)
-        while await self._store.is_pending_at(source, agent=agent):  # noqa: ASYNC110 - others work too
+        while await self._store.outbox.has_pending_at(source, agent=agent):  # noqa: ASYNC110 - others work too
             await asyncio.sleep(0.02)
 
     async def stop_in(self, source: SessionSource) -> bool:
         """Ends the turn that runs in that conversation, as `/stop` does but without a word; whether there was one."""
         agent, _ = self.agent_at(source)
-        found = await self._store.find_place([self._store.resolve_of(source, agent=agent).address])
-        if found is None or not await self._store.ask_to_stop(found.session.session_id, "stop"):
+        found = await self._store.resume.find_conversation([self._store.resolve_request(source, agent=agent).address])
+        if found is None or not await self._store.turns.request_stop(found.session.session_id, "stop"):
             return False
         self._stop_turn(found.session.session_id, "stop")
         return True
@@ -250,7 +250,7 @@ class Gateway:
 
     async def _keep_tidy(self) -> None:
         while True:
-            await self._store.drop_unsent_files()
+            await self._store.files.delete_unsent()
             await asyncio.sleep(_TIDY_SECONDS)
 
     async def _recover(self) -> None:
@@ -265,7 +265,7 @@ class Gateway:
         self.turns.wake()
 
     async def _is_owner(self, person: str) -> bool:
-        return is_listed_owner(self._rules, person) or await self._store.role_of(person) == "owner"
+        return is_listed_owner(self._rules, person) or await self._store.people.find_role(person) == "owner"
 
     def _wake_turns(self) -> None:
         self.turns.wake()

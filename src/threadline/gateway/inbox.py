@@ -25,7 +25,7 @@ from threadline.model.source import SessionSource
 from threadline.model.turn import Lane, Stop
 from threadline.ports.platform import Verdict
 from threadline.store.conversations.sessions import Resolve
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.rows import json_text
 from threadline.store.work.inbox import Admission, Admitted, Greeting, Refusal, spent
 from threadline.store.work.message_changes import Changing
@@ -170,7 +170,7 @@ class Reception:
     def _resolve_of(self, source: SessionSource) -> Resolve:
         agent, _ = self._settings.agent_for(source)
         begins = self._outbox.begins_by_message(source.platform, source.account)
-        return self._store.resolve_of(source, agent=agent, must_exist=not begins)
+        return self._store.resolve_request(source, agent=agent, must_exist=not begins)
 
     def _burst_of(self, event: Inbound, typed: Typed | None) -> float:
         """How long a turn waits for more after this message, in seconds."""
@@ -188,19 +188,19 @@ class Reception:
 
     async def _remind(self, event: Inbound, session: SessionEntry, person: str | None) -> None:
         """Who talks on while a question is open is told what keeps the answer."""
-        asked = await self._store.open_ask(session.session_id)
+        asked = await self._store.approvals.find_open(session.session_id)
         if asked is not None:
             notice = notice_about(event, "asked", words.ASK_FIRST.format(code=asked.code))
-            await self._store.enqueue(msgspec.structs.replace(notice, person=person))
+            await self._store.outbox.enqueue(msgspec.structs.replace(notice, person=person))
             self._outbox.wake()
 
     async def _change(self, event: Inbound, allowed: Allowed) -> Verdict:
         """An edit changes what still waits; a deletion drops it, or redacts what is in a transcript."""
         agent, _ = self._settings.agent_for(event.source)
-        changed = await self._store.change_message(
+        changed = await self._store.message_changes.apply(
             Changing(
                 event=event,
-                address=self._store.resolve_of(event.source, agent=agent).address,
+                address=self._store.resolve_request(event.source, agent=agent).address,
                 person=allowed.person,
                 role=allowed.role,
                 at=self._now(),
@@ -218,7 +218,7 @@ class Reception:
         refusal = Refusal(
             event=event, person=decision.person, role="group", at=self._now(), note=decision.note, tell=tell
         )
-        admitted = await self._store.refuse(refusal)
+        admitted = await self._store.inbox.refuse(refusal)
         self._outbox.wake()
         return "duplicate" if admitted.pk is None else "refused"
 
@@ -236,7 +236,7 @@ class Reception:
 
     async def _park(self, event: Unreadable, person: str | None = None) -> Verdict:
         kept = parkable(event)
-        admitted = await self._store.park_event(kept, person)
+        admitted = await self._store.inbox.park(kept, person)
         if admitted.pk is None:
             return "duplicate"
         log.warning("message.parked", platform=kept.platform, number=admitted.pk, reason=inert_line(kept.reason))
@@ -249,7 +249,7 @@ class Reception:
             told = f"{event.what} {event.old_id} is {event.new_id}"
             unfit = Unreadable(platform=event.platform, account=event.account, raw=told, reason=flaw)
             return await self._park(unfit)
-        if not await self._store.move(event):
+        if not await self._store.id_changes.apply(event):
             return "duplicate"
         log.warning("id.moved", platform=event.platform, account=event.account, what=event.what)
         self._outbox.wake()
@@ -259,7 +259,7 @@ class Reception:
         refusal = Refusal(
             event=event, person=allowed.person, role=allowed.role, at=self._now(), fate="dropped", note=note
         )
-        admitted = await self._store.refuse(refusal)
+        admitted = await self._store.inbox.refuse(refusal)
         return "duplicate" if admitted.pk is None else "accepted"
 
     def _greeting(self, typed: Typed | None) -> Greeting:

@@ -13,7 +13,7 @@ from threadline.gateway.fold import shown_text
 from threadline.gateway.patience import patiently
 from threadline.ports.agent import Event, File, Text, Thought, ToolCall, ToolResult
 from threadline.ports.live import Growth
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.rows import json_text
 from threadline.store.work.turn_end import Claimed
 
@@ -209,7 +209,7 @@ class Journal:
             return
         store, held, rows = self._store, self._held, [json_text(event) for event in fresh]
         called_tool = any(isinstance(event, ToolCall) for event in fresh)
-        await patiently(lambda: store.journal(held, place, rows, called_tool=called_tool), self._is_late)
+        await patiently(lambda: store.turns.append_journal(held, place, rows, called_tool=called_tool), self._is_late)
         self._kept += len(fresh)
         self._tell(self._kept)
 

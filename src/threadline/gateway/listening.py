@@ -13,7 +13,7 @@ from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Supervisor, woken
 from threadline.log import get_logger
 from threadline.ports.platform import Contested, Platform, Unauthorized
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 
 log = get_logger(__name__)
 
@@ -122,7 +122,7 @@ class Listener:
         """Whether the name is ours from now on; `None` where the store does not say so in that many seconds."""
         try:
             async with asyncio.timeout(seconds):
-                return await self._store.take_name(self._name, self._owner, lease=self._settings.lease)
+                return await self._store.leases.acquire(self._name, self._owner, lease=self._settings.lease)
         except (StoreUnavailable, TimeoutError) as cause:
             log.warning("lease.not_renewed", lease=self._name, error=repr(cause))
             return None
@@ -130,7 +130,7 @@ class Listener:
     async def _give_back(self) -> None:
         try:
             async with asyncio.timeout(_GIVING_BACK_SECONDS):
-                await self._store.release_name(self._name, self._owner)
+                await self._store.leases.release(self._name, self._owner)
         except (StoreUnavailable, TimeoutError) as cause:
             # It ends by itself.
             log.warning("lease.not_given_back", lease=self._name, error=repr(cause))
@@ -142,7 +142,7 @@ class Listener:
         await self._alarms.platform_listens(self._platform.name, self._platform.account)
 
     async def _tell_who_listens(self) -> None:
-        held = {one.name: one.owner for one in await self._store.held_names()}
+        held = {one.name: one.owner for one in await self._store.leases.list_all()}
         holder = held.get(self._name, "")
         gateway, _, other = holder.partition("/")
         platform, account = self._platform.name, self._platform.account

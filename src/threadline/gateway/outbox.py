@@ -34,7 +34,7 @@ from threadline.ports.platform import (
     RateLimited,
     Transient,
 )
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import Delivery
 
 log = get_logger(__name__)
@@ -148,7 +148,7 @@ class Outbox:
     async def recover(self) -> None:
         """Lets deliveries go on whose sender is gone."""
         safe = [place for place, platform in self._served.items() if platform.capabilities.idempotent_send]
-        while count := await self._store.recover_deliveries(safe):
+        while count := await self._store.outbox.recover_expired(safe):
             self.metrics.deliveries_recovered(count)
             self.wake()
 
@@ -168,7 +168,7 @@ class Outbox:
         if not accounts or (bound is not None and not bound):
             return False
         since = steady()
-        taken = await self._store.claim_deliveries(
+        taken = await self._store.outbox.claim(
             accounts,
             owner=self._settings.owner,
             lease=self._settings.lease,
@@ -237,7 +237,7 @@ class Outbox:
         """Notes that it arrived; what is not noted would be sent again."""
         may_be_repeated = delivery.is_doubtful and not platform.capabilities.idempotent_send
         await patiently(
-            lambda: self._store.delivery_sent(
+            lambda: self._store.outbox.mark_sent(
                 delivery, external_id, owner=self._settings.owner, may_be_repeated=may_be_repeated
             ),
             self.is_late,
@@ -263,7 +263,7 @@ class Outbox:
 
     async def _send_anew(self, platform: Platform, delivery: Delivery, since: float) -> None:
         """Someone deleted the message while it was being written: the answer gets another one."""
-        if await self._store.forget_message(delivery, owner=self._settings.owner):
+        if await self._store.outbox.forget_external_id(delivery, owner=self._settings.owner):
             await self._send(platform, msgspec.structs.replace(delivery, external_id=None), since)
 
     async def _marked(self, platform: Platform, delivery: Delivery, message: Outgoing) -> str:
@@ -315,7 +315,7 @@ class Outbox:
             asyncio.get_running_loop().call_later(seconds + 0.01, self.wake)
 
     async def _fail(self, delivery: Delivery, step: RetryAt | Park, error: str, *, is_doubtful: bool = False) -> None:
-        await self._store.delivery_failed(
+        await self._store.outbox.mark_failed(
             delivery, step, owner=self._settings.owner, error=error, is_doubtful=is_doubtful
         )
         self.metrics.delivery(delivery.target.platform, "parked" if isinstance(step, Park) else "retried")

@@ -10,7 +10,7 @@ from threadline.gateway.outbox import Outbox
 from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Later, Supervisor
 from threadline.ports.platform import Platform, PlatformError
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.leases import Held
 from threadline.store.work.outbox import NewDelivery
 
@@ -58,7 +58,7 @@ class Presence:
             await self._type(platform)
         elif not platform.capabilities.edit:
             await asyncio.sleep(self._settings.progress_after_seconds)
-            if await self._store.tell_progress(self._held, self._notice):
+            if await self._store.turns.enqueue_progress(self._held, self._notice):
                 self._outbox.wake()
 
     async def _type(self, platform: Platform) -> None:

@@ -12,7 +12,7 @@ from threadline.gateway.supervisor import Supervisor
 from threadline.ids import new_owner
 from threadline.log import get_logger
 from threadline.model import words_platforms as words
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 
 log = get_logger(__name__)
 
@@ -45,7 +45,7 @@ async def seated(
     finally:
         await tasks.stop()
         try:
-            await store.release_name(NAME, owner)
+            await store.leases.release(NAME, owner)
         except StoreUnavailable as cause:
             # It ends by itself.
             log.warning("lease.not_given_back", lease=NAME, error=repr(cause))
@@ -54,7 +54,7 @@ async def seated(
 async def _take(store: GatewayStore, owner: str, lease: int, note: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     is_told, since = False, loop.time()
-    while not await store.take_name(NAME, owner, lease=lease):
+    while not await store.leases.acquire(NAME, owner, lease=lease):
         kind, _, process = await _holder(store)
         if kind == _TERMINAL and loop.time() - since > lease / 1_000_000 + 2 * _POLL_SECONDS:
             raise AlreadyServed(words.SEAT_TAKEN.format(process=process))
@@ -66,7 +66,7 @@ async def _take(store: GatewayStore, owner: str, lease: int, note: Callable[[str
 
 async def _holder(store: GatewayStore) -> tuple[str, str, str]:
     """What sort of process holds the seat, and which; nothing where it has just been given back."""
-    owners = [one.owner for one in await store.held_names() if one.name == NAME]
+    owners = [one.owner for one in await store.leases.list_all() if one.name == NAME]
     return "".join(owners).partition("/")[2].partition(" ")
 
 
@@ -74,6 +74,6 @@ async def _keep(store: GatewayStore, owner: str, lease: int, sitting: asyncio.Ti
     """Renews the seat, and ends what is within where it is another's."""
     while True:
         await asyncio.sleep(lease / 3_000_000)
-        if not await store.take_name(NAME, owner, lease=lease):
+        if not await store.leases.acquire(NAME, owner, lease=lease):
             sitting.reschedule(asyncio.get_running_loop().time())
             return

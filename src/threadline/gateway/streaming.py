@@ -11,7 +11,7 @@ from threadline.gateway.settings import Split
 from threadline.gateway.supervisor import Supervisor, woken
 from threadline.log import get_logger
 from threadline.ports.platform import Ambiguous, NotModified, Outgoing, Platform, PlatformError, RateLimited
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import NewDelivery, Stream
 
 log = get_logger(__name__)
@@ -89,7 +89,7 @@ class Streamer:
     async def _opened(self) -> Stream | None:
         """The stream, once nothing older is to be sent in the chat; `None` when nothing more is wanted."""
         while not self._closing.is_set():
-            if (stream := await self._store.open_stream(self._new)) is not None:
+            if (stream := await self._store.outbox.open_stream(self._new)) is not None:
                 return stream
             await woken(self._closing, self._pause)
         return None
@@ -109,14 +109,14 @@ class Streamer:
             log.info("stream.not_begun", delivery=self._new.delivery_id, error=str(cause))
             await self._take_back(stream)
             return
-        await patiently(lambda: self._store.keep_stream_id(stream, message_id), self._is_late)
+        await patiently(lambda: self._store.outbox.save_stream_id(stream, message_id), self._is_late)
         # A key that was used before brought an older text back.
         await self._grow(message_id, "" if stream.is_doubtful else shown)
 
     async def _take_back(self, stream: Stream) -> None:
         """Nothing of it arrived now. What an earlier attempt left in doubt stays so."""
         if not stream.is_doubtful:
-            await self._store.stream_not_begun(stream)
+            await self._store.outbox.cancel_stream_start(stream)
 
     async def _grow(self, message_id: str, shown: str) -> None:
         pause = self._pause

@@ -23,7 +23,7 @@ from threadline.model.delivery import target_of
 from threadline.model.source import SessionSource
 from threadline.model.turn import Close, GiveUp, Rerun, Stop, after_crash, back_off
 from threadline.ports.agent import Agent, HearsOfEnds
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.leases import Held, StillHeld
 from threadline.store.work.inbox import Admission, Greeting, Received
 from threadline.store.work.turn_end import Claim, Claimed
@@ -137,9 +137,9 @@ class Turns:
     async def recover(self) -> None:
         """Takes turns over whose worker is gone: they run again, or are closed with what they had said."""
         settings = self._settings
-        while await self._store.expire_asks():
+        while await self._store.approvals.expire():
             pass
-        while taken := await self._store.take_over_turns(settings.owner, self._platforms, settings.lease):
+        while taken := await self._store.turns.take_over(settings.owner, self._platforms, settings.lease):
             decided = [(claimed, self._decided(claimed)) for claimed in taken]
             await self._rerun([claimed for claimed, decision in decided if isinstance(decision, Rerun)])
             for claimed, decision in decided:
@@ -186,7 +186,7 @@ class Turns:
         """They run again after their back-offs, which are none where others are suspected."""
         first = self._settings.crash_back_off
         try:
-            await self._store.rerun_turns(left, first=first)
+            await self._store.turns.rerun(left, first=first)
         except StoreError as cause:
             log.warning("turns.not_recovered", turns=len(left), error=repr(cause))
         for turn in left:
@@ -209,7 +209,7 @@ class Turns:
                 return False
             since = steady()
             claim = self._claim(min(room, _CLAIMED_AT_ONCE), bound)
-            return self._start(await self._store.claim_turns(claim), since)
+            return self._start(await self._store.turns.claim(claim), since)
 
     async def received(self, admission: Admission, greeting: Greeting) -> tuple[Received, bool]:
         """Takes a message in; whether its turn has begun with that.
@@ -218,13 +218,13 @@ class Turns:
         """
         bound = self._settings.bound
         if admission.lane != "talk" or bound is None or admission.event.source not in bound():
-            return await self._store.receive(admission, greeting), False
+            return await self._store.inbox.accept_and_greet(admission, greeting), False
         async with self._claiming:
             if self._draining or self.busy >= self._settings.turns_at_once or self._outbox.is_late():
-                return await self._store.receive(admission, greeting), False
+                return await self._store.inbox.accept_and_greet(admission, greeting), False
             since = steady()
             claim = self._claim(1, (admission.resolve.address.digest,))
-            received, claimed = await self._store.receive_and_claim(admission, greeting, claim)
+            received, claimed = await self._store.turns.accept_and_claim(admission, greeting, claim)
             return received, self._start(claimed, since)
 
     def _start(self, claimed: Sequence[Claimed], since: float) -> bool:
@@ -261,7 +261,7 @@ class Turns:
         )
 
     def _digest(self, source: SessionSource) -> bytes:
-        return self._store.resolve_of(source, agent=self._settings.agent_for(source)[0]).address.digest
+        return self._store.resolve_request(source, agent=self._settings.agent_for(source)[0]).address.digest
 
     async def _carry_out(self, claimed: Claimed) -> None:
         try:

@@ -1,70 +1,139 @@
-"""The two clients of a store: the same verbs, blocking or awaited."""
+"""The clients of a store: the same verbs, blocking or awaited; that of a running gateway; one that is opened at first use."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Callable, Coroutine
+import copy
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
+
+import msgspec
 
 from threadline.clock import Clock, SystemClock, installation_zone
-from threadline.errors import InvalidLocation
-from threadline.model.address import SessionScope
+from threadline.errors import InvalidLocation, StoreUnavailable
+from threadline.model.address import SessionScope, build_session_key
 from threadline.model.policy import ResetPolicies, checked_zone
 from threadline.model.source import SessionSource
-from threadline.store.engine.database import Database, Plan, SqliteLocation, drive, drive_async, parse_location
+from threadline.store import leases
+from threadline.store.conversations.editor_sessions import EditorSessions
+from threadline.store.conversations.files import Files
+from threadline.store.conversations.id_changes import IdChanges
+from threadline.store.conversations.records import AgentState, Preferences
+from threadline.store.conversations.resume import Resume
+from threadline.store.conversations.search import OwnerSearch, Search
+from threadline.store.conversations.sessions import Resolve, Sessions, resolve_request
+from threadline.store.conversations.transcripts import Transcripts
+from threadline.store.conversations.usage import UsageRecords
+from threadline.store.engine.database import (
+    Database,
+    SqliteLocation,
+    Step,
+    T,
+    Tx,
+    leaving_work,
+    parse_location,
+    read,
+    write,
+)
 from threadline.store.engine.sqlite.database import SqliteDatabase
-from threadline.store.upkeep import Upkeep
-from threadline.store.verbs import IsBusy, StoreSettings, Verbs
+from threadline.store.leases import Held, Leases, StillHeld
+from threadline.store.maintenance import BackgroundWorker, Maintenance
+from threadline.store.people.people import People
+from threadline.store.people.person_export import PersonExports
+from threadline.store.people.removal import Removal
+from threadline.store.people.web_access import WebAccess
+from threadline.store.rows import Page
+from threadline.store.verbs import Awaited, Blocking, IsBusy, Mode, Store, StoreSettings
+from threadline.store.work.approvals import Approvals
+from threadline.store.work.change_feed import ChangeFeed
+from threadline.store.work.expiry import Expiry
+from threadline.store.work.inbox import Inbox
+from threadline.store.work.message_changes import MessageChanges
+from threadline.store.work.outbox import Delivery, Outbox
+from threadline.store.work.owner_alerts import OwnerAlerts
+from threadline.store.work.turns import Turns
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _Store:
-    """What both clients share: an open database, and the verbs that work on it."""
+class SessionVerbs(Store[Mode]):
+    """The groups of a session store, and its verbs under the names that callers know: one line for both clients."""
 
     def __init__(self, database: Database, settings: StoreSettings) -> None:
-        self._database = database
-        self._upkeep = Upkeep(database)
-        self._verbs = Verbs(settings, grown=self._upkeep.nudge)
+        super().__init__(database, settings)
+        self._worker = BackgroundWorker(database)
+        self._bind_groups()
+
+    def _bind_groups(self) -> None:
+        self.sessions: Sessions[Mode] = Sessions(self)
+        self.transcripts: Transcripts[Mode] = Transcripts(self)
+        self.editor_sessions: EditorSessions[Mode] = EditorSessions(self)
+        self.files: Files[Mode] = Files(self)
+        self.maintenance: Maintenance[Mode] = Maintenance(self)
 
     @property
     def location(self) -> str:
         """The URL that opens this store, without secrets."""
-        return self._database.location
+        return self.database.location
 
     def session_key(self, source: SessionSource, *, agent: str | None = None) -> str:
         """The readable name of the conversation that `source` belongs to, by this store's scope settings."""
-        return self._verbs.session_key(source, agent=agent)
+        return build_session_key(source, scope=self.settings.scope, agent=agent or self.settings.agent)
+
+    def _notify_worker(self) -> None:
+        self._worker.notify()
 
     def _close(self) -> None:
-        self._upkeep.stop()
-        self._database.close()
+        self._worker.stop()
+        self.database.close()
+
+    get_or_create_session = Sessions.get_or_create
+    get_session = Sessions.get
+    reset_session = Sessions.reset
+    switch_session = Resume.switch
+    list_sessions = Sessions.list_page
+    has_any_sessions = Sessions.has_any
+    take_reset_notice = Sessions.take_reset_notice
+    set_title = Sessions.set_title
+    find_by_title = Sessions.find_by_title
+    set_runtime = Sessions.set_runtime
+    mark_flushed = Sessions.mark_flushed
+    append_to_transcript = Transcripts.append
+    load_transcript = Transcripts.load
+    read_transcript = Transcripts.read
+    page_transcript = Transcripts.page
+    read_log = Transcripts.read_log
+    rewrite_transcript = Transcripts.rewrite
+    rewind_session = Transcripts.undo
+    redo_session = Transcripts.redo
+    retry_session = Transcripts.retry
+    fork_session = Transcripts.fork
+    link_message = Transcripts.link
+    keep_file = Files.keep
+    read_file = Files.read
+    find_file = Files.find
+    record_usage = UsageRecords.record
+    update_session = UsageRecords.update_session
+    usage_report = UsageRecords.report
+    search = Search.search
+    index_pending = Search.index_pending
+    redact = Removal.redact
+    delete_session = Removal.delete_session
+    prune = Removal.prune
+    collect = Removal.collect
+    erase_person = Removal.erase_person
+    export = PersonExports.export
+    facts = Maintenance.facts
+    backup = Maintenance.backup
+    check = Maintenance.check
 
 
-def _blocking(
-    verb: Callable[Concatenate[Verbs, P], Plan[T]],
-) -> Callable[Concatenate[_Store, P], T]:
-    def carried_out(self: _Store, /, *args: P.args, **options: P.kwargs) -> T:
-        return drive(self._database, verb(self._verbs, *args, **options))
-
-    functools.update_wrapper(carried_out, verb)
-    return carried_out
-
-
-def _awaited(
-    verb: Callable[Concatenate[Verbs, P], Plan[T]],
-) -> Callable[Concatenate[_Store, P], Coroutine[Any, Any, T]]:
-    def carried_out(self: _Store, /, *args: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
-        return drive_async(self._database, verb(self._verbs, *args, **options))
-
-    functools.update_wrapper(carried_out, verb)
-    return carried_out
-
-
-class SessionStore(_Store):
+class SessionStore(SessionVerbs[Blocking]):
     """Sessions and transcripts, kept durably. Blocking and thread-safe; use one store per process and share it.
 
     When a verb returns, what it did survives a power cut. When it raises, nothing was changed.
@@ -102,49 +171,11 @@ class SessionStore(_Store):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    get_or_create_session = _blocking(Verbs.get_or_create_session)
-    get_session = _blocking(Verbs.get_session)
-    reset_session = _blocking(Verbs.reset_session)
-    switch_session = _blocking(Verbs.switch_session)
-    list_sessions = _blocking(Verbs.list_sessions)
-    has_any_sessions = _blocking(Verbs.has_any_sessions)
-    take_reset_notice = _blocking(Verbs.take_reset_notice)
-    set_title = _blocking(Verbs.set_title)
-    find_by_title = _blocking(Verbs.find_by_title)
-    set_runtime = _blocking(Verbs.set_runtime)
-    mark_flushed = _blocking(Verbs.mark_flushed)
-    append_to_transcript = _blocking(Verbs.append_to_transcript)
-    load_transcript = _blocking(Verbs.load_transcript)
-    read_transcript = _blocking(Verbs.read_transcript)
-    page_transcript = _blocking(Verbs.page_transcript)
-    read_log = _blocking(Verbs.read_log)
-    rewrite_transcript = _blocking(Verbs.rewrite_transcript)
-    rewind_session = _blocking(Verbs.rewind_session)
-    redo_session = _blocking(Verbs.redo_session)
-    retry_session = _blocking(Verbs.retry_session)
-    fork_session = _blocking(Verbs.fork_session)
-    link_message = _blocking(Verbs.link_message)
-    keep_file = _blocking(Verbs.keep_file)
-    read_file = _blocking(Verbs.read_file)
-    find_file = _blocking(Verbs.find_file)
-    record_usage = _blocking(Verbs.record_usage)
-    update_session = _blocking(Verbs.update_session)
-    usage_report = _blocking(Verbs.usage_report)
-    search = _blocking(Verbs.search)
-    index_pending = _blocking(Verbs.index_pending)
-    redact = _blocking(Verbs.redact)
-    delete_session = _blocking(Verbs.delete_session)
-    prune = _blocking(Verbs.prune)
-    collect = _blocking(Verbs.collect)
-    erase_person = _blocking(Verbs.erase_person)
-    export = _blocking(Verbs.export)
-    facts = _blocking(Verbs.facts)
-    backup = _blocking(Verbs.backup)
-    check = _blocking(Verbs.check)
 
-
-class AsyncSessionStore(_Store):
+class AsyncSessionStore(SessionVerbs[Awaited]):
     """The same verbs, awaited; the event loop never waits for a disk."""
+
+    _is_async = True
 
     @classmethod
     async def open(
@@ -174,45 +205,172 @@ class AsyncSessionStore(_Store):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    get_or_create_session = _awaited(Verbs.get_or_create_session)
-    get_session = _awaited(Verbs.get_session)
-    reset_session = _awaited(Verbs.reset_session)
-    switch_session = _awaited(Verbs.switch_session)
-    list_sessions = _awaited(Verbs.list_sessions)
-    has_any_sessions = _awaited(Verbs.has_any_sessions)
-    take_reset_notice = _awaited(Verbs.take_reset_notice)
-    set_title = _awaited(Verbs.set_title)
-    find_by_title = _awaited(Verbs.find_by_title)
-    set_runtime = _awaited(Verbs.set_runtime)
-    mark_flushed = _awaited(Verbs.mark_flushed)
-    append_to_transcript = _awaited(Verbs.append_to_transcript)
-    load_transcript = _awaited(Verbs.load_transcript)
-    read_transcript = _awaited(Verbs.read_transcript)
-    page_transcript = _awaited(Verbs.page_transcript)
-    read_log = _awaited(Verbs.read_log)
-    rewrite_transcript = _awaited(Verbs.rewrite_transcript)
-    rewind_session = _awaited(Verbs.rewind_session)
-    redo_session = _awaited(Verbs.redo_session)
-    retry_session = _awaited(Verbs.retry_session)
-    fork_session = _awaited(Verbs.fork_session)
-    link_message = _awaited(Verbs.link_message)
-    keep_file = _awaited(Verbs.keep_file)
-    read_file = _awaited(Verbs.read_file)
-    find_file = _awaited(Verbs.find_file)
-    record_usage = _awaited(Verbs.record_usage)
-    update_session = _awaited(Verbs.update_session)
-    usage_report = _awaited(Verbs.usage_report)
-    search = _awaited(Verbs.search)
-    index_pending = _awaited(Verbs.index_pending)
-    redact = _awaited(Verbs.redact)
-    delete_session = _awaited(Verbs.delete_session)
-    prune = _awaited(Verbs.prune)
-    collect = _awaited(Verbs.collect)
-    erase_person = _awaited(Verbs.erase_person)
-    export = _awaited(Verbs.export)
-    facts = _awaited(Verbs.facts)
-    backup = _awaited(Verbs.backup)
-    check = _awaited(Verbs.check)
+
+class GatewayStore(AsyncSessionStore):
+    """An awaited store with the groups of a running gateway."""
+
+    def __init__(self, database: Database, settings: StoreSettings) -> None:
+        self._failures: Counter[str] = Counter()
+        super().__init__(database, settings)
+
+    def _bind_groups(self) -> None:
+        super()._bind_groups()
+        self.inbox: Inbox[Awaited] = Inbox(self)
+        self.message_changes: MessageChanges[Awaited] = MessageChanges(self)
+        self.turns: Turns[Awaited] = Turns(self)
+        self.approvals: Approvals[Awaited] = Approvals(self)
+        self.outbox: Outbox[Awaited] = Outbox(self)
+        self.leases: Leases[Awaited] = Leases(self)
+        self.expiry: Expiry[Awaited] = Expiry(self)
+        self.owner_alerts: OwnerAlerts[Awaited] = OwnerAlerts(self)
+        self.change_feed: ChangeFeed[Awaited] = ChangeFeed(self)
+        self.resume: Resume[Awaited] = Resume(self)
+        self.owner_search: OwnerSearch[Awaited] = OwnerSearch(self)
+        self.id_changes: IdChanges[Awaited] = IdChanges(self)
+        self.preferences: Preferences[Awaited] = Preferences(self)
+        self.agent_state: AgentState[Awaited] = AgentState(self)
+        self.people: People[Awaited] = People(self)
+        self.web_access: WebAccess[Awaited] = WebAccess(self)
+
+    @property
+    def unavailable(self) -> int:
+        """How often a step did not get an answer from the database."""
+        return self._failures["unavailable"]
+
+    def reconfigure(self, *, policies: ResetPolicies, scope: SessionScope, timezone: str) -> None:
+        """From now on the store decides by these. What is under way was decided before."""
+        zone = checked_zone(timezone)
+        self.settings = msgspec.structs.replace(self.settings, policies=policies, scope=scope, zone=zone)
+
+    def resolve_request(self, source: SessionSource, *, agent: str | None = None, must_exist: bool = False) -> Resolve:
+        """Return the request for the session that a message from `source` belongs to, as of now.
+
+        With `must_exist` no session is made for it.
+        """
+        return resolve_request(self, source, agent=agent, flush=True, must_exist=must_exist)
+
+    def fenced(self, held: Held) -> GatewayStore:
+        """Return this store for the worker of one turn: a write is `LeaseLost`, and writes nothing, once the turn is another's."""
+        fenced = copy.copy(self)
+        fenced.require_lease = lambda tx: leases.require(tx, held)
+        # The groups of the copy are still those of this store, and would not ask for the lease.
+        fenced._bind_groups()  # noqa: SLF001 - one of our own
+        return fenced
+
+    def perform(self, step: Step[T]) -> T:
+        with self._counting_failures(step):
+            return super().perform(step)
+
+    async def perform_async(self, step: Step[T]) -> T:
+        with self._counting_failures(step):
+            return await super().perform_async(step)
+
+    @contextmanager
+    def _counting_failures(self, step: Step[T]) -> Iterator[None]:
+        try:
+            yield
+        except StoreUnavailable:
+            # The steps of a task are counted themselves.
+            self._failures["unavailable"] += step.kind != "task"
+            raise
+
+    def renew_leases_blocking(
+        self, owner: str, held: Sequence[Held], flying: Sequence[Delivery], *, lease: int
+    ) -> list[StillHeld]:
+        """Renew leases on a thread of its own: an event loop that is stuck must not cost them."""
+        return self.perform(Leases.renew.step(self, owner, held, flying, lease=lease))
+
+
+class ComposableStore(SessionStore):
+    """A `SessionStore` that also carries out operations which are no verbs of it."""
+
+    def run_write(self, operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> T:
+        """Run the operation in a transaction that is durable when this returns; return its result."""
+        return self.perform(leaving_work(write(operation, *args, **options)))
+
+    def run_read(self, operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> T:
+        """Run the operation on one consistent snapshot; return its result."""
+        return self.perform(read(operation, *args, **options))
+
+    def read_pages(self, operation: Callable[..., Page[T]], /, *args: object) -> Iterator[T]:
+        """Yield what an operation that takes a cursor finds, page by page; each page is a snapshot of its own."""
+        cursor: str | None = None
+        while True:
+            page: Page[T] = self.run_read(operation, cursor, *args)
+            yield from page
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+
+# Files that this process has open as stores. To open and close such a file otherwise would drop the locks that SQLite holds on it.
+_OPEN_HERE: Counter[tuple[int, int]] = Counter()
+_COUNTING = threading.Lock()
+
+
+def is_open_here(path: Path) -> bool:
+    """Whether this process has the file open as a store that is opened at first use."""
+    return _OPEN_HERE[_file_id(path)] > 0
+
+
+def _file_id(path: Path) -> tuple[int, int]:
+    try:
+        facts = path.stat()
+    except OSError:
+        return 0, 0
+    return facts.st_dev, facts.st_ino
+
+
+class OpenedAtFirstUse:
+    """A store file that is opened by the first call that needs it. Thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._opening = threading.RLock()
+        self._opened: ComposableStore | None = None
+        self._file_id = (0, 0)
+
+    @property
+    def core(self) -> ComposableStore:
+        """Our own store behind this one."""
+        if (opened := self._opened) is not None:
+            return opened
+        with self._opening:
+            # Another thread may have opened it meanwhile.
+            self._opened = self._opened or self._open()
+            return self._opened
+
+    def _open(self) -> ComposableStore:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        opened = ComposableStore.open(self._path)
+        try:
+            self._begin(opened)
+        except BaseException:
+            opened.close()
+            raise
+        self._file_id = _file_id(self._path)
+        with _COUNTING:
+            _OPEN_HERE[self._file_id] += 1
+        return opened
+
+    def _begin(self, opened: ComposableStore) -> None:
+        """Do what is to be done once before anything else."""
+
+    def close(self) -> None:
+        """Release the file. The next call opens it again."""
+        with self._opening:
+            opened, self._opened = self._opened, None
+            if opened is not None:
+                # By what it was when it was opened: the file may have been deleted or replaced.
+                with _COUNTING:
+                    _OPEN_HERE[self._file_id] -= 1
+                opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def open_database(location: str | Path, *, migrate: bool = True) -> Database:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from threadline.clock import Instant, from_instant
 from threadline.errors import LeaseLost
 from threadline.model.turn import Stop
-from threadline.store.engine.database import Tx
+from threadline.store.engine.database import Perform, Step, Tx, task, write
+from threadline.store.verbs import Group, Mode, Store, reads_now, verb, writes, writes_now
+from threadline.store.work import outbox
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -83,3 +86,27 @@ def list_all(tx: Tx, at: Instant) -> list[NamedLease]:
 def _expire_names(tx: Tx, owners: str) -> int:
     """What holders had that are dead for certain is free now; how many names."""
     return tx.run("void_names", owners=owners)
+
+
+class Leases(Group[Mode]):
+    """Leases: renewed while their holder works, ended when it is dead for certain; and those that have a name."""
+
+    expire_owned_by = writes(expire_owned_by)
+    acquire = writes_now(acquire)
+    release = writes(release)
+    list_all = reads_now(list_all)
+
+    @verb
+    def renew(
+        store: Store[Any], owner: str, held: Sequence[Held], flying: Sequence[outbox.Delivery], *, lease: int
+    ) -> Step[list[StillHeld]]:
+        """Renew the leases of what an owner is at, and return the turns that it still holds. What it has let go of ends."""
+        return task(_renew, store.now(), owner, held, flying, lease)
+
+
+def _renew(
+    perform: Perform, at: Instant, owner: str, held: Sequence[Held], flying: Sequence[outbox.Delivery], lease: int
+) -> list[StillHeld]:
+    if flying:
+        perform(write(outbox.renew, at, flying, owner=owner, lease=lease))
+    return perform(write(renew_turns, at, held, lease=lease)) if held else []

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from threadline.clock import from_instant
-from threadline.errors import UnknownMessage
+from threadline.errors import StoreClosed, StoreForked, ThreadlineError, UnknownMessage
+from threadline.log import get_logger
 from threadline.model.message import decode_body, searchable_text
 from threadline.model.view import View, log_of, open_span, seq_of
 from threadline.store import rows
 from threadline.store.conversations import views
-from threadline.store.conversations.indexes import STEP_BYTES, behind
-from threadline.store.engine.database import Row, Tx
-from threadline.store.rows import json_value
+from threadline.store.conversations.indexes import INDEX_STEP, RELIST_STEP, STEP_BYTES, behind, index_some, relist_some
+from threadline.store.engine.database import Database, EngineFacts, Perform, Progress, Row, Step, Tx, read, task, write
+from threadline.store.people.removal import collect_some
+from threadline.store.rows import NO_LIMIT, json_value
 from threadline.store.text import tokenise
+from threadline.store.verbs import Group, Mode, Store, reads, verb
 from threadline.store.work import outbox
 
 STEP = 1_000
@@ -188,7 +195,7 @@ def load(tx: Tx) -> Load:
     )
 
 
-def lines(tx: Tx, fate: str | None, *, before: int, limit: int) -> list[MessageLine]:
+def lines(tx: Tx, fate: str | None = None, *, before: int = NO_LIMIT, limit: int = 50) -> list[MessageLine]:
     """What came in, newest first."""
     return [_line(row) for row in tx.rows("list_inbox", fate=fate, before=before, limit=limit)]
 
@@ -243,3 +250,145 @@ def _turn(row: Row) -> TurnLine:
 
 
 _decode = rows.json_reader(_Heard)
+
+
+class StoreFacts(msgspec.Struct, frozen=True):
+    """Facts about a store."""
+
+    engine: EngineFacts
+    sessions: int
+    ended_sessions: int
+    messages: int
+    behind: int
+
+
+class Maintenance(Group[Mode]):
+    """Facts, copies, checks, and what became of each message."""
+
+    list_messages = reads(lines)
+    queue_counts = reads(load)
+    trace_message = reads(story)
+
+    @verb
+    def facts(store: Store[Any]) -> Step[StoreFacts]:
+        """What an operator asks first: where, how big, how many."""
+        return task(_facts, store.database)
+
+    @verb
+    def backup(store: Store[Any], target: str | Path, *, progress: Progress | None = None) -> Step[Path]:
+        """Writes a consistent, verified copy to `target`, an SQLite file, while others read and write."""
+        return task(_backup, store.database, Path(target).expanduser().absolute(), progress or _quiet)
+
+    @verb
+    def check(store: Store[Any], *, progress: Progress | None = None) -> Step[CheckReport]:
+        """Looks at the file, every view, and the search index against the messages."""
+        return task(_check, store.database, progress or _quiet)
+
+
+def _facts(perform: Perform, database: Database) -> StoreFacts:
+    return StoreFacts(database.describe(), *perform(read(counts)))
+
+
+def _backup(_: Perform, database: Database, target: Path, progress: Progress) -> Path:
+    database.backup(target, progress)
+    return target
+
+
+def _check(perform: Perform, database: Database, progress: Progress) -> CheckReport:
+    faults = database.verify()
+    sessions, _, messages, unindexed = perform(read(counts))
+    checked, total = 0, sessions + messages
+    for check_page in (check_views, check_messages):
+        after: int | None = 0
+        while after is not None:
+            stretch = perform(read(check_page, after))
+            checked, after = checked + stretch.looked_at, stretch.next
+            faults = [*faults, *stretch.faults]
+            progress(min(checked, total), total)
+    return CheckReport([*faults, *perform(read(check_strays))], sessions, messages, unindexed)
+
+
+def _quiet(done: int, total: int) -> None:
+    """Progress that nobody asked for."""
+
+
+log = get_logger(__name__)
+
+IDLE_SECONDS = 0.5
+# However busy the writers are, the indexes do not stand still for longer than this. The more sessions are listed anew at once, the
+# more of them share a page: sooner would cost the writers more.
+MAX_DELAY_SECONDS = 10.0
+_AFTER_FAULT_SECONDS = 5.0
+# What is to be done, and how much a step has to find for another to follow. Of sessions to list anew a full one: beside busy
+# writers there is always one more, and it would never end.
+_STEPS = (
+    (write(relist_some), RELIST_STEP),
+    (write(index_some, INDEX_STEP), 1),
+    (write(collect_some), 1),
+)
+
+
+class BackgroundWorker:
+    """Lists anew what has moved and indexes what was appended: a short step at a time, when writes have paused or gone on for long.
+
+    Then messages of deleted sessions go that whoever deleted them did not live to collect.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._writes = 0
+        self._due = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def notify(self) -> None:
+        """Something was written. Costs next to nothing."""
+        self._writes += 1
+        if not self._due.is_set():
+            self._due.set()
+            self._ensure_thread()
+
+    def stop(self) -> None:
+        """Ends the work after the step that runs; what is left is done behind the next write, or by a search that needs it."""
+        self._stopping.set()
+        self._due.set()
+        thread = self._thread
+        if thread is not None and thread.is_alive():
+            thread.join()
+
+    def _ensure_thread(self) -> None:
+        with self._starting:
+            if self._thread is None and not self._stopping.is_set():
+                self._thread = threading.Thread(target=self._serve, name="threadline-background", daemon=True)
+                self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            self._due.wait()
+            self._await_quiet()
+            # Cleared before the work: what is written during it makes the next round.
+            self._due.clear()
+            if self._stopping.is_set():
+                return
+            try:
+                self._catch_up()
+            except (StoreClosed, StoreForked):
+                return
+            except ThreadlineError as cause:
+                log.warning("store.indexing_delayed", error=str(cause))
+                self._stopping.wait(_AFTER_FAULT_SECONDS)
+                self._due.set()
+
+    def _await_quiet(self) -> None:
+        started = time.monotonic()
+        while not self._stopping.is_set() and time.monotonic() - started < MAX_DELAY_SECONDS:
+            seen = self._writes
+            self._stopping.wait(IDLE_SECONDS)
+            if self._writes == seen:
+                return
+
+    def _catch_up(self) -> None:
+        for step, least in _STEPS:
+            while not self._stopping.is_set() and self._database.perform(step) >= least:
+                pass

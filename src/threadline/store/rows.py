@@ -19,6 +19,9 @@ from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.store.engine.database import Row
 
+# Above every row number.
+NO_LIMIT = 1 << 62
+
 _decode_json = msgspec.json.Decoder().decode
 _decode_source = msgspec.json.Decoder(SessionSource).decode
 

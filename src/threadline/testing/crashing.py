@@ -12,20 +12,22 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar, cast
 
 from threadline.errors import StoreUnavailable
 from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival
 from threadline.ports.platform import Accept, Capabilities, Outgoing, Platform, Verdict
-from threadline.store.engine.database import Database
-from threadline.store.gateway import GatewayStore
+from threadline.store.engine.database import Database, Step
+from threadline.store.facade import GatewayStore
 from threadline.store.leases import Held, StillHeld
 from threadline.store.verbs import StoreSettings
-from threadline.store.work.approvals import Asking
-from threadline.store.work.inbox import Admission, Greeting, Received
-from threadline.store.work.outbox import Delivery, NewDelivery, Stream
-from threadline.store.work.turn_end import Claim, Claimed, Finish
+from threadline.store.work import approvals, inbox, outbox, turn_end, turns
+from threadline.store.work.outbox import Delivery
+from threadline.store.work.turn_end import Claimed
+
+T = TypeVar("T")
+
 
 # What happens to a message, in order.
 # accept     it is stored
@@ -105,19 +107,34 @@ def _is_over() -> bool:
     return False
 
 
+# The crash point around the step of each of these operations.
+_POINT_OF: dict[object, str] = {
+    inbox.accept_and_greet: "accept",
+    turns.accept_and_claim: "accept",
+    turns.claim: "claim",
+    turns.append_journal: "journal",
+    approvals.ask: "ask",
+    outbox.open_stream: "stream",
+    outbox.keep_stream_id: "stream id",
+    turn_end.finish: "finish",
+    outbox.claim: "take",
+    outbox.sent: "receipt",
+}
+# What there is from some point on: looking for it before then is no claim and no take.
+_MADE_AT = {"accept": "message", "ask": "answer", "finish": "answer"}
+_LOOKED_FOR_AT = {"claim": "message", "take": "answer"}
+# Points that are passed only where the step found or made something.
+_MAY_BE_EMPTY = ("claim", "take", "stream")
+
+
 class CrashingStore(GatewayStore):
     """A store that passes crash points. Looking for work where there can't be any is none."""
 
     def __init__(self, database: Database, settings: StoreSettings) -> None:
         super().__init__(database, settings)
         self.trigger = Trigger()
-        self._has_message = False
-        self._has_answer = False
+        self._made: set[str] = set()
         self._first = asyncio.Lock()
-
-    def _unless(self, is_known: bool) -> AbstractAsyncContextManager[None]:
-        """Who looks for work finds the first only after it was stored, never while it is: then it passes a point for it."""
-        return nullcontext() if is_known else self._first
 
     def renew_leases_blocking(
         self, owner: str, held: Sequence[Held], flying: Sequence[Delivery], *, lease: int
@@ -125,91 +142,28 @@ class CrashingStore(GatewayStore):
         self.trigger.passed("renewal")
         return super().renew_leases_blocking(owner, held, flying, lease=lease)
 
-    async def receive(self, wanted: Admission, greeting: Greeting) -> Received:
-        self.trigger.passed("before accept")
-        async with self._unless(self._has_message):
-            received = await super().receive(wanted, greeting)
-            self._has_message = True
-        self.trigger.passed("after accept")
-        return received
-
-    async def receive_and_claim(
-        self, wanted: Admission, greeting: Greeting, claim: Claim
-    ) -> tuple[Received, list[Claimed]]:
-        self.trigger.passed("before accept")
-        async with self._unless(self._has_message):
-            received, claimed = await super().receive_and_claim(wanted, greeting, claim)
-            self._has_message = True
-        self.trigger.passed("after accept")
-        if claimed:
+    async def perform_async(self, step: Step[T]) -> T:
+        point = "tool" if step.options.get("called_tool") else _POINT_OF.get(step.call)
+        if point is None:
+            return await super().perform_async(step)
+        made, looked_for = _MADE_AT.get(point), _LOOKED_FOR_AT.get(point)
+        if looked_for is None:
+            self.trigger.passed(f"before {point}")
+        async with self._unless_made(made or looked_for):
+            if looked_for in self._made:
+                self.trigger.passed(f"before {point}")
+            result = await super().perform_async(step)
+            if made is not None:
+                self._made.add(made)
+        if result or point not in _MAY_BE_EMPTY:
+            self.trigger.passed(f"after {point}")
+        if step.call is turns.accept_and_claim and cast("tuple[object, list[Claimed]]", result)[1]:
             self.trigger.passed("after claim")
-        return received, claimed
+        return result
 
-    async def claim_turns(self, wanted: Claim) -> list[Claimed]:
-        async with self._unless(self._has_message):
-            if self._has_message:
-                self.trigger.passed("before claim")
-            claimed = await super().claim_turns(wanted)
-        if claimed:
-            self.trigger.passed("after claim")
-        return claimed
-
-    async def journal(self, held: Held, place: int, events: Sequence[str], *, called_tool: bool = False) -> None:
-        what = "tool" if called_tool else "journal"
-        self.trigger.passed(f"before {what}")
-        await super().journal(held, place, events, called_tool=called_tool)
-        self.trigger.passed(f"after {what}")
-
-    async def ask(self, wanted: Asking) -> None:
-        self.trigger.passed("before ask")
-        async with self._unless(self._has_answer):
-            await super().ask(wanted)
-            self._has_answer = True
-        self.trigger.passed("after ask")
-
-    async def finish_turn(self, wanted: Finish) -> None:
-        self.trigger.passed("before finish")
-        async with self._unless(self._has_answer):
-            await super().finish_turn(wanted)
-            self._has_answer = True
-        self.trigger.passed("after finish")
-
-    async def open_stream(self, new: NewDelivery) -> Stream | None:
-        self.trigger.passed("before stream")
-        stream = await super().open_stream(new)
-        if stream is not None:
-            self.trigger.passed("after stream")
-        return stream
-
-    async def keep_stream_id(self, stream: Stream, external_id: str) -> None:
-        self.trigger.passed("before stream id")
-        await super().keep_stream_id(stream, external_id)
-        self.trigger.passed("after stream id")
-
-    async def claim_deliveries(
-        self,
-        accounts: Sequence[tuple[str, str]],
-        *,
-        owner: str,
-        lease: int,
-        limit: int,
-        lanes: Sequence[str] | None = None,
-    ) -> list[Delivery]:
-        async with self._unless(self._has_answer):
-            if self._has_answer:
-                self.trigger.passed("before take")
-            taken = await super().claim_deliveries(accounts, owner=owner, lease=lease, limit=limit, lanes=lanes)
-        if taken:
-            self.trigger.passed("after take")
-        return taken
-
-    async def delivery_sent(
-        self, delivery: Delivery, external_id: str, *, owner: str, may_be_repeated: bool = False
-    ) -> bool:
-        self.trigger.passed("before receipt")
-        is_ours = await super().delivery_sent(delivery, external_id, owner=owner, may_be_repeated=may_be_repeated)
-        self.trigger.passed("after receipt")
-        return is_ours
+    def _unless_made(self, what: str | None) -> AbstractAsyncContextManager[None]:
+        """Who looks for work finds the first only after it was stored, never while it is: then it passes a point for it."""
+        return nullcontext() if what is None or what in self._made else self._first
 
 
 class CrashingPlatform:

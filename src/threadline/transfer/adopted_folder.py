@@ -16,11 +16,10 @@ from threadline.config.paths import DATABASE_NAME
 from threadline.model.address import SessionAddress, SessionScope, parent_of
 from threadline.model.message import Message
 from threadline.model.session import SessionEntry
-from threadline.store.composable import ComposableStore, OpenedAtFirstUse
 from threadline.store.conversations import adoptions
 from threadline.store.conversations.search import SearchPage
 from threadline.store.engine.database import Progress, Tx
-from threadline.store.facade import SessionStore
+from threadline.store.facade import ComposableStore, OpenedAtFirstUse, SessionStore
 from threadline.store.people.person_export import PersonRecord
 from threadline.store.rows import Page, entry_of
 from threadline.transfer.adoption import AdoptionReport, FolderAdoption, checked_id

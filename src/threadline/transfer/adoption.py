@@ -16,10 +16,10 @@ from threadline.model.ownership import ownership_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import CHAT_TYPES, SessionSource, is_platform_slug
 from threadline.model.usage import COST_STATUSES
-from threadline.store.composable import ComposableStore
 from threadline.store.conversations import adoptions
 from threadline.store.conversations.adoptions import WAITING, AdoptedEntry, Arrival
 from threadline.store.engine.database import Progress, Tx
+from threadline.store.facade import ComposableStore
 from threadline.transfer.hermes import HermesFolder, IndexEntry, Skipped, Transcript, is_safe_id
 
 log = get_logger("adoption")

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Literal
 import msgspec
 
 from threadline.log import get_logger
-from threadline.store.composable import is_open_here
+from threadline.store.facade import is_open_here
 from threadline.transfer.files import Skipped, file_stamp, find_file, is_safe_id, open_regular, parse_json
 from threadline.transfer.hermes_database import DatabaseSession, HermesDatabase
 

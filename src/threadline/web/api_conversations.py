@@ -56,7 +56,7 @@ class SearchQuery(msgspec.Struct, frozen=True):
 async def conversations(call: Call) -> Response:
     """A page of one's conversations, the most recently changed first; earlier sessions of theirs are `ended`."""
     wanted = read_query(call.request, ListQuery)
-    page = await call.web.store.chats_of(call.caller.person, WEB, limit=wanted.limit, cursor=wanted.cursor)
+    page = await call.web.store.change_feed.list_page(call.caller.person, WEB, limit=wanted.limit, cursor=wanted.cursor)
     return told(Conversations([conversation_of(row) for row in page], page.cursor))
 
 
@@ -65,15 +65,15 @@ async def conversation(call: Call) -> Response:
     wanted, source = read_query(call.request, LookQuery), call.source()
     store, agent = call.web.store, call.agent()
     if wanted.before is not None:
-        earlier = await store.earlier_messages(
+        earlier = await store.change_feed.earlier(
             source, wanted.before, agent=agent, session_id=wanted.session, limit=wanted.limit
         )
-        found = await store.find_chat(source, agent=agent, session_id=wanted.session)
+        found = await store.change_feed.find(source, agent=agent, session_id=wanted.session)
         messages = [message_of(message) for message in earlier.messages]
         return told(
             MoreMessages(conversation=conversation_of(found), messages=messages, has_earlier=earlier.has_earlier)
         )
-    seen = await store.look(source, agent=agent, session_id=wanted.session, limit=wanted.limit)
+    seen = await store.change_feed.snapshot(source, agent=agent, session_id=wanted.session, limit=wanted.limit)
     if seen is None:
         raise UnknownSession
     running = call.web.hub.running_at(source.chat_id or "")
@@ -84,10 +84,10 @@ async def rename(call: Call) -> Response:
     """Names a conversation, or takes its name away."""
     wanted = await read_body(call.request, RenameWanted)
     store, source = call.web.store, call.source()
-    found = await store.find_chat(source, agent=call.agent(), session_id=wanted.session)
+    found = await store.change_feed.find(source, agent=call.agent(), session_id=wanted.session)
     await store.set_title(found.entry.session_id, wanted.title)
     call.changed()
-    renamed = await store.find_chat(source, agent=call.agent(), session_id=found.entry.session_id)
+    renamed = await store.change_feed.find(source, agent=call.agent(), session_id=found.entry.session_id)
     return told(conversation_of(renamed))
 
 
@@ -95,11 +95,11 @@ async def delete(call: Call) -> Response:
     """Drops a conversation for good. What runs there is stopped."""
     wanted = read_query(call.request, SessionQuery)
     store = call.web.store
-    found = await store.find_chat(call.source(), agent=call.agent(), session_id=wanted.session)
+    found = await store.change_feed.find(call.source(), agent=call.agent(), session_id=wanted.session)
     session_id = found.entry.session_id
     if found.is_busy:
         # Whoever is at it stops when it next renews its lease; nobody would hear the answer.
-        await store.ask_to_stop(session_id, "stop")
+        await store.turns.request_stop(session_id, "stop")
     await store.delete_session(session_id)
     call.changed()
     return Response(status_code=204)
@@ -109,9 +109,11 @@ async def fork(call: Call) -> Response:
     """A new conversation that goes on from a message of this one. The same `id` again: the same conversation."""
     wanted = await read_body(call.request, ForkWanted)
     store, into = call.web.store, call.source(wanted.id)
-    entry = await store.fork_chat(call.source(), wanted.upto, into, agent=call.agent(), session_id=wanted.session)
+    entry = await store.change_feed.fork(
+        call.source(), wanted.upto, into, agent=call.agent(), session_id=wanted.session
+    )
     call.changed(wanted.id)
-    made = await store.find_chat(into, agent=call.agent(), session_id=entry.session_id)
+    made = await store.change_feed.find(into, agent=call.agent(), session_id=entry.session_id)
     return told(conversation_of(made), 201)
 
 

@@ -47,7 +47,7 @@ async def _ended(call: Call, wanted: FollowWanted) -> bytes | None:
     """All of a session that goes on no more; `None` for the one that goes on."""
     source = call.source(wanted.conversation)
     agent = call.web.agent_at(source).name
-    seen = await call.web.store.look(source, agent=agent, session_id=wanted.session)
+    seen = await call.web.store.change_feed.snapshot(source, agent=agent, session_id=wanted.session)
     if seen is None:
         raise UnknownSession
     return None if seen.is_current else frame("snapshot", shown_of(seen, None, None, call.caller.role).snapshot())

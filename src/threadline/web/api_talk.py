@@ -57,7 +57,9 @@ async def _attached(call: Call, file_id: str) -> Attachment:
 
 async def _require_same(call: Call, said: Said) -> None:
     """`IdempotencyConflict` where something else was said there under the same id."""
-    before = await call.web.store.find_words(WEB, MAIN_ACCOUNT, _key(call, said.message_id), said.message_id)
+    before = await call.web.store.message_changes.find_words(
+        WEB, MAIN_ACCOUNT, _key(call, said.message_id), said.message_id
+    )
     if before is not None and before != (said.text, tuple(file.handle for file in said.attachments)):
         raise IdempotencyConflict(words.ANOTHER_MESSAGE)
 
@@ -72,11 +74,11 @@ async def _take_back(call: Call, message_id: str, ref: str) -> Response | None:
     What is answered where it can't be: nothing was taken back then.
     """
     store, undo = call.web.store, _TAKEN_BACK.format(id=message_id)
-    if await store.was_heard(WEB, MAIN_ACCOUNT, _key(call, undo)):
+    if await store.inbox.is_known(WEB, MAIN_ACCOUNT, _key(call, undo)):
         # Sent again: what was to be taken back may be gone already.
         return None
-    found = await store.find_chat(call.source(), agent=call.agent())
-    count = await store.exchanges_since(found.entry.session_id, ref)
+    found = await store.change_feed.find(call.source(), agent=call.agent())
+    count = await store.change_feed.count_exchanges_since(found.entry.session_id, ref)
     if found.is_busy:
         # What is being answered adds to what would have to be undone by then.
         return refusal(409, "busy", words.STILL_ANSWERING)

@@ -17,7 +17,7 @@ from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.log import get_logger
 from threadline.model.access import Role
 from threadline.model.words_web_access import NOT_LOGGED_IN, OWNER_NAME, TOO_MANY_FAILURES, WRONG_INVITE, WRONG_TOKEN
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import OWNER, WebLogin, digest_of, person_named, user_id_of
 from threadline.web.failures import Failures
 from threadline.web.guard import refusal
@@ -95,7 +95,7 @@ class Auth:
         cookie = request.cookies.get(COOKIE, "")
         if not _COOKIE_FORM.fullmatch(cookie):
             return None
-        login = await self._store.web_login_of(self._digest(cookie))
+        login = await self._store.web_access.find_login(self._digest(cookie))
         return None if login is None else _caller(login, "cookie")
 
     async def login(self, request: HTTPConnection, *, token: str | None = None, invite: str | None = None) -> LoggedIn:
@@ -113,14 +113,14 @@ class Auth:
             self._fail(request)
             raise LoginRefused(WRONG_TOKEN)
         cookie = _new_cookie(_OF_OWNER)
-        await self._store.make_web_login(OWNER, OWNER_NAME, self._digest(cookie))
+        await self._store.web_access.log_in(OWNER, OWNER_NAME, self._digest(cookie))
         return LoggedIn(_caller(WebLogin(person=OWNER, name=OWNER_NAME, role="owner"), "cookie"), cookie)
 
     async def logout(self, request: HTTPConnection) -> None:
         """Ends the login of this browser. Without one nothing happens."""
         cookie = request.cookies.get(COOKIE, "")
         if _COOKIE_FORM.fullmatch(cookie):
-            await self._store.forget_web_login(self._digest(cookie))
+            await self._store.web_access.log_out(self._digest(cookie))
 
     def give_cookie(self, response: Response, cookie: str, request: HTTPConnection) -> None:
         """Lets the browser keep a login: no script reads it, no other site sends it, and over TLS it goes nowhere else."""
@@ -142,7 +142,7 @@ class Auth:
         cookie, peer = _new_cookie(_OF_GUEST), _peer_of(request)
         # Counted before the store is asked: many tries at the same time must not all be let through to it.
         self._failures.add(peer)
-        login = await self._store.redeem_web_invite(code, self._digest(cookie))
+        login = await self._store.web_access.redeem(code, self._digest(cookie))
         if login is None:
             log.warning("web.login_refused", peer=peer)
             raise LoginRefused(WRONG_INVITE)

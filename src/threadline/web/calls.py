@@ -27,7 +27,7 @@ from threadline.model.source import SessionSource
 from threadline.model.webchat import CONVERSATION, web_source
 from threadline.ports.live import Door, Speaker
 from threadline.ports.platform import PlatformError
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.web.auth import Auth, Caller, LoginRefused, TooManyFailures, answer_refused, unauthorised
 from threadline.web.frames import encoded
 from threadline.web.guard import refusal

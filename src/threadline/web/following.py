@@ -12,7 +12,7 @@ from threadline.log import get_logger
 from threadline.model.access import Role
 from threadline.model.source import SessionSource
 from threadline.ports.live import Growth
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.work.change_feed import Seen
 from threadline.web.audience import Audience
 from threadline.web.frames import frame, read_place
@@ -80,7 +80,7 @@ class Follower:
         async with self._looking:
             shown, running = self._shown, self._running()
             live = None if shown is None else shown.live
-            seen = await self._store.look(
+            seen = await self._store.change_feed.snapshot(
                 self.source,
                 agent=self.agent(),
                 mark=None if shown is None else shown.mark,

@@ -8,7 +8,7 @@ from threadline.errors import StoreError
 from threadline.gateway.supervisor import woken
 from threadline.log import get_logger
 from threadline.model.webchat import WEB
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import person_named
 from threadline.web.frames import frame
 from threadline.web.reader import Reader
@@ -74,7 +74,7 @@ class ListWatch:
     async def _look(self) -> None:
         fresh = set(self._fresh)
         try:
-            page = await self._store.chats_of(self._person, WEB, limit=_NEWEST)
+            page = await self._store.change_feed.list_page(self._person, WEB, limit=_NEWEST)
         except StoreError as cause:
             log.warning("web.not_listed", error=str(cause))
             return

@@ -18,7 +18,7 @@ from threadline.model.source import SessionSource
 from threadline.model.webchat import read_chat, web_source
 from threadline.ports.live import Ending, Growth
 from threadline.store.engine.database import Row
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.web.following import Follower
 from threadline.web.frames import BREATH
 from threadline.web.listing import ListWatch
@@ -215,7 +215,7 @@ class Hub:
         followers = dict(self._followers)
         if not followers:
             return
-        found = await self._store.glance([(one.source, one.agent()) for one in followers.values()])
+        found = await self._store.change_feed.fingerprints([(one.source, one.agent()) for one in followers.values()])
         for (chat, follower), row in zip(followers.items(), found, strict=True):
             seen = row
             if row is not None and chat in self._turns:

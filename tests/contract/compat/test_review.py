@@ -15,7 +15,7 @@ from tests.contract.compat.talk import current, dm, group, texts, user
 
 from threadline import MessageRef
 from threadline.compat import GatewayConfig, Platform, SessionSource, SessionStore
-from threadline.store import composable
+from threadline.store import facade
 
 
 def test_what_is_said_after_a_deletion_is_kept_and_nothing_comes_back(store: SessionStore) -> None:
@@ -86,13 +86,13 @@ def test_an_erase_that_breaks_off_leaves_no_export(store: SessionStore, monkeypa
 
 
 def test_a_deleted_folder_does_not_hide_another_database(folder: Path) -> None:
-    before = set(composable._OPEN_HERE.elements())
+    before = set(facade._OPEN_HERE.elements())
     store = SessionStore(folder)
     store.list_sessions()
     shutil.rmtree(folder)
     store.close()
     # The number of the deleted file is given to another one soon.
-    assert set(composable._OPEN_HERE.elements()) == before
+    assert set(facade._OPEN_HERE.elements()) == before
 
 
 def test_an_erase_covers_earlier_sessions_that_only_the_database_knows(store: SessionStore) -> None:

@@ -8,22 +8,35 @@ from itertools import accumulate
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from threadline.clock import Instant, to_instant
 from threadline.errors import UnknownSession
+from threadline.ids import new_session_id
 from threadline.model.address import SessionAddress
 from threadline.model.delivery import target_of
-from threadline.model.editors import ACP, OPTIONS
+from threadline.model.editors import ACP, OPTIONS, editor_source, is_editor_session
 from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import Span, everything
 from threadline.store.conversations import id_changes, indexes, records, sessions, views
 from threadline.store.conversations.indexes import Listing
-from threadline.store.engine.database import Row, Tx
+from threadline.store.engine.database import Perform, Row, Step, Tx, loose_read, read, task, write
 from threadline.store.people import removal
-from threadline.store.rows import Page, StoredSession, json_text, session_of
+from threadline.store.rows import Page, StoredSession, check_limit, json_text, session_of
 from threadline.store.text import words_of_message
+from threadline.store.verbs import (
+    MAX_PATH_CHARS,
+    Group,
+    Mode,
+    Store,
+    clean_or_none,
+    clean_text,
+    clean_title,
+    reads,
+    verb,
+)
 
 _REMOVED_AT_ONCE = 20
 # So many are told again, the last ones: more are no help to anybody who reads a conversation.
@@ -138,7 +151,7 @@ def save(tx: Tx, at: Instant, place: Place, changes: Changes) -> Held:
     session = records.get_session(tx, _get(tx, place).entry.session_id, lock=True)
     session_id = session.entry.session_id
     if changes.title is not msgspec.UNSET:
-        sessions.set_title(tx, at, session_id, changes.title)
+        records.set_title(tx, at, session_id, changes.title)
     # Looked at once more: what was read while waiting for the lock may be what somebody has changed since.
     entry = records.get_entry(tx, session_id)
     merged = _merged(entry.runtime, changes.runtime)
@@ -191,7 +204,7 @@ def replay_page(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> Rep
 
 
 def replay_body(tx: Tx, number: int) -> str | None:
-    """The message of that number, as JSON; `None` where it is gone."""
+    """A message that is too large for a page; `None` where it is gone."""
     row = tx.find("find_message", number=number)
     return None if row is None else str(row[-1])
 
@@ -250,3 +263,98 @@ def _elsewhere(tx: Tx, place: Place) -> StoredSession | None:
         None,
     )
     return session if is_the_same else None
+
+
+class EditorSessions(Group[Mode]):
+    """Sessions of editors, each named by where its person writes; nothing but an editor's is ever found."""
+
+    message_body = reads(replay_body)
+
+    @verb
+    def create(store: Store[Any], source: SessionSource, cwd: str, *, agent: str | None = None) -> Step[Held]:
+        """A session at a new place, called like its chat; asked again, the same one."""
+        path = clean_text("cwd", cwd, MAX_PATH_CHARS)
+        return write(create, store.now(), _place(store, source, agent), cwd=path)
+
+    @verb
+    def find(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[Held]:
+        """The session that is current there, or `UnknownSession`. One that another agent answered goes on with this one."""
+        return task(_find_here, _place(store, source, agent))
+
+    @verb
+    def fork(
+        store: Store[Any],
+        source: SessionSource,
+        into: SessionSource,
+        *,
+        cwd: str | None = None,
+        agent: str | None = None,
+    ) -> Step[Held]:
+        """A session at a new place with the history, the model and the options of another, or `UnknownSession`."""
+        places = _place(store, source, agent), _place(store, into, agent)
+        path = clean_or_none("cwd", cwd, MAX_PATH_CHARS)
+        return write(fork, store.now(), *places, cwd=path)
+
+    @verb
+    def list_page(
+        _: Store[Any], *, cwd: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Step[Page[Held]]:
+        """A page of the sessions of all editors, the most recently updated first; with `cwd`, of those in that very folder."""
+        check_limit(limit)
+        path = clean_or_none("cwd", cwd, MAX_PATH_CHARS)
+        return read(page, cwd=path, limit=limit, cursor=cursor)
+
+    @verb
+    def save(store: Store[Any], source: SessionSource, changes: Changes, *, agent: str | None = None) -> Step[Held]:
+        """Changes what is kept with the session that is current there; durable when it returns. `UnknownSession`."""
+        checked_runtime(changes.runtime)
+        clean_or_none("cwd", changes.cwd, MAX_PATH_CHARS)
+        if changes.title is not UNSET:
+            changes = replace(changes, title=clean_title(changes.title))
+        return write(save, store.now(), _place(store, source, agent), changes)
+
+    @verb
+    def remove(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[bool]:
+        """Deletes all that was held there; False where there is no such session."""
+        return task(_remove, _place(store, source, agent))
+
+    @verb
+    def history_plan(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[Replayed]:
+        """What a replay of the session has; its spans are for `replay_page`. Or `UnknownSession`."""
+        return read(replayed, _place(store, source, agent))
+
+    @verb
+    def history_page(
+        _: Store[Any], spans: Sequence[Span], *, after: int = 0, limit: int = 500
+    ) -> Step[ReplayPage | None]:
+        """The next messages of a replay, from behind the number `after` on; `None`: that was all."""
+        return loose_read(replay_page, spans, after=after, limit=limit)
+
+
+def new_editor_source(store: Store[Any], user: str) -> SessionSource:
+    """Return where this person writes in a session of an editor that is yet to be created."""
+    return editor_source(new_session_id(store.clock.now()), user)
+
+
+def _find_here(perform: Perform, place: Place) -> Held:
+    held = perform(read(find, place))
+    if held.is_away:
+        perform(write(bring, place))
+    return held
+
+
+def _remove(perform: Perform, place: Place) -> bool:
+    try:
+        _find_here(perform, place)
+    except UnknownSession:
+        return False
+    while perform(write(remove_some, place)):
+        pass
+    removal.collect(perform)
+    return True
+
+
+def _place(store: Store[Any], source: SessionSource, agent: str | None) -> Place:
+    if source.platform != ACP or not is_editor_session(source.chat_id):
+        raise UnknownSession("no session of an editor has such an id")
+    return Place(source, store.address_of(source, agent))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from threadline.clock import Instant, from_instant
-from threadline.errors import LeaseLost, UnknownFile
-from threadline.model.files import StoredFile
+from threadline.errors import InvalidRequest, LeaseLost, UnknownFile
+from threadline.model.admissible import keepable
+from threadline.model.files import MAX_FILE_BYTES, StoredFile, file_id_of
 from threadline.model.ownership import keeper_of
-from threadline.store.engine.database import Tx
+from threadline.model.source import SessionSource
+from threadline.store.engine.database import Perform, Step, Tx, read, task, write
+from threadline.store.leases import Held
 from threadline.store.rows import source_of
+from threadline.store.verbs import Group, Mode, Store, moment_before, person_named, reads, verb
 
 _STEP = 100
 
@@ -72,7 +77,7 @@ def read_of_person(tx: Tx, person: str, file_id: str) -> tuple[StoredFile, bytes
 
 
 def body_of(tx: Tx, file_id: str) -> bytes:
-    """What is in a file; `UnknownFile` where it is gone."""
+    """What is in a file, whoever sent it: for the agent that answers the message."""
     row = tx.find("file_body", digest=file_id)
     if row is None:
         raise UnknownFile
@@ -127,3 +132,80 @@ def _drop_unused(tx: Tx, digests: Iterable[str]) -> None:
 def _drop_nameless(tx: Tx, digest: str) -> None:
     tx.find("has_file", digest=digest)
     tx.run("drop_unused_file", digest=digest)
+
+
+MAX_NAME_BYTES = 512
+# Longer than any message waits before its turn has ended.
+_UNSENT_FOR = timedelta(days=7)
+
+
+class Files(Group[Mode]):
+    """Files that come and go with messages."""
+
+    read_body = reads(body_of)
+
+    @verb
+    def keep(
+        store: Store[Any], person: SessionSource | str, body: bytes, *, name: str = "", mime: str = ""
+    ) -> Step[StoredFile]:
+        """Keeps a file that a person sends; the same content again is the same file. It goes with the last message that shows it.
+
+        One that is larger than 10 MB, or empty, is `InvalidRequest`. One that comes with no message is dropped after a week.
+        """
+        return write(keep, store.now(), _checked(body, name, mime, _sender(person)))
+
+    @verb
+    def keep_for_turn(
+        store: Store[Any], held: Held, body: bytes, *, name: str = "", mime: str = ""
+    ) -> Step[StoredFile]:
+        """Keeps a file that a turn sends, in the name of the person whom it answers; else as `keep_file` does.
+
+        `LeaseLost` where the turn is another's now, or gone.
+        """
+        new = _checked(body, name, mime)
+        return write(keep_for_turn, store.now(), held.turn_pk, held.fence, new)
+
+    @verb
+    def find(_: Store[Any], person: SessionSource | str, file_id: str) -> Step[StoredFile]:
+        """A file that this person sent; `UnknownFile` for any other."""
+        return read(of_person, _sender(person), keepable(file_id, MAX_NAME_BYTES))
+
+    @verb
+    def read(_: Store[Any], person: SessionSource | str, file_id: str) -> Step[tuple[StoredFile, bytes]]:
+        """A file that this person sent, with what is in it; `UnknownFile` for any other."""
+        return read(read_of_person, _sender(person), keepable(file_id, MAX_NAME_BYTES))
+
+    @verb
+    def delete_unsent(store: Store[Any]) -> Step[int]:
+        """Drops files that were kept a week ago and came with no message; how many."""
+        return task(_delete_unsent, moment_before(store.clock.now(), _UNSENT_FOR))
+
+
+def _delete_unsent(perform: Perform, before: Instant) -> int:
+    done = 0
+    while step := perform(write(drop_unsent, before=before)):
+        done += step
+    return done
+
+
+def _checked(body: bytes, name: str, mime: str, person: str = "") -> NewFile:
+    if not body:
+        raise InvalidRequest("the file is empty; nothing was kept")
+    if len(body) > MAX_FILE_BYTES:
+        raise InvalidRequest(
+            f"the file is larger than {MAX_FILE_BYTES // 1_000_000} MB; send a smaller one, or a link to it"
+        )
+    return NewFile(
+        person=person,
+        digest=file_id_of(body),
+        name=keepable(name, MAX_NAME_BYTES) or "file",
+        mime=keepable(mime, MAX_NAME_BYTES) or "application/octet-stream",
+        body=bytes(body),
+    )
+
+
+def _sender(person: SessionSource | str) -> str:
+    name = person_named(person)
+    if name is None:
+        raise InvalidRequest("say whose file it is: a name such as telegram:7")
+    return name

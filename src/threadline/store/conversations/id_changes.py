@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -18,8 +18,9 @@ from threadline.model.source import SessionSource
 from threadline.model.view import MAX_SEQ, message_number
 from threadline.store import rows
 from threadline.store.conversations.indexes import filter_token
-from threadline.store.engine.database import Row, Tx
+from threadline.store.engine.database import Row, Step, Tx, leaving_work, write
 from threadline.store.rows import json_text, source_of
+from threadline.store.verbs import Group, Mode, Store, verb
 
 What: TypeAlias = Literal["chat", "user"]
 # The moves from and to an id: the old one, the new one, and when.
@@ -413,3 +414,12 @@ def _pattern(old_id: str) -> str:
 
 
 _read_target = rows.json_reader(Target)
+
+
+class IdChanges(Group[Mode]):
+    """Chats and people that go on under another id."""
+
+    @verb
+    def apply(store: Store[Any], event: Moved) -> Step[bool]:
+        """A chat or a person goes on under another id; False if that was done before."""
+        return leaving_work(write(move, store.now(), event))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -11,17 +12,22 @@ from threadline.clock import Instant
 from threadline.errors import InvalidRequest, LeaseLost, UnknownSession
 from threadline.model.address import SessionAddress, scoped_id
 from threadline.model.context import HomeChannel
+from threadline.model.delivery import target_of
 from threadline.model.editors import ACP, runtime_at
 from threadline.model.homes import Home
-from threadline.model.ownership import Ownership, ownership_of
+from threadline.model.ownership import Ownership, Viewer, ownership_of, person_of
+from threadline.model.policy import checked_zone
+from threadline.model.privacy import inert
 from threadline.model.session import ResetReason, SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker
 from threadline.model.view import View, inherited, log_of, new_view
 from threadline.store.conversations import views
-from threadline.store.engine.database import Row, Tx, find_locked
+from threadline.store.engine.database import Row, Step, Tx, find_locked, read, write
 from threadline.store.leases import Held
 from threadline.store.rows import StoredSession, entry_of, json_text, session_of
+from threadline.store.text import fold
+from threadline.store.verbs import MAX_KEY_CHARS, Group, Mode, Store, clean_or_none, clean_text, reads, verb, writes
 
 # Fact: sessions existed once, though none is left. Pruning must not bring the first-contact welcome back.
 HAD_SESSIONS = "had_sessions"
@@ -131,7 +137,7 @@ def get_session(tx: Tx, session_id: str, *, lock: bool = False) -> StoredSession
 
 
 def get_entry(tx: Tx, session_id: str) -> SessionEntry:
-    """The public entry of a session, or `UnknownSession`."""
+    """The session of that id, or `UnknownSession`."""
     row = tx.find("find_session", session_id=session_id)
     if row is None:
         raise unknown_session_error(session_id)
@@ -241,7 +247,7 @@ def set_timezone(tx: Tx, person: str, zone: str | None) -> None:
 
 
 def list_home_channels(tx: Tx) -> list[Home]:
-    """All of them, one for each account at most."""
+    """The home channels that were named in a chat; those of the configuration are not asked."""
     return [
         Home(
             channel=HomeChannel(platform, chat_id, name, thread_id, account),
@@ -268,7 +274,7 @@ def set_home_channel(tx: Tx, home: Home) -> None:
 
 
 def remove_home_channel(tx: Tx, platform: str, account: str) -> bool:
-    """Takes back what was named for an account; False where nothing was."""
+    """Takes back the home channel that was named for an account; False where none was."""
     return tx.run("drop_home", platform=platform, account=account) == 1
 
 
@@ -303,3 +309,93 @@ def load_state(tx: Tx, session_pk: int, agent: str) -> str | None:
 def states_of(tx: Tx, session_pk: int) -> dict[str, str]:
     """What agents keep with a session, by their names."""
     return {str(agent): str(text) for agent, text in tx.rows("memories_of", session_pk=session_pk)}
+
+
+def set_title(tx: Tx, at: Instant, session_id: str, title: str | None) -> SessionEntry:
+    """Names a session, or takes its name away."""
+    session = get_session(tx, session_id)
+    tx.run("set_title", title=title, title_key=title_key(title), session_pk=session.pk)
+    tx.run("mark_updated", at=at, session_pk=session.pk)
+    return get_entry(tx, session_id)
+
+
+def find_by_title(tx: Tx, title: str, viewer: Viewer | None) -> SessionEntry | None:
+    """The most recently updated session of that name that the viewer may see."""
+    for row in tx.rows("find_titled", title_key=title_key(title)):
+        session = session_of(row)
+        if viewer is None or viewer.sees(session.ownership):
+            return session.entry
+    return None
+
+
+def title_key(title: str | None) -> str | None:
+    """The form in which titles are compared."""
+    return None if title is None else " ".join(fold(title).split())
+
+
+class PersonZone(msgspec.Struct, frozen=True):
+    """The time zone that a person's days are counted in, and whether they named it themselves."""
+
+    name: str
+    is_own: bool
+
+
+class Preferences(Group[Mode]):
+    """Time zones and home channels that people chose."""
+
+    list_home_channels = reads(list_home_channels)
+    remove_home_channel = writes(remove_home_channel)
+
+    @verb
+    def timezone_of(store: Store[Any], person: str) -> Step[PersonZone]:
+        """The zone that a person named, else the installation's."""
+        return read(_zone_of_person, person, store.settings.zone)
+
+    @verb
+    def set_timezone(_: Store[Any], person: str, zone: str | None) -> Step[None]:
+        """Keeps the zone that a person's days are counted in; `None`: the installation's. An unknown one: `InvalidRequest`."""
+        name = clean_text("a person's name", person, 2 * MAX_KEY_CHARS)
+        return write(set_timezone, name, None if zone is None else checked_zone(zone))
+
+    @verb
+    def set_home_channel(_: Store[Any], source: SessionSource) -> Step[Home]:
+        """The chat, and thread, of `source` is the home channel of its account from now on. Without a chat: `InvalidRequest`."""
+        target = target_of(source)
+        home = Home(
+            channel=HomeChannel(
+                target.platform,
+                clean_text("the id of a chat", target.chat_id),
+                inert(source.chat_name or source.description),
+                clean_or_none("the id of a thread", target.thread_id),
+                clean_text("the name of an account", target.account),
+            ),
+            chat_type=target.chat_type,
+            person=person_of(source) if target.chat_type == "dm" else None,
+        )
+        return write(_set_home_channel, home)
+
+
+class AgentState(Group[Mode]):
+    """What an agent keeps with a session, for itself alone."""
+
+    load = reads(load_state)
+
+    @verb
+    def save(_: Store[Any], held: Held, session_pk: int, agent: str, text: str) -> Step[None]:
+        """Keeps what the agent of a turn wants back with the session's next one, in the place of what it kept before.
+
+        When it returns it survives a power cut. `LeaseLost` where the turn is another's now; over 8,000 characters:
+        `InvalidRequest`. Forks do not have it; with the session it goes.
+        """
+        kept = clean_text("what an agent remembers", text, MAX_STATE_CHARS)
+        return write(save_state, held, session_pk, clean_text("the name of an agent", agent), kept)
+
+
+def _zone_of_person(tx: Tx, person: str, installation_zone: str) -> PersonZone:
+    named = timezone_of(tx, person)
+    return PersonZone(installation_zone if named is None else named, is_own=named is not None)
+
+
+def _set_home_channel(tx: Tx, home: Home) -> Home:
+    set_home_channel(tx, home)
+    return home

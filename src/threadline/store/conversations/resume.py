@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -16,8 +16,9 @@ from threadline.model.ownership import Ownership, may_resume, may_take
 from threadline.model.session import SessionEntry
 from threadline.store.conversations import records, sessions, transcripts
 from threadline.store.conversations.records import AddressRow, Beginning, new_session_at
-from threadline.store.engine.database import Tx
+from threadline.store.engine.database import Step, Tx, write
 from threadline.store.rows import StoredSession, json_text, session_of
+from threadline.store.verbs import Group, Mode, Store, reads, verb
 from threadline.store.work import inbox, outbox
 from threadline.store.work.inbox import _MAX_GREETING_DELAY
 
@@ -109,8 +110,7 @@ def resume(
 def continue_in_fork(tx: Tx, at: Instant, session_id: str, *, new_id: str) -> SessionEntry:
     """`/fork`: a copy goes on, with what waits in this session."""
     session = records.get_session(tx, session_id)
-    how = records.Beginning(new_id, session.entry.origin, at)
-    copy = transcripts.fork(tx, session_id, how, upto=None, key=session.entry.session_key)
+    copy = transcripts.fork(tx, at, session_id, new_id=new_id, key=session.entry.session_key)
     return _move_pending(tx, at, session.pk, copy)
 
 
@@ -212,3 +212,60 @@ def _current_session_at(tx: Tx, session_pk: int) -> StoredSession:
     row = tx.find("find_session_by_pk", session_pk=session_pk)
     assert row is not None, "the session that a locked address points at is there"  # noqa: S101
     return session_of(row)
+
+
+class Resume(Group[Mode]):
+    """Ways to go on with another session: an earlier one, a new one, a copy."""
+
+    find_conversation = reads(find_place)
+    previous_session = reads(previous_session)
+
+    @verb
+    def hand_over(
+        store: Store[Any], session_id: str, to: str, text: str, *, is_owners: bool
+    ) -> Step[SessionEntry | NotHandedOver]:
+        """A copy of the session goes on as the conversation `to`, whose chat is told `text`; or why it does not.
+
+        `is_owners`: see `may_hand_over`. `NotYours`, `UnknownSession`: nothing was changed.
+        """
+        at, new_id = store.now_with_id()
+        wanted = Handoff(
+            session_id=session_id,
+            to=to,
+            is_owners=is_owners,
+            text=text,
+            new_id=new_id,
+            at=at,
+        )
+        return write(hand_over, wanted)
+
+    @verb
+    def switch(store: Store[Any], key: str, session_id: str) -> Step[SessionEntry | None]:
+        """The conversation goes on with an earlier session, which counts as active now. `None`: unknown key.
+
+        Raises `UnknownSession`, or `NotYours` for a session that is not this conversation's to see; then nothing changed.
+        A session that another conversation holds is forked.
+        """
+        at, new_id = store.now_with_id()
+        return write(switch, at, key, session_id, new_id=new_id)
+
+    @verb
+    def start_new(store: Store[Any], session_id: str) -> Step[SessionEntry]:
+        """A fresh session for the conversation, which takes along what waits."""
+        at, new_id = store.now_with_id()
+        return write(start_new, at, session_id, new_id=new_id)
+
+    @verb
+    def resume(store: Store[Any], session_id: str, wanted: str, *, owners: str | None = None) -> Step[SessionEntry]:
+        """An earlier session goes on with what waits in this one; `UnknownSession` or `NotYours`: nothing was changed.
+
+        `owners`: an owner asks, and this person is an owner too: a copy of a session of theirs goes on.
+        """
+        at, new_id = store.now_with_id()
+        return write(resume, at, session_id, wanted, owners=owners, new_id=new_id)
+
+    @verb
+    def continue_in_fork(store: Store[Any], session_id: str) -> Step[SessionEntry]:
+        """A copy of the session goes on with what waits in it."""
+        at, new_id = store.now_with_id()
+        return write(continue_in_fork, at, session_id, new_id=new_id)

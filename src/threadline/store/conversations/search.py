@@ -1,25 +1,28 @@
-"""Search hits with their neighbours, and the search of owners over all platforms."""
+"""SearchRequest hits with their neighbours, and the search of owners over all platforms."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from threadline.clock import Instant, from_instant
-from threadline.errors import InvalidCursor, NotYours
+from threadline.errors import InvalidCursor, InvalidRequest, NotYours
 from threadline.model.editors import AT_THE_MACHINE, is_at_machine
 from threadline.model.message import decode_body, searchable_text
 from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
 from threadline.model.transcript import MessageRef, TranscriptMessage
 from threadline.model.view import MAX_SEQ, Span, View, log_of, message_number, neighbours, seq_of, shows
-from threadline.store.conversations import indexes, records, sessions, views
+from threadline.store import rows
+from threadline.store.conversations import indexes, records, views
 from threadline.store.conversations.indexes import Listing, behind, filter_token
-from threadline.store.engine.database import Row, Tx
+from threadline.store.engine.database import Perform, Row, Step, Tx, loose_read, read, task, write
 from threadline.store.rows import Page, StoredSession, check_limit, decode_cursor, encode_cursor, entry_of, session_of
-from threadline.store.text import Query, make_snippet
+from threadline.store.text import Query, make_snippet, parse_query
+from threadline.store.verbs import Group, Mode, Store, Who, instant_of, person_named, reads, verb, viewer_of
 
 Order: TypeAlias = Literal["rank", "newest"]
 # A viewer with more borrowed logs than this is searched without the help of the index's filter, which is slower but right.
@@ -61,7 +64,7 @@ class SearchPage(Page[Hit], frozen=True):
     behind: int = 0
 
 
-class Search(msgspec.Struct, frozen=True, kw_only=True):
+class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is looked for, and where."""
 
     query: Query
@@ -122,7 +125,7 @@ class _OwnSessions:
         return session if self._viewer is None or self._viewer.sees(session.ownership) else None
 
 
-def search(tx: Tx, wanted: Search) -> SearchPage:
+def search(tx: Tx, wanted: SearchRequest) -> SearchPage:
     """A page of hits. Found is what some session shows or compaction folded away; undone and redacted text is not.
 
     `NotYours` where the one session that is asked for is not the viewer's to see.
@@ -156,7 +159,9 @@ def search(tx: Tx, wanted: Search) -> SearchPage:
     return SearchPage(_hits(tx, wanted, found), cursor, behind=unindexed)
 
 
-def _visible(tx: Tx, wanted: Search, matches: Sequence[_Match], only: _Place | None) -> Iterator[tuple[int, _Found]]:
+def _visible(
+    tx: Tx, wanted: SearchRequest, matches: Sequence[_Match], only: _Place | None
+) -> Iterator[tuple[int, _Found]]:
     """The matches that this searcher may find, each with its index among the raw ones."""
     timely = [
         (i, match) for i, match in enumerate(matches) if match.is_first and wanted.since <= match.at < wanted.until
@@ -175,7 +180,7 @@ def _visible(tx: Tx, wanted: Search, matches: Sequence[_Match], only: _Place | N
             yield i, _Found(match, place.session, place.view)
 
 
-def _scoped(tx: Tx, wanted: Search, only: _Place | None) -> Query:
+def _scoped(tx: Tx, wanted: SearchRequest, only: _Place | None) -> Query:
     """The query with filter tokens: they make the index do the work, the final say is the views'."""
     clauses: list[tuple[str, ...]] = []
     if wanted.viewer is not None:
@@ -204,7 +209,7 @@ def _viewer_clauses(tx: Tx, viewer: Viewer) -> list[tuple[str, ...]]:
     return [(own, *(f"s{log}" for (log,) in rows))]
 
 
-def _query_name(tx: Tx, wanted: Search, query: Query) -> str:
+def _query_name(tx: Tx, wanted: SearchRequest, query: Query) -> str:
     """The query that suits the question: by time, by closeness where filters leave few messages, else by the engine's rank."""
     if wanted.order == "newest":
         return "search_newest"
@@ -215,7 +220,7 @@ def _query_name(tx: Tx, wanted: Search, query: Query) -> str:
     return "search_close" if row is not None and row[0] <= _FEW else "search_ranked"
 
 
-def _hits(tx: Tx, wanted: Search, found: Sequence[_Found]) -> list[Hit]:
+def _hits(tx: Tx, wanted: SearchRequest, found: Sequence[_Found]) -> list[Hit]:
     if not found:
         return []
     beside = _beside(tx, found)
@@ -346,7 +351,7 @@ def owner_sessions(tx: Tx, platform: str, listed: Collection[str], *, limit: int
 def find_owner_title(tx: Tx, title: str, listed: Collection[str]) -> SessionEntry | None:
     """The most recently updated session of that name that an owner has."""
     owners = _owners(tx, listed)
-    for row in tx.rows("find_titled", title_key=sessions.title_key(title)):
+    for row in tx.rows("find_titled", title_key=records.title_key(title)):
         entry = entry_of(row)
         if entry.owner is not None and (entry.owner in owners or is_at_machine(entry.owner)):
             return entry
@@ -357,7 +362,7 @@ def owner_hits(tx: Tx, query: Query, platform: str, listed: Collection[str], *, 
     """The best hits in what owners have on other platforms, each message once."""
     found: dict[MessageRef, Hit] = {}
     for wanted in _owner_listings(tx, platform, listed, limit):
-        look = Search(query=query, viewer=wanted.viewer, platform=wanted.platform, limit=limit)
+        look = SearchRequest(query=query, viewer=wanted.viewer, platform=wanted.platform, limit=limit)
         for hit in search(tx, look):
             if hit.session.owner is not None and hit.session.platform != platform:
                 found.setdefault(hit.ref, hit)
@@ -374,3 +379,98 @@ def _owner_listings(tx: Tx, platform: str, listed: Collection[str], limit: int) 
 
 def _owners(tx: Tx, listed: Collection[str]) -> set[str]:
     return {*listed, *(str(person) for (person,) in tx.rows("owners"))}
+
+
+# A search indexes at most so many steps before it answers; what is left over is told, not hidden.
+_INLINE_STEPS = 16
+
+
+class Search(Group[Mode]):
+    """SearchRequest, and keeping its index level with the messages.
+
+    The verbs of owners are for callers who have found that an owner asks; `listed` are those whom the configuration names.
+    """
+
+    @verb
+    def search(
+        _: Store[Any],
+        query: str,
+        *,
+        viewer: Who = None,
+        platform: str | None = None,
+        person: Who = None,
+        role: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        session: str | None = None,
+        order: Order = "rank",
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> Step[SearchPage]:
+        """Ranked hits with snippets and neighbours, in any language; words, `"phrases"`, `-not`, `pre*`.
+
+        With `viewer` (a person, or a source: that sender, from there) only what that person may see; without, the operator's
+        view of everything. `session` asks for what that one shows; `NotYours` where it is not the viewer's to see.
+        `order="newest"` asks for the latest instead of the best.
+        """
+        if order not in ("rank", "newest"):
+            raise InvalidRequest(f"hits are ordered by 'rank' or 'newest', not by {order!r}")
+        wanted = SearchRequest(
+            query=parse_query(query),
+            viewer=viewer_of(viewer),
+            platform=platform,
+            person=person_named(person),
+            role=role,
+            since=instant_of(since, -rows.END),
+            until=instant_of(until, rows.END),
+            session_id=session,
+            order=order,
+            limit=limit,
+            cursor=cursor,
+        )
+        return task(_search, wanted)
+
+    @verb
+    def index_pending(_: Store[Any], limit: int = 1 << 40) -> Step[int]:
+        """Brings the search index level with the messages, or nearer by at least `limit` of them; how many it took in.
+
+        What listings go by is brought level too. Both happens by itself behind the writes: this is for who can't wait.
+        """
+        return task(_index_pending, limit)
+
+
+class OwnerSearch(Group[Mode]):
+    """What owners have on any platform, for callers who have found that an owner asks. `listed`: whom the configuration names."""
+
+    find_title = reads(find_owner_title)
+
+    @verb
+    def sessions(_: Store[Any], platform: str, listed: Collection[str], *, limit: int = 10) -> Step[list[SessionEntry]]:
+        """The newest sessions that owners have on other platforms than this one, ended ones included."""
+        check_limit(limit)
+        return read(owner_sessions, platform, listed, limit=limit)
+
+    @verb
+    def hits(_: Store[Any], query: str, platform: str, listed: Collection[str], *, limit: int = 10) -> Step[list[Hit]]:
+        """The best hits in sessions that owners have on other platforms than this one; of what is indexed so far."""
+        check_limit(limit)
+        return loose_read(owner_hits, parse_query(query), platform, listed, limit=limit)
+
+
+def _search(perform: Perform, request: SearchRequest) -> SearchPage:
+    page = perform(loose_read(search, request))
+    if page.behind:
+        for _ in range(_INLINE_STEPS):
+            if not perform(write(indexes.index_some)):
+                break
+        page = perform(loose_read(search, request))
+    return page
+
+
+def _index_pending(perform: Perform, limit: int) -> int:
+    while perform(write(indexes.relist_some)) == indexes.RELIST_STEP:
+        pass
+    done = 0
+    while done < limit and (step := perform(write(indexes.index_some))):
+        done += step
+    return done

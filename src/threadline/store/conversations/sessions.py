@@ -11,12 +11,12 @@ from threadline.clock import Instant, from_instant
 from threadline.errors import InvalidRequest, UnknownSession
 from threadline.model.address import SessionAddress, parent_of
 from threadline.model.editors import ACP
-from threadline.model.ownership import Viewer, ownership_of
-from threadline.model.policy import SessionResetPolicy, stale_reason
-from threadline.model.session import CHOSEN_MODEL, ResetReason, SessionEntry
+from threadline.model.ownership import ownership_of
+from threadline.model.policy import SessionResetPolicy, counts_persons_days, resolve_zone, stale_reason
+from threadline.model.session import CHOSEN_MODEL, ResetReason, SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import cut_after
-from threadline.store.conversations import id_changes, records, views
+from threadline.store.conversations import id_changes, indexes, records, views
 from threadline.store.conversations.records import (
     HAD_SESSIONS,
     AddressRow,
@@ -31,9 +31,24 @@ from threadline.store.conversations.records import (
     require_row,
     session_by_pk,
 )
-from threadline.store.engine.database import Row, Tx
-from threadline.store.rows import StoredSession, entry_of, json_text, session_of
-from threadline.store.text import fold
+from threadline.store.engine.database import Perform, Row, Step, Tx, leaving_work, read, task, write
+from threadline.store.rows import Page, StoredSession, entry_of, json_text, session_of
+from threadline.store.verbs import (
+    MAX_PATH_CHARS,
+    Group,
+    IsBusy,
+    Mode,
+    Store,
+    Who,
+    clean_or_none,
+    clean_text,
+    clean_title,
+    minutes_before,
+    reads,
+    verb,
+    viewer_of,
+    writes,
+)
 
 Audience: TypeAlias = Literal["user", "agent"]
 
@@ -173,28 +188,6 @@ def fork_at(
     return begin(tx, address, how, inherit=(parent, shown), current=current)
 
 
-def set_title(tx: Tx, at: Instant, session_id: str, title: str | None) -> SessionEntry:
-    """Names a session, or takes its name away."""
-    session = get_session(tx, session_id)
-    tx.run("set_title", title=title, title_key=title_key(title), session_pk=session.pk)
-    tx.run("mark_updated", at=at, session_pk=session.pk)
-    return get_entry(tx, session_id)
-
-
-def find_by_title(tx: Tx, title: str, viewer: Viewer | None) -> SessionEntry | None:
-    """The most recently updated session of that name that the viewer may see."""
-    for row in tx.rows("find_titled", title_key=title_key(title)):
-        session = session_of(row)
-        if viewer is None or viewer.sees(session.ownership):
-            return session.entry
-    return None
-
-
-def title_key(title: str | None) -> str | None:
-    """The form in which titles are compared."""
-    return None if title is None else " ".join(fold(title).split())
-
-
 def set_runtime(tx: Tx, at: Instant, session_id: str, changes: dict[str, Any]) -> SessionEntry:
     """Sets any of `model`, `cwd`, `runtime`; the others stay."""
     session = get_session(tx, session_id, lock=True)
@@ -210,14 +203,14 @@ def set_runtime(tx: Tx, at: Instant, session_id: str, changes: dict[str, Any]) -
 
 
 def mark_flushed(tx: Tx, session_id: str) -> SessionEntry:
-    """Notes that all that was said so far has been offered to the agent's memory. Touches no clock."""
+    """Notes that the agent has been offered all of the session so far to remember. Touches no clock."""
     session = get_session(tx, session_id, lock=True)
     tx.run("mark_flushed", seq=session.last_seq, session_pk=session.pk)
     return get_entry(tx, session_id)
 
 
 def take_reset_notice(tx: Tx, session_id: str, audience: Audience) -> ResetNotice | None:
-    """The notice, for the first who asks; `None` ever after, across restarts and processes."""
+    """The notice that the conversation started afresh, for `"user"` or `"agent"`: once each, also across restarts."""
     if audience not in ("user", "agent"):
         raise InvalidRequest(f"a notice is for 'user' or 'agent', not {audience!r}")
     session = get_session(tx, session_id)
@@ -227,8 +220,8 @@ def take_reset_notice(tx: Tx, session_id: str, audience: Audience) -> ResetNotic
     return ResetNotice(reason, audience, session_id)
 
 
-def has_any(tx: Tx, besides: str | None) -> bool:
-    """Whether there ever was a session other than `besides`, pruned ones included."""
+def has_any(tx: Tx, besides: str | None = None) -> bool:
+    """Whether there ever were sessions other than `besides`, ended and pruned ones included."""
     if tx.find("any_session_besides", besides=besides or "") is not None:
         return True
     return tx.find("find_meta", name=HAD_SESSIONS) is not None
@@ -360,3 +353,139 @@ def choose_model(tx: Tx, at: Instant, session_id: str, name: str | None) -> Sess
 def is_known_chat(tx: Tx, chat: str | None, person: str | None) -> bool:
     """Whether any conversation is held in that group, or is that person's: nowhere else there is anything to change."""
     return tx.find("knows_chat", chat=chat, person=person) is not None
+
+
+_MODEL_CHARS = 200
+
+
+class Sessions(Group[Mode]):
+    """Which session is current in a conversation; how it starts, ends and is called."""
+
+    get = reads(records.get_entry)
+    has_any = reads(has_any)
+    take_reset_notice = writes(take_reset_notice)
+    mark_flushed = writes(mark_flushed)
+    is_known_chat = reads(is_known_chat)
+
+    @verb
+    def choose_model(store: Store[Any], session_id: str, name: str | None) -> Step[SessionEntry]:
+        """The model that answers in a session from now on; `None`: the agent's own."""
+        chosen = clean_or_none("the name of a model", name, _MODEL_CHARS)
+        return write(choose_model, store.now(), session_id, chosen)
+
+    @verb
+    def get_or_create(
+        store: Store[Any], source: SessionSource, force_new: bool = False, *, agent: str | None = None
+    ) -> Step[SessionEntry]:
+        """The current session of the conversation that `source` belongs to, touched.
+
+        A new one where there is none, where the reset policy finds it stale and it is not busy, or with `force_new`; the old
+        one is then ended. A new thread in a DM starts with the DM's history. Callers at once get the same session.
+        """
+        wanted = resolve_request(store, source, agent=agent, force_new=force_new)
+        is_busy = store.settings.is_busy
+        if is_busy is None or wanted.policy.mode == "none":
+            return leaving_work(write(resolve, wanted))
+        return leaving_work(task(_resolve_unless_busy, wanted, is_busy))
+
+    @verb
+    def reset(store: Store[Any], key: str) -> Step[SessionEntry | None]:
+        """A fresh session for the conversation at once; origin and display data are carried over. `None`: unknown key."""
+        at, new_id = store.now_with_id()
+        return write(reset, at, key, new_id=new_id)
+
+    @verb
+    def list_page(
+        store: Store[Any],
+        active_minutes: float | None = None,
+        *,
+        include_ended: bool = False,
+        person: Who = None,
+        platform: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Step[Page[SessionEntry]]:
+        """A page of sessions, the most recently updated first; `page.cursor` asks for the next.
+
+        `person` is a name such as `telegram:7`, or a source: then what its sender may see from there.
+        """
+        wanted = indexes.Listing(
+            include_ended=include_ended,
+            viewer=viewer_of(person),
+            platform=platform,
+            limit=limit,
+            cursor=cursor,
+        )
+        if active_minutes is not None:
+            since = minutes_before(store.settings.clock.now(), active_minutes)
+            wanted = msgspec.structs.replace(wanted, active_since=since)
+        return read(indexes.list_sessions, wanted)
+
+    @verb
+    def set_title(store: Store[Any], session_id: str, title: str | None) -> Step[SessionEntry]:
+        """Names a session for `/resume NAME`; `None` takes the name away."""
+        return write(records.set_title, store.now(), session_id, clean_title(title))
+
+    @verb
+    def find_by_title(_: Store[Any], title: str, *, viewer: Who = None) -> Step[SessionEntry | None]:
+        """The most recently updated session of that name that the viewer may see; case and accents do not matter."""
+        return read(records.find_by_title, title, viewer_of(viewer))
+
+    @verb
+    def set_runtime(
+        store: Store[Any],
+        session_id: str,
+        *,
+        model: str | None = None,
+        cwd: str | None = None,
+        runtime: dict[str, Any] | None = None,
+    ) -> Step[SessionEntry]:
+        """Sets those of model, working directory and runtime that are given. Names that look like secrets are refused."""
+        changes: dict[str, Any] = {}
+        if model is not None:
+            changes["model"] = clean_text("model", model)
+        if cwd is not None:
+            changes["cwd"] = clean_text("cwd", cwd, MAX_PATH_CHARS)
+        if runtime is not None:
+            changes["runtime"] = checked_runtime(runtime)
+        return write(set_runtime, store.now(), session_id, changes)
+
+
+def resolve_request(
+    store: Store[Any],
+    source: SessionSource,
+    *,
+    agent: str | None = None,
+    force_new: bool = False,
+    flush: bool = False,
+    must_exist: bool = False,
+) -> Resolve:
+    """Return the request for the session that a message from `source` belongs to, as of now.
+
+    With `must_exist` no session is made for it.
+    """
+    settings = store.settings
+    policy = settings.policies.policy_for(source.platform, source.chat_type)
+    address = store.address_of(source, agent)
+    at, new_id = store.now_with_id()
+    return Resolve(
+        source=source,
+        address=address,
+        policy=policy,
+        zone=resolve_zone(policy, installation=settings.zone),
+        at=at,
+        new_id=new_id,
+        force_new=force_new,
+        flush=flush,
+        must_exist=must_exist,
+        # Several people share a session: it has the days of none of them.
+        person=ownership_of(source, address).owner if counts_persons_days(policy) else None,
+    )
+
+
+def _resolve_unless_busy(perform: Perform, wanted: Resolve, is_busy: IsBusy) -> SessionEntry:
+    # The vote is asked outside of any transaction: it may be slow, and may ask the store itself.
+    stale = perform(read(find_stale, wanted))
+    if stale is not None and is_busy(stale):
+        wanted = msgspec.structs.replace(wanted, busy=True)
+    return perform(write(resolve, wanted))

@@ -17,13 +17,26 @@ from threadline.errors import (
     UnknownMessage,
     UnknownSession,
 )
-from threadline.model.message import ACTIVE_ROLES, EncodedMessage, Message, decode_body
+from threadline.model.message import ACTIVE_ROLES, EncodedMessage, Message, decode_body, digest_of, encode_messages
 from threadline.model.session import SessionEntry
 from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
 from threadline.model.view import MAX_SEQ, log_of, message_number, seq_of
 from threadline.store.conversations import records, sessions, views
-from threadline.store.engine.database import Row, Tx
+from threadline.store.engine.database import Row, Step, Tx, batch, leaving_work, read, write
 from threadline.store.rows import Page, StoredSession, check_limit, decode_cursor, encode_cursor, session_of
+from threadline.store.verbs import (
+    MAX_PATH_CHARS,
+    Group,
+    Mode,
+    Store,
+    Who,
+    clean_or_none,
+    clean_text,
+    person_named,
+    reads,
+    verb,
+    writes_now,
+)
 
 # What is left of a digest that could confirm a guess at a text which is gone. The key stays used.
 FORGOTTEN = b""
@@ -152,8 +165,8 @@ def append_to(tx: Tx, session_id: str, state: Row, requests: Sequence[AppendRequ
     return appended
 
 
-def load(tx: Tx, session_id: str, limit: int | None) -> list[Message]:
-    """What the model sees, oldest first; the last `limit` of it."""
+def load(tx: Tx, session_id: str, limit: int | None = None) -> list[Message]:
+    """What the model sees, oldest first, equal as JSON to what was stored; with `limit`, the last so many."""
     _require_count("limit", limit)
     rows = tx.rows("load_bodies", session_id=session_id, limit=views.FAR if limit is None else limit)
     if not rows:
@@ -161,8 +174,8 @@ def load(tx: Tx, session_id: str, limit: int | None) -> list[Message]:
     return [decode_body(row[0]) for row in reversed(rows)]
 
 
-def read(tx: Tx, session_id: str, limit: int | None) -> list[TranscriptMessage]:
-    """Like `load`, with each message's id, time and author."""
+def read_messages(tx: Tx, session_id: str, limit: int | None = None) -> list[TranscriptMessage]:
+    """Like `load_transcript`, each message with its id, time and author."""
     _require_count("limit", limit)
     session = records.get_session(tx, session_id)
     rows = views.rows_before(tx, session, views.FAR if limit is None else limit)
@@ -191,8 +204,8 @@ def page(tx: Tx, session_id: str, limit: int, cursor: str | None) -> Page[Transc
     return Page(messages, encode_cursor("t", version, last[0], last[1]))
 
 
-def read_log(tx: Tx, session_id: str, after: int, limit: int) -> list[TranscriptMessage]:
-    """A stretch of all that was ever said in the session itself, undone and folded messages included."""
+def read_log(tx: Tx, session_id: str, after: int = 0, limit: int = 1000) -> list[TranscriptMessage]:
+    """All that was ever said in the session itself, undone and folded messages included, from place `after` on."""
     _require_count("after", after)
     _require_count("limit", limit)
     pk = records.get_session(tx, session_id).pk
@@ -220,27 +233,38 @@ def rewrite(tx: Tx, at: Instant, session_id: str, messages: Sequence[EncodedMess
     return records.get_entry(tx, session_id)
 
 
-def undo(tx: Tx, at: Instant, session_id: str, n: int) -> SessionEntry:
-    """`/undo`."""
+def undo(tx: Tx, at: Instant, session_id: str, n: int = 1) -> SessionEntry:
+    """Undoes the last `n` exchanges (or all there are); `NothingToUndo` where there is none."""
     views.undo(tx, at, records.get_session(tx, session_id, lock=True), n)
     return records.get_entry(tx, session_id)
 
 
 def redo(tx: Tx, at: Instant, session_id: str) -> SessionEntry:
-    """`/redo`."""
+    """Takes the last undo back; `NothingToRedo` where nothing was undone or something was said since."""
     views.redo(tx, at, records.get_session(tx, session_id, lock=True))
     return records.get_entry(tx, session_id)
 
 
 def retry(tx: Tx, at: Instant, session_id: str) -> SessionEntry:
-    """`/retry`: the answer to the last user message leaves the view."""
+    """Takes the answer to the last user message out of the view, so that it can be given again; redo brings it back."""
     views.cut_for_retry(tx, at, records.get_session(tx, session_id, lock=True))
     return records.get_entry(tx, session_id)
 
 
-def fork(tx: Tx, session_id: str, how: records.Beginning, *, upto: MessageRef | None, key: str | None) -> SessionEntry:
+def fork(
+    tx: Tx,
+    at: Instant,
+    session_id: str,
+    *,
+    new_id: str,
+    upto: MessageRef | None = None,
+    key: str | None = None,
+    model: str | None = None,
+    cwd: str | None = None,
+) -> SessionEntry:
     """A new session with the same history. With `key` it becomes that conversation's current session, and has its origin."""
     parent = records.get_session(tx, session_id, lock=True)
+    how = records.Beginning(new_id, parent.entry.origin, at, model=model, cwd=cwd)
     address = records.find_address(tx, key or parent.entry.session_key)
     if address is None:
         raise records.unknown_session_error(key or session_id)
@@ -329,3 +353,97 @@ def _require_count(name: str, value: int | None) -> None:
 def _found(row: Row | None) -> Row:
     assert row is not None, "a row that another row refers to is there"  # noqa: S101
     return row
+
+
+class Transcripts(Group[Mode]):
+    """What was said, and what the model sees of it."""
+
+    load = reads(load)
+    read = reads(read_messages)
+    read_log = reads(read_log)
+    undo = writes_now(undo)
+    redo = writes_now(redo)
+    retry = writes_now(retry)
+
+    @verb
+    def append(
+        store: Store[Any],
+        session_id: str,
+        messages: Message | Sequence[Message],
+        idempotency_key: str | None = None,
+        *,
+        author: Who = None,
+        external_id: str | None = None,
+    ) -> Step[Appended]:
+        """Appends one message or several, all or none; when it returns they survive a power cut.
+
+        The key is unique per session: the same key again adds nothing; with other content it is `IdempotencyConflict`.
+        `author` says who speaks in a shared session; `external_id` is the platform's own id of the (first) message.
+        """
+        encoded = encode_messages(messages)
+        if not encoded:
+            raise InvalidMessage("there is no message to append")
+        clean_or_none("an idempotency key", idempotency_key)
+        request = AppendRequest(
+            session_id,
+            encoded,
+            store.now(),
+            idempotency_key,
+            None if idempotency_key is None else digest_of(encoded),
+            person_named(author),
+            clean_or_none("external_id", external_id),
+        )
+        size = len(encoded[0].body) if len(encoded) == 1 else sum(len(message.body) for message in encoded)
+        return leaving_work(batch(append_batch, request, size=size))
+
+    @verb
+    def page(
+        _: Store[Any], session_id: str, *, limit: int = 500, cursor: str | None = None
+    ) -> Step[Page[TranscriptMessage]]:
+        """A page of what `read_transcript` reads, oldest first: for transcripts that are too long to hold in memory.
+
+        New messages turn up at the end; if the view itself changes between two pages (an undo), the cursor is `InvalidCursor`.
+        """
+        return read(page, session_id, limit, cursor)
+
+    @verb
+    def rewrite(store: Store[Any], session_id: str, messages: Sequence[Message]) -> Step[SessionEntry]:
+        """Replaces what the model sees, all or nothing. The earlier text stays: found by search, read by `read_log`.
+
+        That is no activity: a conversation that goes stale does so all the same.
+        """
+        encoded = encode_messages(messages)
+        return write(rewrite, store.now(), session_id, encoded)
+
+    @verb
+    def fork(
+        store: Store[Any],
+        session_id: str,
+        *,
+        upto: MessageRef | str | None = None,
+        key: str | None = None,
+        model: str | None = None,
+        cwd: str | None = None,
+    ) -> Step[SessionEntry]:
+        """A new session with the same history, model and working directory, at the same cost for any length.
+
+        `upto` cuts the history after that message. With `key` the fork becomes that conversation's current session, and is
+        answered there; without, it waits to be resumed.
+        """
+        at, new_id = store.now_with_id()
+        return write(
+            fork,
+            at,
+            session_id,
+            new_id=new_id,
+            upto=None if upto is None else MessageRef.parse(upto),
+            key=key,
+            model=clean_or_none("model", model),
+            cwd=clean_or_none("cwd", cwd, MAX_PATH_CHARS),
+        )
+
+    @verb
+    def link(_: Store[Any], message: MessageRef | str, external_id: str) -> Step[None]:
+        """Notes the platform's own id of a message, received or delivered: a thread that hangs on it starts there."""
+        text = clean_text("external_id", external_id)
+        return write(link, MessageRef.parse(message), text)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from threadline.clock import Instant, from_instant
+from threadline.errors import InvalidRequest
 from threadline.model.session import SessionEntry
-from threadline.model.usage import Usage, dollars_of
+from threadline.model.usage import CostStatus, Usage, dollars_of, micros_of
+from threadline.store import rows
 from threadline.store.conversations import records
-from threadline.store.engine.database import Tx
+from threadline.store.engine.database import Step, Tx, leaving_work, read, write
 from threadline.store.rows import StoredSession
+from threadline.store.verbs import Group, Mode, Store, Who, clean_or_none, clean_text, instant_of, person_named, verb
 
 UsageGroup: TypeAlias = Literal["session", "person", "platform", "model", "day"]
 _MICROSECONDS_A_DAY = 86_400_000_000
@@ -96,3 +101,72 @@ def _amounts(usage: Usage) -> dict[str, int]:
 
 def _day(days: str | None) -> str:
     return from_instant(int(days or 0) * _MICROSECONDS_A_DAY).date().isoformat()
+
+
+class UsageRecords(Group[Mode]):
+    """Tokens and cost of turns, counted once per turn."""
+
+    @verb
+    def record(
+        store: Store[Any],
+        session_id: str,
+        turn_id: str,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cache_read_tokens: int = 0,
+        cache_write_tokens: int = 0,
+        reasoning_tokens: int = 0,
+        last_prompt_tokens: int | None = None,
+        cost_usd: float | Decimal | None = None,
+        cost_status: CostStatus = "unknown",
+        model: str | None = None,
+    ) -> Step[SessionEntry]:
+        """Adds what a turn cost to its session, once: told of again, the turn adds nothing."""
+        spent = _checked_usage(
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cache_read_tokens=cache_read_tokens,
+            cache_write_tokens=cache_write_tokens,
+            reasoning_tokens=reasoning_tokens,
+            last_prompt_tokens=last_prompt_tokens,
+            cost_usd=cost_usd,
+            cost_status=cost_status,
+            model=model,
+        )
+        return leaving_work(write(record, store.now(), session_id, clean_text("turn_id", turn_id), spent))
+
+    @verb
+    def update_session(
+        store: Store[Any], /, key: str, *, turn_id: str | None = None, **spent: Any
+    ) -> Step[SessionEntry | None]:
+        """Adds usage to the current session of a conversation; the arguments are those of `record_usage`. `None`: unknown key."""
+        at, new_id = store.now_with_id()
+        usage = _checked_usage(**spent)
+        return leaving_work(
+            write(_record_for_key, at, key, clean_text("turn_id", turn_id or f"update:{new_id}"), usage)
+        )
+
+    @verb
+    def report(
+        _: Store[Any],
+        by: UsageGroup = "day",
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        person: Who = None,
+    ) -> Step[list[UsageLine]]:
+        """Usage and cost per `session`, `person`, `platform`, `model` or `day` (UTC), the dearest first."""
+        if by not in ("session", "person", "platform", "model", "day"):
+            raise InvalidRequest(f"usage is summed by session, person, platform, model or day, not by {by!r}")
+        bounds = {"since": instant_of(since, -rows.END), "until": instant_of(until, rows.END)}
+        return read(report, by, person=person_named(person), **bounds)
+
+
+def _checked_usage(*, cost_usd: float | Decimal | None = None, model: str | None = None, **tokens: Any) -> Usage:
+    return Usage(cost_micros=micros_of(cost_usd), model=clean_or_none("model", model), **tokens)
+
+
+def _record_for_key(tx: Tx, at: Instant, key: str, turn_id: str, usage: Usage) -> SessionEntry | None:
+    session_id = find_current_session_id(tx, key)
+    return None if session_id is None else record(tx, at, session_id, turn_id, usage)

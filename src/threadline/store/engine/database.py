@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -21,6 +21,7 @@ from threadline.store.text import Document, Query
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
 Row: TypeAlias = tuple[Any, ...]
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -62,46 +63,69 @@ class Tx(Protocol):
         """The engine's own words for a parsed search."""
 
 
-class WriteStep(msgspec.Struct, frozen=True):
-    """Run `operation` in a transaction that is durable when the step ends."""
-
-    operation: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    options: dict[str, Any]
+StepKind: TypeAlias = Literal["read", "loose_read", "write", "batch", "task"]
 
 
-class ReadStep(msgspec.Struct, frozen=True):
-    """Run `operation` on one consistent snapshot; it never waits for writers.
+class Step(msgspec.Struct, Generic[T], frozen=True):
+    """One unit of work on a store, and its kind.
 
-    Without `is_snapshot` each of its queries may see a later state than the one before, where that is cheaper.
+    - `read`: run the operation on one consistent snapshot; it never waits for writers.
+    - `loose_read`: the same, but each query may see a later state than the one before, where that is cheaper.
+    - `write`: run the operation in a transaction that is durable when the step ends.
+    - `batch`: run the operation on this request together with those of other callers. It takes all requests in the order of
+      arrival and returns an outcome for each: a value, or the error that this caller alone is to get.
+    - `task`: several steps, or work of the engine itself; the store performs it, blocking. Engines never see one.
     """
 
-    operation: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    options: dict[str, Any]
-    is_snapshot: bool = True
-
-
-class BatchStep(msgspec.Struct, frozen=True, gc=False):
-    """Run `operation` on this request together with those of other callers.
-
-    The operation takes all requests in the order of arrival and returns an outcome for each: a value, or the error that
-    this caller alone is to hear.
-    """
-
-    operation: Callable[[Tx, Sequence[Any]], Sequence[Any | ThreadlineError]]
-    request: Any
+    kind: StepKind
+    call: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+    options: dict[str, Any] = {}
+    # The approximate bytes that a batch grows by.
     size: int = 0
+    # Whether work is left for the background worker: messages to index, sessions to list anew.
+    leaves_work: bool = False
 
 
-class EngineStep(msgspec.Struct, frozen=True):
-    """Run a method of the engine itself, off the event loop: a backup, a scrub, a check of the file."""
+def read(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> Step[T]:
+    """Return a step that only reads."""
+    return Step("read", operation, args, options)
 
-    call: Callable[[Database], Any]
+
+def loose_read(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> Step[T]:
+    """Return a step that only reads, and for which others may change what it has not read yet."""
+    return Step("loose_read", operation, args, options)
 
 
-Step: TypeAlias = WriteStep | ReadStep | BatchStep | EngineStep
-Plan: TypeAlias = Generator[Step, Any, T]
+def write(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> Step[T]:
+    """Return a step that writes."""
+    return Step("write", operation, args, options)
+
+
+def batch(
+    operation: Callable[[Tx, Sequence[R]], Sequence[T | ThreadlineError]], request: R, *, size: int = 0
+) -> Step[T]:
+    """Return a step that writes together with those of other callers."""
+    return Step("batch", operation, (request,), size=size)
+
+
+class Perform(Protocol):
+    """Perform one step, blocking: what a task is given."""
+
+    def __call__(self, step: Step[T], /) -> T: ...
+
+
+def task(work: Callable[Concatenate[Perform, P], T], /, *args: P.args, **options: P.kwargs) -> Step[T]:
+    """Return a step that performs several others, blocking. Awaited, it runs on a worker thread.
+
+    A caller who is cancelled does not wait for it; it goes on until its next step finds the store closed.
+    """
+    return Step("task", work, args, options)
+
+
+def leaving_work(step: Step[T]) -> Step[T]:
+    """Return the same step, after which the background worker has something to do."""
+    return msgspec.structs.replace(step, leaves_work=True)
 
 
 class Database(Protocol):
@@ -113,10 +137,10 @@ class Database(Protocol):
 
     location: str
 
-    def perform(self, step: Step) -> Any:
+    def perform(self, step: Step[T]) -> T:
         """Carries the step out, blocking."""
 
-    def perform_async(self, step: Step) -> Awaitable[Any]:
+    def perform_async(self, step: Step[T]) -> Awaitable[T]:
         """Carries the step out without blocking the running event loop."""
 
     def describe(self) -> EngineFacts:
@@ -149,24 +173,6 @@ class EngineFacts(msgspec.Struct, frozen=True):
     journal_bytes: int = 0
 
 
-def write(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> Plan[T]:
-    """A step that writes, for use with `yield from`."""
-    result: T = yield WriteStep(operation, args, options)
-    return result
-
-
-def read(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> Plan[T]:
-    """A step that only reads, for use with `yield from`."""
-    result: T = yield ReadStep(operation, args, options)
-    return result
-
-
-def read_along(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> Plan[T]:
-    """A step that only reads, and bears that others change what it has not read yet."""
-    result: T = yield ReadStep(operation, args, options, is_snapshot=False)
-    return result
-
-
 def find_locked(tx: Tx, name: str, /, **values: Any) -> Row | None:
     """The row of a query that locks a session's state and tells last whether it waited for a change; all as it is now."""
     row = tx.find(name, **values)
@@ -178,40 +184,6 @@ def find_locked(tx: Tx, name: str, /, **values: Any) -> Row | None:
 def unbindable() -> InvalidRequest:
     """The error for text that an engine can't take as a value: nothing in a store is called that."""
     return InvalidRequest("an id, key or name holds NUL or half of a surrogate pair; nothing here is called that")
-
-
-def drive(database: Database, plan: Plan[T]) -> T:
-    """Carries a plan out, blocking."""
-    answer: Any = None
-    try:
-        step = next(plan)
-        while True:
-            try:
-                answer = database.perform(step)
-            except ThreadlineError as error:
-                step = plan.throw(error)
-            else:
-                step = plan.send(answer)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-
-
-async def drive_async(database: Database, plan: Plan[T]) -> T:
-    """Carries a plan out on the running event loop."""
-    answer: Any = None
-    try:
-        step = next(plan)
-        while True:
-            try:
-                answer = await database.perform_async(step)
-            except ThreadlineError as error:
-                step = plan.throw(error)
-            else:
-                step = plan.send(answer)
-    except StopIteration as end:
-        result: T = end.value
-        return result
 
 
 _POSTGRES = ("postgresql://", "postgres://")

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 from threadline.errors import StoreClosed, StoreUnavailable, ThreadlineError
 from threadline.log import get_logger
-from threadline.store.engine.database import BatchStep
 
 log = get_logger(__name__)
 MAX_OPERATIONS = 256
@@ -28,7 +27,7 @@ class Job:
 
     def __init__(self, step: Any, future: asyncio.Future[Any] | None = None) -> None:
         self.step = step
-        self.size: int = step.size if type(step) is BatchStep else 0
+        self.size: int = getattr(step, "size", 0)
         self.result: Any = _PENDING
         self.error: BaseException | None = None
         self.promoted = False

@@ -4,16 +4,36 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from threadline.clock import Instant, from_instant
-from threadline.errors import ThreadlineError
-from threadline.model.access import WRONG_AT_MOST, Guard, NoCodeReason, Role, after_wrong, expiry_of, why_no_code
-from threadline.model.delivery import Target
-from threadline.store.engine.database import Row, Tx
+from threadline.errors import InvalidRequest, ThreadlineError
+from threadline.model.access import (
+    CODE_LENGTH,
+    CODE_LETTERS,
+    ROLES,
+    WRONG_AT_MOST,
+    Guard,
+    NoCodeReason,
+    Role,
+    after_wrong,
+    expiry_of,
+    name_of_person,
+    typed_code,
+    why_no_code,
+)
+from threadline.model.delivery import Target, target_of
+from threadline.model.ownership import person_of
+from threadline.model.privacy import inert
+from threadline.model.source import SessionSource
+from threadline.model.words_access import PAIRED
+from threadline.store.engine.database import Perform, Row, Step, Tx, read, task, write
 from threadline.store.rows import json_text
+from threadline.store.verbs import MAX_KEY_CHARS, Group, Mode, Store, clean_text, reads, reads_now, verb
 from threadline.store.work import outbox
 
 # One secret an installation: pairing codes and the pseudonyms in prompts are keyed with it.
@@ -254,3 +274,151 @@ def _pairing(row: Row) -> Pairing:
 
 
 _decode_target = msgspec.json.Decoder(Target).decode
+
+
+class PairingCode(msgspec.Struct, frozen=True):
+    """What a stranger is given. Nobody can read it again: only a digest is kept."""
+
+    code: str
+
+
+class NoCode(msgspec.Struct, frozen=True):
+    """A stranger gets no code now."""
+
+    reason: NoCodeReason
+
+
+class Paired(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who was let in."""
+
+    person: str
+    role: Role
+    name: str | None
+
+
+class People(Group[Mode]):
+    """Roles, pairing, and the secret of the installation."""
+
+    list_all = reads(people)
+    list_pairings = reads_now(pairings)
+
+    @verb
+    def find_role(_: Store[Any], person: str) -> Step[Role | None]:
+        """The role that a person was given here; the lists of the configuration are not asked."""
+        return read(role_of, _named(person))
+
+    @verb
+    def set_role(store: Store[Any], person: str, role: Role, name: str | None = None) -> Step[None]:
+        """Gives a person a role in place of the one they had."""
+        return write(set_role, store.now(), _named(person), _given(role), _shown(name))
+
+    @verb
+    def remove_role(_: Store[Any], person: str) -> Step[bool]:
+        """Takes a person's role away; False if they had none."""
+        return write(forget_role, _named(person))
+
+    @verb
+    def request_pairing(store: Store[Any], source: SessionSource) -> Step[PairingCode | NoCode]:
+        """A code for the stranger who writes from `source`, good for an hour; or why there is none now.
+
+        Nothing of what they wrote is kept. A source that is no DM, or that tells neither who writes nor where, is
+        `InvalidRequest`: its code would let in more than one.
+        """
+        person = person_of(source)
+        if source.chat_type != "dm" or person is None or not (source.sender or source.chat_id):
+            raise InvalidRequest("only somebody who writes in a direct chat can be paired")
+        return task(_request_pairing, store.now(), person, source)
+
+    @verb
+    def pairing_locked_until(store: Store[Any]) -> Step[datetime | None]:
+        """When pairing is open again; `None` where it is."""
+        return read(_locked_until, store.now())
+
+    @verb
+    def approve_pairing(store: Store[Any], code: str | int, role: Role = "guest") -> Step[Paired]:
+        """Lets the stranger in who was given this code, or whose request has this number, and tells them in their chat.
+
+        `UnknownPairing` where nobody waits with it. The fifth wrong code locks pairing for an hour: `PairingLocked`.
+        """
+        return task(_approve_pairing, store.now(), code, _given(role))
+
+    @verb
+    def revoke(_: Store[Any], person: str) -> Step[None]:
+        """Takes away a person's role and their request to be paired; `UnknownPerson` where there is neither."""
+        return write(revoke, _named(person))
+
+    @verb
+    def installation_secret(_: Store[Any]) -> Step[bytes]:
+        """32 random bytes, made once for the database: all who share it get the same."""
+        return task(_installation_secret)
+
+
+def _request_pairing(perform: Perform, at: Instant, person: str, source: SessionSource) -> PairingCode | NoCode:
+    # Looked at first without a lock: a flood of strangers costs reads alone.
+    reason = perform(read(no_code_for, at, person, source.platform))
+    if reason is not None:
+        return NoCode(reason)
+    code = "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
+    digest = secret_digest(_installation_secret(perform), code)
+    wanted = Request(person=person, name=_shown(source.user_name), target=target_of(source), digest=digest, at=at)
+    reason = perform(write(request, wanted))
+    return PairingCode(code) if reason is None else NoCode(reason)
+
+
+def _locked_until(tx: Tx, at: Instant) -> datetime | None:
+    state = guard(tx)
+    return from_instant(state.locked_until) if state.is_locked(at) else None
+
+
+def _approve_pairing(perform: Perform, at: Instant, code: str | int, role: Role) -> Paired:
+    number, digest = _number_or_digest(perform, code)
+    wanted = Approval(
+        digest=digest,
+        number=number,
+        role=role,
+        text=PAIRED[role],
+        delivery_id=f"paired-{secrets.token_hex(12)}",
+        at=at,
+    )
+    outcome = perform(write(approve, wanted))
+    if isinstance(outcome, Pairing):
+        return Paired(person=outcome.person, role=role, name=outcome.name)
+    raise not_approved(outcome, wanted)
+
+
+def _installation_secret(perform: Perform) -> bytes:
+    known = perform(read(find_secret))
+    if known is None:
+        known = perform(write(ensure_secret, secrets.token_hex(32)))
+    return bytes.fromhex(known)
+
+
+def _number_or_digest(perform: Perform, code: str | int) -> tuple[int | None, bytes | None]:
+    """Return the number that an approval names, or the digest of its code."""
+    if isinstance(code, int):
+        return code, None
+    typed = typed_code(clean_text("a code", code))
+    if not typed:
+        raise InvalidRequest("say whom to approve: by their code, or by the number that `threadline pair list` shows")
+    if typed.isascii() and typed.isdecimal():
+        return int(typed), None
+    return None, secret_digest(_installation_secret(perform), typed)
+
+
+def _named(person: str) -> str:
+    name = name_of_person(clean_text("a person's name", person, 2 * MAX_KEY_CHARS))
+    place, _, identifier = name.partition(":")
+    if not place or not identifier:
+        raise InvalidRequest(f"{person!r} names nobody; people are named like telegram:7")
+    return name
+
+
+def _given(role: Role) -> Role:
+    if role not in ROLES or role == "group":
+        raise InvalidRequest(f"{role!r} is no role that a person can be given; use guest, trusted or owner")
+    return role
+
+
+def _shown(name: str | None) -> str | None:
+    """Return a stranger's name, one line and short enough to keep."""
+    return inert(name or "") or None

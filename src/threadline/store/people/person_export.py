@@ -11,17 +11,19 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from threadline.clock import from_instant
-from threadline.errors import InvalidCursor
+from threadline.errors import InvalidCursor, InvalidRequest
 from threadline.model.session import SessionEntry
+from threadline.model.source import SessionSource
 from threadline.model.transcript import TranscriptMessage
 from threadline.model.usage import CostStatus
 from threadline.model.view import MAX_SEQ, log_of, message_number
 from threadline.store.conversations import files, id_changes, records
 from threadline.store.conversations.indexes import filter_token
 from threadline.store.conversations.transcripts import named
-from threadline.store.engine.database import Row, Tx
+from threadline.store.engine.database import Row, Step, Tx, read
 from threadline.store.people import web_access
 from threadline.store.rows import END, Page, check_limit, entry_of, json_value
+from threadline.store.verbs import Group, Mode, Store, person_named, verb
 from threadline.store.work import outbox
 
 
@@ -388,3 +390,25 @@ def _decode(cursor: str) -> _Place:
     if place.section >= len(_SECTIONS):
         raise InvalidCursor
     return place
+
+
+class PersonExports(Group[Mode]):
+    """All that is known of a person."""
+
+    @verb
+    def export(
+        _: Store[Any], person: SessionSource | str, *, limit: int = 500, cursor: str | None = None
+    ) -> Step[Page[PersonRecord]]:
+        """A page of all that is known of a person, and of nobody else; `cursor` goes on exactly where a page ended.
+
+        First who they are and how much follows; then each session of theirs, oldest first, with all that was ever said in it; what
+        forks still show of deleted sessions of theirs; what they wrote in sessions that others share; what their turns cost; what
+        came in from them, refused or waiting; what was sent to them or is to be.
+        Of somebody unknown there is the first record alone, and it counts nothing.
+        What is stored between two pages may turn up in a later one. Nothing is told twice, unless a session is deleted meanwhile
+        and a fork of it lives on.
+        """
+        name = person_named(person)
+        if not name:
+            raise InvalidRequest("say who it is about: a name such as telegram:7")
+        return read(export, name, limit=limit, cursor=cursor)

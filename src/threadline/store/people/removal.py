@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
 from threadline.clock import Instant, to_instant
+from threadline.errors import InvalidRequest
 from threadline.model.delivery import target_of
 from threadline.model.message import tombstone
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.model.transcript import MessageRef
 from threadline.model.view import MAX_SEQ, Span, joined, log_of, message_number
-from threadline.store.conversations import files, indexes, records, transcripts
-from threadline.store.engine.database import Row, Tx, find_locked
+from threadline.store.conversations import adoptions, files, id_changes, indexes, records, transcripts
+from threadline.store.engine.database import Database, Perform, Progress, Row, Step, Tx, find_locked, read, task, write
 from threadline.store.people import web_access
 from threadline.store.rows import StoredSession, entry_of, json_text, session_of, source_of
+from threadline.store.verbs import Group, Mode, Store, moment_before, person_named, verb
 from threadline.store.work import owner_alerts
 
 STEP = 500
@@ -282,3 +286,101 @@ def _gaps(kept: Sequence[Span], lo: int, hi: int) -> list[tuple[int, int]]:
     if start <= hi:
         gaps.append((start, hi))
     return gaps
+
+
+_PRUNE_STEP = 50
+
+
+class Removal(Group[Mode]):
+    """Redacting, deleting, pruning and erasing."""
+
+    @verb
+    def redact(store: Store[Any], message: MessageRef | str) -> Step[bool]:
+        """Removes what a message says, in every session that shows it; role and time stay. False: it was done before."""
+        return write(redact, store.now(), MessageRef.parse(message))
+
+    @verb
+    def delete_session(_: Store[Any], session_id: str) -> Step[None]:
+        """Drops a session. Messages that no other session shows are collected; forks keep what they show."""
+        return task(_delete_session, session_id)
+
+    @verb
+    def prune(
+        store: Store[Any],
+        older_than: timedelta | datetime,
+        *,
+        ended_only: bool = False,
+        platform: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Step[int]:
+        """Deletes sessions last updated longer ago than `older_than` (or before that moment), oldest first; how many."""
+        before = moment_before(store.clock.now(), older_than)
+        wanted = Pruning(before=before, ended_only=ended_only, platform=platform)
+        return read(prunable, wanted) if dry_run else task(_prune, wanted, progress)
+
+    @verb
+    def collect(_: Store[Any]) -> Step[int]:
+        """Removes messages of deleted sessions that nothing shows any more, in short steps; how many rows went."""
+        return task(collect)
+
+    @verb
+    def erase_person(store: Store[Any], person: SessionSource | str) -> Step[int]:
+        """Removes all that a person wrote anywhere, the agent's replies in sessions that were theirs alone, and their traces.
+
+        Afterwards the database's files no longer contain their words. Returns how many things went. `StoreUnavailable`: somebody
+        kept the files from being rewritten; once it is run again, it is done.
+        """
+        name = person_named(person)
+        if name is None:
+            raise InvalidRequest("say whose words to erase: a name such as telegram:7")
+        return task(_erase_person, store.database, store.now(), name)
+
+
+def collect(perform: Perform) -> int:
+    """Remove messages of deleted sessions that nothing shows any more, in short steps; return how many rows went."""
+    done = 0
+    while step := perform(write(collect_some)):
+        done += step
+    return done
+
+
+def _delete_session(perform: Perform, session_id: str) -> None:
+    perform(write(delete_session, session_id))
+    collect(perform)
+
+
+def _prune(perform: Perform, wanted: Pruning, progress: Progress | None) -> int:
+    total, done = perform(read(prunable, wanted)), 0
+    while step := perform(write(prune_some, wanted, _PRUNE_STEP)):
+        done += step
+        if progress is not None:
+            progress(done, max(done, total))
+        collect(perform)
+    return done
+
+
+def _erase_person(perform: Perform, database: Database, at: Instant, name: str) -> int:
+    if perform(read(adoptions.waiting)):
+        raise InvalidRequest(
+            "transcripts of an older folder are still to be taken in, and may hold their words: "
+            "run `threadline compat adopt FOLDER`, then erase"
+        )
+    done = 0
+    # The name itself last: as long as it is there, one that breaks off can be begun again.
+    for known_as in (*reversed(perform(read(id_changes.other_names, name))), name):
+        done += _erase_name(perform, at, known_as)
+    collect(perform)
+    database.scrub()
+    return done
+
+
+def _erase_name(perform: Perform, at: Instant, name: str) -> int:
+    done = 0
+    while step := perform(write(erase_some, at, name)):
+        done += step
+    for walk in (unname_turns, forget_traces):
+        after: int | None = 0
+        while after is not None:
+            after = perform(write(walk, name, after))
+    return done

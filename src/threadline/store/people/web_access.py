@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
+import secrets
+import string
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -12,10 +16,12 @@ from threadline.clock import Instant, from_instant
 from threadline.errors import InvalidRequest
 from threadline.model.access import Role
 from threadline.model.address import scoped_id
+from threadline.model.privacy import inert
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.model.words_web_access import OWNER_NAME
-from threadline.store.engine.database import Tx
+from threadline.store.engine.database import Perform, Step, Tx, read, task, write
 from threadline.store.people import people
+from threadline.store.verbs import MAX_KEY_CHARS, Group, Mode, Store, clean_text, reads_now, verb, writes, writes_now
 
 PLATFORM = "web"
 OWNER_ID = "owner"
@@ -215,7 +221,7 @@ def redeem(tx: Tx, wanted: Redemption) -> WebLogin | None:
 
 
 def everybody(tx: Tx, at: Instant) -> WebPeople:
-    """Who may use the page, the owner first, and the links that wait."""
+    """Who may use the page, the owner first, and the links that nobody has used yet."""
     logins, seen_at = tx.find("count_logins", person=OWNER, at=at) or (0, None)
     owner = WebPerson(
         user_id=OWNER_ID, name=OWNER_NAME, role="owner", since=None, logins=logins, seen_at=_moment(seen_at)
@@ -350,3 +356,104 @@ def _end_of_login(at: Instant) -> Instant:
 
 def _moment(at: int | None) -> datetime | None:
     return None if at is None else from_instant(at)
+
+
+INVITE_DAYS = 7
+MAX_INVITE_DAYS = 365
+_SECRET_BYTES = 32
+_USER_ID = re.compile(r"u[a-z0-9]{12}")
+_DAY = timedelta(days=1) // timedelta(microseconds=1)
+
+
+class MadeInvite(msgspec.Struct, frozen=True, kw_only=True):
+    """A link's code, which nobody can read again: only a digest is kept."""
+
+    code: str
+    invite: WebInvite
+
+
+class WebAccess(Group[Mode]):
+    """Who may use the web page: invites and logins."""
+
+    log_in = writes_now(make_login)
+    log_out = writes(forget_login)
+    log_out_everywhere = writes(end_logins)
+    list_all = reads_now(everybody)
+
+    @verb
+    def invite(store: Store[Any], who: str, role: Role | None = None, *, days: int = INVITE_DAYS) -> Step[MadeInvite]:
+        """A code that lets somebody in once within so many days: somebody new by a name, or somebody known by their id.
+
+        Somebody new is a guest unless `role` says more; somebody known keeps their role unless it says another. A name that
+        is taken is `InvalidRequest`, an id that nobody has `UnknownPerson`.
+        """
+        if role not in (None, "guest", "trusted"):
+            raise InvalidRequest(f"{role!r} is no role for somebody on the page; use guest or trusted")
+        if not isinstance(days, int) or not 1 <= days <= MAX_INVITE_DAYS:
+            raise InvalidRequest(f"a link holds for 1 to {MAX_INVITE_DAYS} days, not {days}")
+        user_id = _user_id(who)
+        code, at = secrets.token_urlsafe(_SECRET_BYTES), store.now()
+        wanted = NewInvite(
+            digest=digest_of(code),
+            at=at,
+            expires_at=Instant(at + days * _DAY),
+            role=role or ("guest" if user_id is None else None),
+            name=_shown_name(who) if user_id is None else None,
+            user_id=user_id,
+        )
+        return write(_invite, wanted, code)
+
+    @verb
+    def redeem(store: Store[Any], code: str, cookie: bytes) -> Step[WebLogin | None]:
+        """Lets in who has this code and logs the browser in whose cookie has this digest; `None` where the code is wrong or used.
+
+        In one transaction: of two who use a code one gets in, and nobody is in without their role.
+        """
+        wanted = Redemption(digest=digest_of(code), cookie=cookie, user_id=_new_user_id(), at=store.now())
+        return write(redeem, wanted)
+
+    @verb
+    def find_login(store: Store[Any], digest: bytes) -> Step[WebLogin | None]:
+        """Who shows a cookie with this digest; `None` where it lets nobody in. Thirty days without use end it.
+
+        Mostly a read alone: that it is used is written down once an hour.
+        """
+        return task(_find_login, store.now(), digest)
+
+    @verb
+    def revoke(store: Store[Any], who: str) -> Step[Revoked]:
+        """Takes somebody's role, logins and links away, by id or name. What they wrote stays.
+
+        `UnknownPerson` where nobody is called so; `InvalidRequest` for the owner, and for a name that several have.
+        """
+        return write(revoke, store.now(), clean_text("a name", who).strip())
+
+
+def _invite(tx: Tx, wanted: NewInvite, code: str) -> MadeInvite:
+    return MadeInvite(code=code, invite=invite(tx, wanted))
+
+
+def _find_login(perform: Perform, at: Instant, digest: bytes) -> WebLogin | None:
+    known = perform(read(find_login, at, digest))
+    if known is None:
+        return None
+    if is_due(known, at):
+        perform(write(touch_login, at, digest))
+    return known.login
+
+
+def _user_id(who: str) -> str | None:
+    """Return the id that `who` is, if it is none but that."""
+    bare = user_id_of(clean_text("a name", who, MAX_KEY_CHARS).strip())
+    return bare if _USER_ID.fullmatch(bare) else None
+
+
+def _shown_name(who: str) -> str:
+    name = inert(who).strip()
+    if not name:
+        raise InvalidRequest("say who is invited: a name by which you and the agent know them")
+    return name
+
+
+def _new_user_id() -> str:
+    return "u" + "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(12))

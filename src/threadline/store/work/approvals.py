@@ -12,6 +12,7 @@ from threadline.errors import LeaseLost
 from threadline.model.access import Role
 from threadline.store.conversations import id_changes, records
 from threadline.store.engine.database import Tx
+from threadline.store.verbs import Group, Mode, reads_now, writes, writes_now
 from threadline.store.work import inbox, outbox
 
 Decision: TypeAlias = Literal["granted", "denied"]
@@ -160,3 +161,12 @@ def count(tx: Tx, turn_pk: int) -> int:
     """How often a turn has asked so far."""
     row = tx.find("count_asks", turn_pk=turn_pk)
     return 0 if row is None else int(row[0])
+
+
+class Approvals(Group[Mode]):
+    """Questions that agents put to people, and their answers."""
+
+    request = writes(ask)
+    find_open = reads_now(open_ask)
+    find_in_chat = reads_now(ask_in_chat)
+    expire = writes_now(expire)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from threadline.clock import Instant, to_instant
 from threadline.errors import InvalidRequest, UnknownMessage, UnknownSession
+from threadline.ids import new_session_id
 from threadline.model.address import SessionAddress
-from threadline.model.delivery import Button
-from threadline.model.ownership import Viewer
+from threadline.model.delivery import Button, target_of
+from threadline.model.ownership import Viewer, person_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.transcript import MessageRef, TranscriptMessage
 from threadline.model.turn import Lane, Outcome, Stop, Waiting
 from threadline.model.view import MAX_SEQ, View, message_number
 from threadline.store.conversations import indexes, records, sessions, transcripts, views
-from threadline.store.engine.database import Row, Tx
-from threadline.store.rows import Page, StoredSession, session_of
+from threadline.store.engine.database import Row, Step, Tx, read, write
+from threadline.store.rows import Page, StoredSession, check_limit, session_of
 from threadline.store.text import words_of_event, words_of_message
+from threadline.store.verbs import Group, Mode, Store, reads, verb
 from threadline.store.work import approvals, inbox
 
 # More than that at once is read from the start again.
@@ -132,7 +135,7 @@ class Listed(msgspec.Struct, frozen=True):
 class Forking(msgspec.Struct, frozen=True, kw_only=True):
     """Which session goes on from which message at which new address."""
 
-    session_id: str
+    parent: Looking
     upto: MessageRef
     source: SessionSource
     address: SessionAddress
@@ -205,8 +208,8 @@ def glance(tx: Tx, places: Sequence[tuple[str, bytes]]) -> dict[bytes, Row]:
     return {bytes(row[0]): tuple(row[1:]) for row in tx.rows_many("glance", places)}
 
 
-def chats_of(tx: Tx, person: str, platform: str, *, limit: int, cursor: str | None) -> Page[Listed]:
-    """A page of a person's sessions on a platform, ended ones included, the most recently updated first."""
+def chats_of(tx: Tx, person: str, platform: str, *, limit: int = 50, cursor: str | None = None) -> Page[Listed]:
+    """A page of the sessions of a person on a platform, ended ones included, the most recently updated first."""
     wanted = indexes.Listing(include_ended=True, viewer=Viewer(person), platform=platform, limit=limit, cursor=cursor)
     page = indexes.list_sessions(tx, wanted)
     return Page(labelled(tx, page.items), page.cursor)
@@ -230,7 +233,7 @@ def labelled(tx: Tx, entries: Sequence[SessionEntry]) -> list[Listed]:
 
 def fork(tx: Tx, wanted: Forking) -> SessionEntry:
     """The conversation at a new address that goes on from a message of another; the same address again: the one it has."""
-    parent = records.get_session(tx, wanted.session_id, lock=True)
+    parent = records.get_session(tx, find(tx, wanted.parent).session_id, lock=True)
     address = records.ensure_address(tx, wanted.source, wanted.address)
     if address.session_pk is not None:
         row = tx.find("find_session_by_pk", session_pk=address.session_pk)
@@ -254,11 +257,6 @@ def exchanges_since(tx: Tx, session_id: str, ref: MessageRef) -> int:
     if not in_question:
         raise InvalidRequest("only what you wrote yourself can be written anew")
     return found
-
-
-def was_heard(tx: Tx, platform: str, account: str, dedupe_key: str) -> bool:
-    """Whether an event of that key has come in."""
-    return tx.find("find_inbound", platform=platform, account=account, dedupe_key=dedupe_key) is not None
 
 
 def _find(tx: Tx, wanted: Looking) -> StoredSession | None:
@@ -331,3 +329,132 @@ def _told(tx: Tx, lane: str, since: Instant) -> list[Told]:
 
 
 _decode_buttons = msgspec.json.Decoder(tuple[Button, ...]).decode
+
+
+class ChangeFeed(Group[Mode]):
+    """What a page shows of a running conversation, and of the list of them.
+
+    A conversation is named by where its person writes; nobody is shown another's.
+    """
+
+    list_page = reads(chats_of)
+
+    @verb
+    def snapshot(
+        store: Store[Any],
+        source: SessionSource,
+        *,
+        agent: str | None = None,
+        session_id: str | None = None,
+        mark: str | None = None,
+        seq: int = 0,
+        turn: TurnPlace | None = None,
+        told: TurnPlace | None = None,
+        limit: int = 50,
+    ) -> Step[Seen | None]:
+        """Where the conversation stands; `None` where there is none, or `session_id` is not one of its sessions.
+
+        `mark`, `seq` and `turn` are what was seen before: then what is new. Of the turn `told` no events are read.
+        """
+        check_limit(limit)
+        wanted = _looking(store, source, agent, session_id, limit=limit, mark=mark, seq=seq, turn=turn, told=told)
+        return read(look, wanted)
+
+    @verb
+    def earlier(
+        store: Store[Any],
+        source: SessionSource,
+        before: str,
+        *,
+        agent: str | None = None,
+        session_id: str | None = None,
+        limit: int = 50,
+    ) -> Step[Earlier]:
+        """The messages before one that the conversation shows. `UnknownSession`, `UnknownMessage`."""
+        check_limit(limit)
+        wanted = _looking(store, source, agent, session_id, limit=limit)
+        return read(earlier, wanted, MessageRef.parse(before))
+
+    @verb
+    def find(
+        store: Store[Any], source: SessionSource, *, agent: str | None = None, session_id: str | None = None
+    ) -> Step[Listed]:
+        """The session of the conversation, current or named; `UnknownSession` where there is none, or not one of theirs."""
+        return read(_find_labelled, _looking(store, source, agent, session_id))
+
+    @verb
+    def fingerprints(store: Store[Any], places: Sequence[tuple[SessionSource, str | None]]) -> Step[list[Row | None]]:
+        """For each conversation what changes with whatever happens there; `None` where there is none."""
+        wanted = [(target_of(source).lane, store.address_of(source, agent).digest) for source, agent in places]
+        return read(_glance_in_order, wanted)
+
+    @verb
+    def fork(
+        store: Store[Any],
+        source: SessionSource,
+        upto: str,
+        into: SessionSource,
+        *,
+        agent: str | None = None,
+        session_id: str | None = None,
+    ) -> Step[SessionEntry]:
+        """A new conversation of the same person that goes on from a message; where `into` has one already, that one.
+
+        `UnknownSession` where there is nothing of theirs to go on from, `UnknownMessage` where it does not show the message.
+        """
+        if person_of(source) != person_of(into):
+            raise InvalidRequest("a conversation is forked by whose it is, for themselves")
+        now = store.settings.clock.now()
+        wanted = Forking(
+            parent=_looking(store, source, agent, session_id),
+            upto=MessageRef.parse(upto),
+            source=into,
+            address=store.address_of(into, agent),
+            new_id=new_session_id(now),
+            at=to_instant(now),
+        )
+        return write(fork, wanted)
+
+    @verb
+    def count_exchanges_since(_: Store[Any], session_id: str, message: str) -> Step[int]:
+        """How many exchanges `/undo` takes back to take this user message along; `UnknownMessage` where it is not shown."""
+        return read(exchanges_since, session_id, MessageRef.parse(message))
+
+
+def _find_labelled(tx: Tx, wanted: Looking) -> Listed:
+    return labelled(tx, [find(tx, wanted)])[0]
+
+
+def _glance_in_order(tx: Tx, wanted: Sequence[tuple[str, bytes]]) -> list[Row | None]:
+    found = glance(tx, wanted)
+    return [found.get(digest) for _, digest in wanted]
+
+
+def _looking(
+    store: Store[Any],
+    source: SessionSource,
+    agent: str | None,
+    session_id: str | None,
+    *,
+    limit: int = 50,
+    mark: str | None = None,
+    seq: int = 0,
+    turn: TurnPlace | None = None,
+    told: TurnPlace | None = None,
+) -> Looking:
+    person, chat_id = person_of(source), source.chat_id
+    if person is None or chat_id is None:
+        raise InvalidRequest("only a conversation of somebody's own can be looked at")
+    return Looking(
+        person=person,
+        chat_id=chat_id,
+        lane=target_of(source).lane,
+        address=store.address_of(source, agent),
+        at=store.now(),
+        session_id=session_id,
+        limit=limit,
+        mark=mark,
+        seq=seq,
+        turn=turn,
+        told=told,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -14,13 +15,15 @@ from threadline.model.policy import (
     counts_persons_days,
     last_boundary,
     next_expiry,
+    resolve_zone,
     stale_reason,
 )
 from threadline.model.session import ResetReason, SessionEntry
 from threadline.model.view import message_number
 from threadline.store.conversations import records
-from threadline.store.engine.database import Tx
+from threadline.store.engine.database import Perform, Step, Tx, read, task, write
 from threadline.store.rows import StoredSession, entry_of, session_of
+from threadline.store.verbs import Group, IsBusy, Mode, Store, reads, verb, writes_now
 
 LOOKED_AT = 100
 MOST_ENDED = 20
@@ -322,3 +325,44 @@ def _end_flush(tx: Tx, at: Instant, flush: Flush) -> bool:
 
 def _flush_lease(flush: Flush) -> dict[str, int | str]:
     return {"session_pk": flush.session_pk, "owner": flush.owner, "attempts": flush.attempts}
+
+
+class Expiry(Group[Mode]):
+    """Sessions that went stale, and the flush of each."""
+
+    claim_flush = writes_now(claim_flush)
+    read_flush = reads(read_flush)
+    renew_flush = writes_now(renew_flush)
+    finish_flush = writes_now(finish_flush)
+    discard_flush = writes_now(discard_flush)
+    fail_flush = writes_now(fail_flush)
+    release_flush = writes_now(release_flush)
+
+    @verb
+    def expire_batch(store: Store[Any], platform: str, chat_type: str) -> Step[Watched]:
+        """A bounded step towards the end of all stale sessions of a platform and chat type; nothing without a policy."""
+        settings = store.settings
+        policy = settings.policies.policy_for(platform, chat_type)
+        if policy.mode == "none":
+            return read(_nothing_expires)
+        wanted = Watch(
+            platform=platform,
+            chat_type=chat_type,
+            policy=policy,
+            zone=resolve_zone(policy, installation=settings.zone),
+            at=store.now(),
+        )
+        if settings.is_busy is not None:
+            return task(_expire_unless_busy, wanted, settings.is_busy)
+        return write(expire_some, wanted)
+
+
+def _nothing_expires(_: Tx) -> Watched:
+    return Watched()
+
+
+def _expire_unless_busy(perform: Perform, wanted: Watch, is_busy: IsBusy) -> Watched:
+    # The votes are asked outside of any transaction: they may be slow, and may ask the store itself.
+    stale = perform(read(find_stale, wanted))
+    agreed = frozenset(session_pk for session_pk, key in stale if not is_busy(key))
+    return perform(write(expire_some, msgspec.structs.replace(wanted, agreed=agreed)))

@@ -13,8 +13,9 @@ from threadline.model.inbound import Inbound, Unreadable
 from threadline.model.session import SessionEntry
 from threadline.model.turn import Fate, Lane, Stop, Waiting
 from threadline.store.conversations import records, sessions
-from threadline.store.engine.database import Row, Tx
+from threadline.store.engine.database import Row, Step, Tx, leaving_work, write
 from threadline.store.rows import StoredSession, decode_event, json_text, session_of
+from threadline.store.verbs import Group, Mode, Store, reads, verb, writes
 from threadline.store.work import outbox
 
 # Of so many unreadable events of a platform it is kept what came: strangers may find out how to make more.
@@ -347,3 +348,38 @@ def _greeting_for(tx: Tx, wanted: Admission, session: SessionEntry, greeting: Gr
     if session.session_id != wanted.resolve.new_id or sessions.has_any(tx, session.session_id):
         return None
     return None if greeting.welcome is None else outbox.notice_about(wanted.event, "welcome", greeting.welcome)
+
+
+def was_heard(tx: Tx, platform: str, account: str, dedupe_key: str) -> bool:
+    """Whether an event of that key has come in."""
+    return tx.find("find_inbound", platform=platform, account=account, dedupe_key=dedupe_key) is not None
+
+
+class Inbox(Group[Mode]):
+    """Messages that came in: accepted once, refused, parked or pending."""
+
+    refuse = writes(refuse)
+    list_pending = reads(waiting_in)
+    is_known = reads(was_heard)
+
+    @verb
+    def accept(_: Store[Any], wanted: Admission) -> Step[Admitted]:
+        """Takes an event in, once."""
+        return leaving_work(write(accept, wanted))
+
+    @verb
+    def park(
+        store: Store[Any], event: Unreadable, person: str | None = None, *, keep: int = UNREADABLE_KEPT
+    ) -> Step[Admitted]:
+        """Keeps an event that nobody can act on, once; of its platform's unreadable ones it is kept what the last `keep` said."""
+        return write(park, store.now(), event, person=person, keep=keep)
+
+    @verb
+    def list_unhandled_controls(store: Store[Any], before_seconds: float) -> Step[list[Control]]:
+        """Control commands that were accepted and never carried out: their gateway died in between."""
+        return write(unhandled_controls, before=Instant(store.now() - int(before_seconds * 1_000_000)))
+
+    @verb
+    def accept_and_greet(_: Store[Any], wanted: Admission, greeting: Greeting) -> Step[Received]:
+        """Takes an event in, once, and greets its sender where that is due."""
+        return leaving_work(write(accept_and_greet, wanted, greeting))

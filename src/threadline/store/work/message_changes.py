@@ -16,9 +16,10 @@ from threadline.model.message import decode_body
 from threadline.model.ownership import ownership_of, person_of
 from threadline.model.turn import Fate, Waiting
 from threadline.store import rows
-from threadline.store.engine.database import Row, Tx
+from threadline.store.engine.database import Perform, Row, Step, Tx, read, task, write
 from threadline.store.people import removal
 from threadline.store.rows import json_text
+from threadline.store.verbs import Group, Mode, Store, reads, verb, writes_now
 from threadline.store.work import approvals, inbox, outbox
 
 # duplicate  it was here before
@@ -262,3 +263,21 @@ def _pattern(message_id: str) -> str:
     for sign in "!%_":
         quoted = quoted.replace(sign, f"!{sign}")
     return f'%"message_id":{quoted}%'
+
+
+class MessageChanges(Group[Mode]):
+    """Edits and deletions of messages, and answers to control commands."""
+
+    find_words = reads(find_words)
+    retry_deletion = writes_now(withdraw_again)
+    answer_control = writes_now(answer_control)
+
+    @verb
+    def apply(_: Store[Any], wanted: Changing) -> Step[Change]:
+        """Carries an edit or a deletion out, once. What was never heard here costs no write."""
+        return task(_apply, wanted)
+
+
+def _apply(perform: Perform, wanted: Changing) -> Change:
+    foreseen = perform(read(foresee, wanted))
+    return perform(write(change, wanted)) if foreseen is None else foreseen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -12,9 +13,11 @@ from threadline.clock import Instant, from_instant
 from threadline.errors import UnknownDelivery
 from threadline.model.delivery import HELD_AT_MOST, Button, DeliveryState, Park, RetryAt, Target, target_of
 from threadline.model.inbound import Attachment, Inbound
+from threadline.model.source import SessionSource
 from threadline.store.conversations import records
-from threadline.store.engine.database import Row, Tx
-from threadline.store.rows import json_text
+from threadline.store.engine.database import Row, Step, Tx, read
+from threadline.store.rows import NO_LIMIT, json_text
+from threadline.store.verbs import Group, Mode, Store, reads, verb, writes, writes_now
 
 _STEP = 50
 _NO_FILES = "[]"
@@ -166,7 +169,9 @@ def forget_message(tx: Tx, delivery: Delivery, *, owner: str) -> bool:
     return tx.run("forget_message", **_held(delivery, owner)) == 1
 
 
-def failed(tx: Tx, delivery: Delivery, step: RetryAt | Park, *, owner: str, error: str, is_doubtful: bool) -> bool:
+def failed(
+    tx: Tx, delivery: Delivery, step: RetryAt | Park, *, owner: str, error: str, is_doubtful: bool = False
+) -> bool:
     """It is tried again, or given up until somebody asks; False where another holder took it over."""
     how = _held(delivery, owner) | {"doubtful": int(is_doubtful or delivery.is_doubtful)}
     if isinstance(step, Park):
@@ -246,7 +251,7 @@ def is_pending_on(tx: Tx, platform: str) -> bool:
     return tx.find("pending_on", platform=platform) is not None
 
 
-def lines(tx: Tx, state: str | None, *, before: int, limit: int) -> list[DeliveryLine]:
+def lines(tx: Tx, state: str | None = None, *, before: int = NO_LIMIT, limit: int = 50) -> list[DeliveryLine]:
     """What is known of deliveries, newest first."""
     return [_line(row) for row in tx.rows("list_deliveries", state=state, before=before, limit=limit)]
 
@@ -352,3 +357,27 @@ def _read_files(kept: str) -> tuple[Attachment, ...]:
 _decode_buttons = msgspec.json.Decoder(tuple[Button, ...]).decode
 _decode_files = msgspec.json.Decoder(tuple[Attachment, ...]).decode
 read_target = msgspec.json.Decoder(Target).decode
+
+
+class Outbox(Group[Mode]):
+    """What is to be sent: deliveries and streamed messages."""
+
+    enqueue = writes_now(enqueue)
+    claim = writes_now(claim)
+    mark_sent = writes_now(sent)
+    forget_external_id = writes(forget_message)
+    mark_failed = writes(failed)
+    open_stream = writes_now(open_stream)
+    cancel_stream_start = writes(stream_not_begun)
+    save_stream_id = writes(keep_stream_id)
+    recover_expired = writes_now(recover)
+    list_page = reads(lines)
+    has_pending_on = reads(is_pending_on)
+    retry = writes_now(retry)
+    drop = writes(drop)
+
+    @verb
+    def has_pending_at(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[bool]:
+        """Whether anything of a conversation is not finished."""
+        digest = store.address_of(source, agent).digest
+        return read(is_pending_at, digest, target_of(source).lane)

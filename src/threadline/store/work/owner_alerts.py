@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from threadline.clock import Instant, from_instant, to_instant
 from threadline.model.delivery import Target, target_of
 from threadline.store.conversations import records
-from threadline.store.engine.database import Tx
+from threadline.store.engine.database import Step, Tx, write
 from threadline.store.rows import source_of
+from threadline.store.verbs import Group, Mode, Store, reads, verb, writes, writes_now
 from threadline.store.work import outbox
 
 # The kind of a delivery that tells of an alarm.
@@ -152,3 +154,21 @@ def _people_at(tx: Tx, owners: Sequence[str]) -> dict[str, str]:
 
 def _known(tx: Tx, owners: Sequence[str]) -> list[str]:
     return sorted({*owners, *(person for (person,) in tx.rows("owners"))})
+
+
+class OwnerAlerts(Group[Mode]):
+    """What only an owner can fix; each fault is reported once, and again when it comes back."""
+
+    raise_alert = writes_now(sound)
+    notify = writes_now(tell)
+    mark_unsent = writes(untell)
+    clear = writes(clear)
+    touch = writes_now(know)
+    list_open = reads(open_alarms)
+    list_states = reads(states)
+    find_owner_chat = reads(owners_chat)
+
+    @verb
+    def clear_untouched(_: Store[Any], name: str, before: datetime) -> Step[bool]:
+        """Closes an alarm that no gateway has known since then; False where one has."""
+        return write(forget_unknown, name, before=to_instant(before))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from msgspec.structs import replace
 
@@ -24,11 +24,13 @@ from threadline.model.turn import (
     suspicion,
 )
 from threadline.model.view import message_number
-from threadline.store.conversations import id_changes, records, sessions, views
-from threadline.store.engine.database import Row, Tx
+from threadline.store import leases
+from threadline.store.conversations import id_changes, records, views
+from threadline.store.engine.database import Row, Step, Tx, leaving_work, write
 from threadline.store.leases import Held, require, require_changed
 from threadline.store.rows import StoredSession, json_text, session_of, source_of
-from threadline.store.work import approvals, inbox, outbox
+from threadline.store.verbs import Group, Mode, Store, reads, verb, writes, writes_now
+from threadline.store.work import approvals, inbox, outbox, turn_end
 from threadline.store.work.message_changes import _append_key, _heard
 from threadline.store.work.turn_end import Claim, Claimed, _locked, end_deleted, release, taken_by
 
@@ -323,7 +325,7 @@ def take_pending(tx: Tx, held: Held, session_id: str, role: Role) -> list[Waitin
     return taken
 
 
-def append_journal(tx: Tx, held: Held, place: int, events: Sequence[str], *, called_tool: bool) -> None:
+def append_journal(tx: Tx, held: Held, place: int, events: Sequence[str], *, called_tool: bool = False) -> None:
     """Keeps what the turn said and did, from `place` on. `LeaseLost` where the turn is another's now."""
     require_changed(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=int(called_tool)))
     for offset, event in enumerate(events):
@@ -346,7 +348,7 @@ def suggest_title(tx: Tx, at: Instant, held: Held, session_id: str, title: str) 
     is_there = _locked(tx, session_id) is not None
     require(tx, held)
     if is_there and records.get_entry(tx, session_id).title is None:
-        sessions.set_title(tx, at, session_id, title)
+        records.set_title(tx, at, session_id, title)
 
 
 def clear_journal(tx: Tx, held: Held) -> None:
@@ -390,3 +392,54 @@ def roles_of_unanswered(tx: Tx, session_id: str) -> list[Role]:
         heard = _heard(tx, _append_key(tx, number))
         roles.append("group" if heard is None else heard[1])
     return roles
+
+
+class Turns(Group[Mode]):
+    """Turns: claimed, leased, journalled, ended."""
+
+    claim = writes(claim)
+    set_replay = writes(set_replay)
+    ensure_context = writes(ensure_context)
+    take_pending = writes(take_pending)
+    append_journal = writes(append_journal)
+    enqueue_progress = writes_now(enqueue_progress)
+    suggest_title = writes_now(suggest_title)
+    clear_journal = writes(clear_journal)
+    rerun = writes_now(rerun)
+    request_stop = writes_now(request_stop)
+    people_of_running = reads(people_of_running)
+    roles_of_unanswered = reads(roles_of_unanswered)
+
+    @verb
+    def finish(_: Store[Any], wanted: turn_end.Finish) -> Step[None]:
+        """Ends a turn."""
+        return leaving_work(write(turn_end.finish, wanted))
+
+    @verb
+    def release(
+        store: Store[Any],
+        held: leases.Held,
+        session_pk: int,
+        *,
+        wait: int = 0,
+        is_counted: bool = True,
+        unused: Sequence[int] = (),
+    ) -> Step[None]:
+        """Gives a turn back, to be run again, and with it the answers that it has not used.
+
+        `is_counted`: it has cost one of its attempts.
+        """
+        at = store.now()
+        return write(turn_end.release, at, held, session_pk, wait=wait, is_counted=is_counted, unused=unused)
+
+    @verb
+    def take_over(store: Store[Any], owner: str, platforms: Sequence[str], lease: int) -> Step[list[turn_end.Claimed]]:
+        """Turns on these platforms whose holder is gone."""
+        return write(take_over, store.now(), owner, platforms, lease=lease)
+
+    @verb
+    def accept_and_claim(
+        _: Store[Any], wanted: inbox.Admission, greeting: inbox.Greeting, claim: turn_end.Claim
+    ) -> Step[tuple[inbox.Received, list[turn_end.Claimed]]]:
+        """Takes an event in, once, and begins its turn where nothing else is to be done there: one commit for both."""
+        return leaving_work(write(accept_and_claim, claim, wanted, greeting))

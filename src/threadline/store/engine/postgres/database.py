@@ -13,7 +13,7 @@ import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from threadline.errors import StoreUnavailable, ThreadlineError
-from threadline.store.engine.database import BatchStep, EngineFacts, EngineStep, Opened, Progress, ReadStep, Row, Step
+from threadline.store.engine.database import EngineFacts, Opened, Progress, Row, Step
 from threadline.store.engine.group_commit import Job, Lane, ReaderPool, fail_unsettled
 from threadline.store.engine.postgres.connection import (
     FAILURES,
@@ -96,24 +96,23 @@ class PostgresDatabase:
         self._lane = Lane(self._run_batch, name="threadline-postgres-append")
         self._thread_pool = ReaderPool(self.perform, max_threads=2 * _CONNECTIONS, name="threadline-postgres")
 
-    def perform(self, step: Step) -> Any:
+    def perform(self, step: Step[T]) -> T:
         self._opened.require()
-        if isinstance(step, BatchStep):
-            return self._lane.perform(step)
-        if isinstance(step, EngineStep):
-            return step.call(self)
-        return self._transact(
-            self._readers if isinstance(step, ReadStep) else self._writers,
-            lambda tx: step.operation(tx, *step.arguments, **step.options),
+        if step.kind == "batch":
+            result: T = self._lane.perform(step)
+            return result
+        outcome: T = self._transact(
+            self._writers if step.kind == "write" else self._readers,
+            lambda tx: step.call(tx, *step.args, **step.options),
             # Beginning and ending a transaction are two round trips, as dear as a search for a rare word.
-            is_whole=not isinstance(step, ReadStep) or step.is_snapshot,
+            is_whole=step.kind != "loose_read",
         )
+        return outcome
 
-    def perform_async(self, step: Step) -> Awaitable[Any]:
+    def perform_async(self, step: Step[T]) -> Awaitable[T]:
         self._opened.require()
-        if isinstance(step, BatchStep):
-            return self._lane.perform_async(step)
-        return self._thread_pool.perform_async(step)
+        queue = self._lane if step.kind == "batch" else self._thread_pool
+        return queue.perform_async(step)
 
     def describe(self) -> EngineFacts:
         with connect(self._url) as connection, translated():
@@ -197,7 +196,7 @@ class PostgresDatabase:
         raise StoreUnavailable
 
     def _run_batch(self, jobs: Sequence[Job]) -> None:
-        for operation, group in groupby(jobs, key=lambda job: job.step.operation):
+        for operation, group in groupby(jobs, key=lambda job: job.step.call):
             batch = list(group)
             try:
                 self._run_group(operation, batch)
@@ -213,7 +212,7 @@ class PostgresDatabase:
             self._run_apart(operation, jobs, cause)
 
     def _run_together(self, operation: Callable[..., Sequence[Any]], jobs: Sequence[Job]) -> Sequence[Any]:
-        requests = [job.step.request for job in jobs]
+        requests = [job.step.args[0] for job in jobs]
         return self._transact(self._writers, lambda tx: operation(tx, requests), pipelined=True)
 
     def _run_apart(self, operation: Callable[..., Sequence[Any]], jobs: Sequence[Job], cause: Exception) -> None:

@@ -9,21 +9,17 @@ from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, TypeVar
 
 import apsw
 import msgspec
 
 from threadline.errors import AlreadyServed, StoreReadOnly, StoreUnavailable
 from threadline.store.engine.database import (
-    BatchStep,
     EngineFacts,
-    EngineStep,
     Opened,
     Progress,
-    ReadStep,
     Step,
-    WriteStep,
 )
 from threadline.store.engine.group_commit import Lane, ReaderPool
 from threadline.store.engine.sql import latest_version, migrations
@@ -38,6 +34,8 @@ from threadline.store.engine.sqlite.connection import (
     translated,
 )
 from threadline.store.engine.sqlite.writer import BetweenBatches, SqliteTx, Writer
+
+T = TypeVar("T")
 
 _MOST = 1000
 
@@ -117,6 +115,7 @@ def _read(opened: int) -> Holder:
 
 _ASYNC_READERS = 4
 _KEPT_READERS = 8
+_READS = ("read", "loose_read")
 
 
 class SqliteDatabase:
@@ -142,20 +141,19 @@ class SqliteDatabase:
         self._readers_lock = threading.Lock()
         self._reader_pool = ReaderPool(self.perform, max_threads=_ASYNC_READERS, name="threadline-sqlite-reader")
 
-    def perform(self, step: Step) -> Any:
+    def perform(self, step: Step[T]) -> T:
         self._opened.require()
-        if isinstance(step, ReadStep):
+        if step.kind in _READS:
             with self._reader() as connection:
-                return step.operation(SqliteTx(connection), *step.arguments, **step.options)
-        if isinstance(step, EngineStep):
-            return step.call(self)
-        return self._lane.perform(step)
+                result: T = step.call(SqliteTx(connection), *step.args, **step.options)
+                return result
+        written: T = self._lane.perform(step)
+        return written
 
-    def perform_async(self, step: Step) -> Awaitable[Any]:
+    def perform_async(self, step: Step[T]) -> Awaitable[T]:
         self._opened.require()
-        if isinstance(step, (WriteStep, BatchStep)):
-            return self._lane.perform_async(step)
-        return self._reader_pool.perform_async(step)
+        queue = self._reader_pool if step.kind in _READS else self._lane
+        return queue.perform_async(step)
 
     def describe(self) -> EngineFacts:
         with self._reader() as connection:

@@ -13,7 +13,7 @@ import apsw
 import msgspec
 
 from threadline.errors import StoreReadOnly, StoreUnavailable
-from threadline.store.engine.database import BatchStep, Row, unbindable
+from threadline.store.engine.database import Row, unbindable
 from threadline.store.engine.group_commit import Job, fail_unsettled
 from threadline.store.engine.sql import load_queries
 from threadline.store.engine.sqlite.connection import translate, translated
@@ -199,14 +199,14 @@ class Writer:
             if operation is None:
                 results.extend(self._apply_one(job) for job in group)
             else:
-                results.extend(operation(self._tx, [job.step.request for job in group]))
+                results.extend(operation(self._tx, [job.step.args[0] for job in group]))
         return results
 
     def _apply_one(self, job: Job) -> Any:
         step = job.step
-        if type(step) is BatchStep:
-            return step.operation(self._tx, [step.request])[0]
-        return step.operation(self._tx, *step.arguments, **step.options)
+        if step.kind == "batch":
+            return step.call(self._tx, step.args)[0]
+        return step.call(self._tx, *step.args, **step.options)
 
     def _commit(self, work: Callable[[T], R], given: T) -> R:
         connection = self._connection
@@ -269,7 +269,7 @@ class Writer:
 
 
 def _batch_operation(job: Job) -> Any:
-    return job.step.operation if type(job.step) is BatchStep else None
+    return job.step.call if job.step.kind == "batch" else None
 
 
 def _settle(job: Job, outcome: Any) -> None:

@@ -23,7 +23,7 @@ from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.platforms.text import plain, split
 from threadline.ports.platform import Accept, ListensAlone, Outgoing, OutgoingFile, Platform, PlatformError, Verdict
-from threadline.store.gateway import GatewayStore
+from threadline.store.facade import GatewayStore
 from threadline.testing.contracts.platforms.worlds import OpenWorld, PlatformWorld
 
 # Bytes that no text may hold: a file must come through as it is.

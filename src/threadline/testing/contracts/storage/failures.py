@@ -11,8 +11,8 @@ import pytest
 from threadline.clock import Instant
 from threadline.errors import IdempotencyConflict, ThreadlineError, UnknownSession
 from threadline.model.message import encode_messages
-from threadline.store.conversations import records, sessions, transcripts
-from threadline.store.engine.database import BatchStep, Database, ReadStep, Tx, WriteStep
+from threadline.store.conversations import records, transcripts
+from threadline.store.engine.database import Database, Step, Tx, batch, read, write
 from threadline.store.facade import AsyncSessionStore, SessionStore, open_database
 from threadline.testing.builders import dm, user
 from threadline.testing.contracts.storage.fixtures import seen
@@ -26,14 +26,14 @@ class _Refused(Exception):
 
 def title_then_fail(tx: Tx, session_id: str, error: type[Exception]) -> None:
     """Writes, then raises."""
-    sessions.set_title(tx, AT, session_id, "half done")
+    records.set_title(tx, AT, session_id, "half done")
     raise error("on purpose")
 
 
 def break_a_rule(tx: Tx, session_id: str) -> None:
     """Writes, then asks the database for what its schema forbids."""
-    sessions.set_title(tx, AT, session_id, "half done")
-    number = transcripts.read(tx, session_id, 1)[0].ref.seq
+    records.set_title(tx, AT, session_id, "half done")
+    number = transcripts.read_messages(tx, session_id, 1)[0].ref.seq
     pk = records.get_session(tx, session_id).pk
     tx.run_many("add_messages", [((pk << 24) | number, "user", AT, None, "{}")])
 
@@ -43,10 +43,10 @@ def fail_in_a_batch(_: Tx, requests: Any) -> list[Any]:
     raise _Refused(str(len(requests)))
 
 
-def append_step(session_id: str, text: str) -> BatchStep:
+def append_step(session_id: str, text: str) -> Step[Any]:
     """What a store asks of its engine to append."""
     request = transcripts.AppendRequest(session_id, encode_messages(user(text)), AT)
-    return BatchStep(transcripts.append_batch, request)
+    return batch(transcripts.append_batch, request)
 
 
 class FailureContract:
@@ -65,11 +65,11 @@ class FailureContract:
         before = store.get_session(entry.session_id)
         for error in (_Refused, UnknownSession, KeyError):
             with pytest.raises(error):
-                database.perform(WriteStep(title_then_fail, (entry.session_id, error), {}))
+                database.perform(write(title_then_fail, entry.session_id, error))
         with pytest.raises(ThreadlineError):
-            database.perform(WriteStep(break_a_rule, (entry.session_id,), {}))
+            database.perform(write(break_a_rule, entry.session_id))
         with pytest.raises(_Refused):
-            database.perform(BatchStep(fail_in_a_batch, None))
+            database.perform(batch(fail_in_a_batch, None))
         assert store.get_session(entry.session_id) == before
         database.perform(append_step(entry.session_id, "goes on"))
         assert seen(store, entry.session_id) == ["hello", "goes on"]
@@ -77,7 +77,7 @@ class FailureContract:
     def test_a_read_step_writes_nothing(self, store: SessionStore, database: Database) -> None:
         entry = store.get_or_create_session(dm())
         with pytest.raises(ThreadlineError):
-            database.perform(ReadStep(sessions.set_title, (entry.session_id, "sneaky"), {"at": AT}))
+            database.perform(read(records.set_title, AT, entry.session_id, "sneaky"))
         assert store.get_session(entry.session_id) == entry
 
     def test_a_failing_operation_spoils_no_other_of_its_batch(self, store: SessionStore, database: Database) -> None:
@@ -89,9 +89,9 @@ class FailureContract:
             for n in range(40):
                 steps.append(append_step(session_id, f"m{n}"))
                 steps.append(append_step("nothing", "lost"))
-                steps.append(WriteStep(title_then_fail, (session_id, _Refused), {}))
-                steps.append(BatchStep(fail_in_a_batch, None))
-                steps.append(WriteStep(break_a_rule, (session_id,), {}))
+                steps.append(write(title_then_fail, session_id, _Refused))
+                steps.append(batch(fail_in_a_batch, None))
+                steps.append(write(break_a_rule, session_id))
             return await asyncio.gather(*(database.perform_async(step) for step in steps), return_exceptions=True)
 
         outcomes = asyncio.run(scenario())

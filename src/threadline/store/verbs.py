@@ -1,0 +1,279 @@
+"""Verbs: how callers reach operations. A verb makes one step; a store performs it, blocking or awaited.
+
+An operation is a function of a transaction. A group is a class beside its operations that lists those which callers may use:
+`load = reads(load)`. Only a verb that checks its arguments or makes ids is written out, with `@verb`; it does so before its step
+is performed, so bad input costs no transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
+
+import msgspec
+
+from threadline.clock import Clock, Instant, to_instant
+from threadline.errors import InvalidRequest, ThreadlineError
+from threadline.ids import new_session_id
+from threadline.model.address import SessionAddress, SessionScope, address_of
+from threadline.model.ownership import Viewer, person_of, viewer_at
+from threadline.model.policy import ResetPolicies
+from threadline.model.source import SessionSource
+from threadline.store.engine.database import Database, Step, Tx
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+IsBusy: TypeAlias = Callable[[str], bool]
+Who: TypeAlias = SessionSource | str | None
+
+MAX_KEY_CHARS = 512
+MAX_TITLE_CHARS = 200
+MAX_PATH_CHARS = 4_096
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_WRITES = ("write", "batch")
+
+
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a store decides: everything that is not in the database."""
+
+    policies: ResetPolicies
+    scope: SessionScope
+    clock: Clock
+    zone: str
+    agent: str = "main"
+    is_busy: IsBusy | None = None
+
+
+class Blocking:
+    """The mode of a store whose verbs block."""
+
+
+class Awaited:
+    """The mode of a store whose verbs are awaited."""
+
+
+Mode = TypeVar("Mode", Blocking, Awaited)
+
+
+class Store(Generic[Mode]):
+    """An open database and how it decides; performs the steps that verbs make."""
+
+    _is_async = False
+    # Called at the end of each write, in its transaction: raises where the lease that the store writes under is lost.
+    require_lease: Callable[[Tx], None] | None = None
+
+    def __init__(self, database: Database, settings: StoreSettings) -> None:
+        self.database = database
+        self.settings = settings
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that times are taken from."""
+        return self.settings.clock
+
+    def now(self) -> Instant:
+        """Return the time of the store's clock."""
+        return to_instant(self.settings.clock.now())
+
+    def now_with_id(self) -> tuple[Instant, str]:
+        """Return the time of the store's clock, and a new session id made from it."""
+        now = self.settings.clock.now()
+        return to_instant(now), new_session_id(now)
+
+    def address_of(self, source: SessionSource, agent: str | None = None) -> SessionAddress:
+        """Return the address of the conversation that a source belongs to, by this store's scope settings."""
+        return address_of(source, self.settings.scope, agent or self.settings.agent)
+
+    def perform(self, step: Step[T]) -> T:
+        """Perform a step, blocking."""
+        if step.kind == "task":
+            task_result: T = step.call(self.perform, *step.args, **step.options)
+            return task_result
+        result = self.database.perform(self._fenced(step))
+        if step.leaves_work:
+            self._notify_worker()
+        return result
+
+    async def perform_async(self, step: Step[T]) -> T:
+        """Perform a step without blocking the event loop."""
+        if step.kind == "task":
+            return await asyncio.to_thread(self.perform, step)
+        result = await self.database.perform_async(self._fenced(step))
+        if step.leaves_work:
+            self._notify_worker()
+        return result
+
+    async def perform_later(self, make: Callable[..., Step[T]], args: Sequence[Any], options: Mapping[str, Any]) -> T:
+        """Make and perform a step when this is awaited: bad arguments are refused then, and its time is taken then."""
+        return await self.perform_async(make(self, *args, **options))
+
+    def _notify_worker(self) -> None:
+        """Called after a step that leaves work for the background worker."""
+
+    def _fenced(self, step: Step[T]) -> Step[T]:
+        if self.require_lease is None or step.kind not in _WRITES:
+            return step
+        return Step("write", _while_leased, (self.require_lease, step))
+
+
+def _while_leased(tx: Tx, require_lease: Callable[[Tx], None], step: Step[T]) -> T:
+    result: T
+    if step.kind == "batch":
+        outcome = step.call(tx, step.args)[0]
+        if isinstance(outcome, ThreadlineError):
+            raise outcome
+        result = outcome
+    else:
+        result = step.call(tx, *step.args, **step.options)
+    # After the work: sessions are locked before turns. Where the lease is lost, all of it is rolled back.
+    require_lease(tx)
+    return result
+
+
+class Group(Generic[Mode]):
+    """The verbs of one family of tables."""
+
+    def __init__(self, store: Store[Mode]) -> None:
+        self.store: Store[Mode] = store
+
+
+class Verb(Generic[P, T]):
+    """A call that callers may make: bound to a group or a store, it makes a step and performs it there."""
+
+    def __init__(self, make: Callable[..., Step[T]], described: Callable[..., Any], hidden_parameters: int = 1) -> None:
+        """`hidden_parameters`: so many of the described function's first parameters are none of the caller's."""
+        self._make = make
+        self.__wrapped__ = described
+        self.__doc__ = described.__doc__
+        self._hidden_parameters = hidden_parameters
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        signature = inspect.signature(self.__wrapped__)
+        parameters = list(signature.parameters.values())
+        return signature.replace(parameters=parameters[self._hidden_parameters :])
+
+    @overload
+    def __get__(self, holder: None, owner: type) -> Verb[P, T]: ...
+    @overload
+    def __get__(self, holder: Group[Blocking] | Store[Blocking], owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, holder: Group[Awaited] | Store[Awaited], owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, holder: Any, owner: type) -> Any:
+        if holder is None:
+            return self
+        store = holder if isinstance(holder, Store) else holder.store
+        if store._is_async:  # noqa: SLF001 - one of our own
+            return lambda *args, **options: store.perform_later(self._make, args, options)
+        return lambda *args, **options: store.perform(self._make(store, *args, **options))
+
+    def __call__(self, holder: Any, /, *args: P.args, **options: P.kwargs) -> Any:
+        return self.__get__(holder, type(holder))(*args, **options)
+
+    def step(self, store: Store[Any], /, *args: P.args, **options: P.kwargs) -> Step[T]:
+        """Return the step that a call makes, to be performed by the caller."""
+        return self._make(store, *args, **options)
+
+
+def verb(make: Callable[Concatenate[Store[Any], P], Step[T]]) -> Verb[P, T]:
+    """Return the verb whose step a function of a store and the call's arguments makes."""
+    return Verb(make, make)
+
+
+def reads(operation: Callable[Concatenate[Tx, P], T]) -> Verb[P, T]:
+    """Return the verb that reads by this operation."""
+    return Verb(lambda _, *args, **options: Step("read", operation, args, options), operation)
+
+
+def reads_now(operation: Callable[Concatenate[Tx, Instant, P], T]) -> Verb[P, T]:
+    """Return the verb that reads by this operation as of now."""
+    return Verb(lambda store, *args, **options: Step("read", operation, (store.now(), *args), options), operation, 2)
+
+
+def writes(operation: Callable[Concatenate[Tx, P], T], *, leaves_work: bool = False) -> Verb[P, T]:
+    """Return the verb that writes by this operation; durable when a call returns."""
+
+    def make(_: Store[Any], *args: Any, **options: Any) -> Step[T]:
+        return Step("write", operation, args, options, leaves_work=leaves_work)
+
+    return Verb(make, operation)
+
+
+def writes_now(operation: Callable[Concatenate[Tx, Instant, P], T], *, leaves_work: bool = False) -> Verb[P, T]:
+    """Return the verb that writes by this operation as of now; durable when a call returns."""
+
+    def make(store: Store[Any], *args: Any, **options: Any) -> Step[T]:
+        return Step("write", operation, (store.now(), *args), options, leaves_work=leaves_work)
+
+    return Verb(make, operation, 2)
+
+
+def clean_text(what: str, text: str, limit: int = MAX_KEY_CHARS) -> str:
+    """Text that both engines can keep in a column: no NUL, no half surrogates, not endless. Else `InvalidRequest`."""
+    if not isinstance(text, str):
+        raise InvalidRequest(f"{what} must be text, not {type(text).__name__}")
+    if len(text) > limit:
+        raise InvalidRequest(f"{what} has {len(text)} characters; {limit} is the most")
+    if _UNSTORABLE.search(text):
+        raise InvalidRequest(f"{what} must not hold NUL or half of a surrogate pair")
+    return text
+
+
+def clean_or_none(what: str, text: str | None, limit: int = MAX_KEY_CHARS) -> str | None:
+    """`clean_text` for what may be left out."""
+    return None if text is None else clean_text(what, text, limit)
+
+
+def clean_title(title: str | None) -> str | None:
+    """A title on one line; `None` where there is to be none. One that nobody could see is `InvalidRequest`."""
+    text = None if title is None else " ".join(clean_text("title", title, MAX_TITLE_CHARS).split())
+    if text == "":
+        raise InvalidRequest("a title needs at least one visible character; use None to take it away")
+    return text
+
+
+def person_named(who: Who) -> str | None:
+    """The person that a source speaks for, or that a name such as `telegram:7` names."""
+    return (
+        person_of(who) if isinstance(who, SessionSource) else clean_or_none("a person's name", who, 2 * MAX_KEY_CHARS)
+    )
+
+
+def viewer_of(who: Who) -> Viewer | None:
+    """What a person sees, or the sender of a source from where they write; `None`: the operator, who sees all."""
+    if who is None:
+        return None
+    return viewer_at(who) if isinstance(who, SessionSource) else Viewer(person_named(who))
+
+
+def instant_of(moment: datetime | None, otherwise: int = 0) -> Instant:
+    """A moment that a caller named; a naive one is `InvalidRequest`, because its zone would be a guess."""
+    if moment is None:
+        return Instant(otherwise)
+    try:
+        return to_instant(moment)
+    except ValueError as cause:
+        raise InvalidRequest(str(cause)) from cause
+
+
+def minutes_before(now: datetime, minutes: float) -> Instant:
+    """The instant so many minutes ago."""
+    try:
+        return to_instant(now - timedelta(minutes=minutes))
+    except (OverflowError, ValueError, TypeError) as cause:
+        raise InvalidRequest(f"{minutes!r} is no number of minutes that can be counted back from now") from cause
+
+
+def moment_before(now: datetime, older_than: timedelta | datetime) -> Instant:
+    """A moment, or the one that lies so long ago."""
+    if isinstance(older_than, datetime):
+        return instant_of(older_than)
+    try:
+        return to_instant(now - older_than)
+    except (OverflowError, TypeError) as cause:
+        raise InvalidRequest(f"{older_than!r} is no time span that can be counted back from now") from cause
