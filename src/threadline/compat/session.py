@@ -77,7 +77,8 @@ class SessionSource:
     def from_dict(cls, data: Mapping[str, Any]) -> SessionSource:
         """The source of a dictionary. An unknown platform is a `ValueError`, a missing one a `KeyError`."""
         values: dict[str, Any] = {name: data.get(name) for name in _ALL}
-        values |= {"chat_id": str(data["chat_id"]), "chat_type": data.get("chat_type") or "dm"}
+        chat_id = data["chat_id"]
+        values |= {"chat_id": None if chat_id is None else str(chat_id), "chat_type": data.get("chat_type") or "dm"}
         return cls(platform=Platform(data["platform"]), **values)
 
     @classmethod
@@ -136,9 +137,13 @@ class SessionEntry:
             store.write_through(self, name, value)
         object.__setattr__(self, name, value)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The values alone: to set an attribute of a copy writes nowhere."""
+        return {name: value for name, value in vars(self).items() if name != "_store"}
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, times as ISO text; `from_dict` gives an equal entry."""
-        plain = {name: value for name, value in vars(self).items() if name != "_store"}
+        plain = self.__getstate__()
         plain |= {"created_at": self.created_at.isoformat(), "updated_at": self.updated_at.isoformat()}
         plain["platform"] = self.platform.value if self.platform else None
         plain["origin"] = self.origin.to_dict() if self.origin else None
@@ -150,6 +155,7 @@ class SessionEntry:
         known = {name: data[name] for name in cls.__dataclass_fields__ if data.get(name) is not None}
         for name in ("created_at", "updated_at"):
             known[name] = naive(datetime.fromisoformat(data[name]))
+        known["memory_flushed"] = bool(known.get("memory_flushed") or data.get("expiry_finalized"))
         known["platform"] = Platform(known["platform"]) if _is_known(known.get("platform")) else None
         origin = data.get("origin")
         is_known = isinstance(origin, Mapping) and _is_known(origin.get("platform")) and "chat_id" in origin
