@@ -26,10 +26,7 @@ _TEXTS = ("session_key", "session_id", "display_name", "chat_type", "cost_status
 _SAME = (*_TEXTS, *_TOKENS, "total_tokens", "estimated_cost_usd")
 _OF_RESET = ("was_auto_reset", "auto_reset_reason", "reset_had_activity")
 # What is kept of an entry: to set one of these on an entry of a store writes it there.
-WRITTEN_THROUGH = {*_TEXTS, *_TOKENS, "created_at", "updated_at", "origin", "estimated_cost_usd"} - {
-    "session_key",
-    "chat_type",
-}
+WRITTEN_THROUGH = {*_TEXTS[1:], *_TOKENS, "created_at", "updated_at", "origin", "estimated_cost_usd"} - {"chat_type"}
 
 
 @dataclass

@@ -193,7 +193,7 @@ def test_an_entry_made_by_hand_writes_nowhere() -> None:
     assert (entry.display_name, entry.session_id) == ("x", "../y")
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda entry: pickle.loads(pickle.dumps(entry))])  # noqa: S301
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda entry: pickle.loads(pickle.dumps(entry))])
 def test_a_copy_of_an_entry_is_equal_and_writes_nowhere(
     store: SessionStore, copied: Callable[[SessionEntry], SessionEntry]
 ) -> None:
