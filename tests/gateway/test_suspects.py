@@ -146,7 +146,7 @@ async def test_the_sender_and_the_owner_hear_once_of_a_message_that_is_given_up(
         assert len(await store.claim_turns(claim(store))) == 1
         await begun(store, user="ada")
     alert = words_alarms.ONCE.format(text=words_alarms.PARKED.format(name="scripted"))
-    async with opened(ScriptedAgent(echo)) as here:
+    async with opened(ScriptedAgent(echo), lease_seconds=3.0) as here:
         await here.shows(words_gateway.PARKED, chat="dm-bob")
         # Who only ran beside it is answered.
         await here.chat.wait_for(lambda: sorted(here.texts()) == sorted([alert, "you said: hello"]))
