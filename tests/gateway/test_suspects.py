@@ -13,7 +13,7 @@ from threadline.clock import to_instant
 from threadline.model import words_alarms, words_gateway
 from threadline.model.turn import Suspicion, apart_for, back_off, part_of, suspicion
 from threadline.store.gateway import GatewayStore
-from threadline.store.work import turn_end
+from threadline.store.work import turn_end, turns
 from threadline.testing.agents import ScriptedAgent
 
 FIRST = 2_000_000
@@ -110,7 +110,7 @@ async def test_turns_that_died_together_are_recovered_in_one_step(
         await store.rerun_turns([charged(await begun(store, user=user), 3) for user in ("ada", "bob")], first=0)
         assert len(await store.claim_turns(claim(store, 2, lease=-1))) == 2
         taken = await store.take_over_turns("serve:next", ["scripted"], -1)
-        monkeypatch.setattr(turn_end, "release", broken_off)
+        monkeypatch.setattr(turns, "release", broken_off)
         with pytest.raises(RuntimeError):
             await store.rerun_turns(taken, first=0)
         # Neither looks as if it had been alone.
@@ -146,7 +146,7 @@ async def test_the_sender_and_the_owner_hear_once_of_a_message_that_is_given_up(
         assert len(await store.claim_turns(claim(store))) == 1
         await begun(store, user="ada")
     alert = words_alarms.ONCE.format(text=words_alarms.PARKED.format(name="scripted"))
-    async with opened(ScriptedAgent(echo)) as here:
+    async with opened(ScriptedAgent(echo), lease_seconds=3.0) as here:
         await here.shows(words_gateway.PARKED, chat="dm-bob")
         # Who only ran beside it is answered.
         await here.chat.wait_for(lambda: sorted(here.texts()) == sorted([alert, "you said: hello"]))
