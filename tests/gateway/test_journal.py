@@ -14,6 +14,7 @@ from threadline.errors import LeaseLost
 from threadline.gateway.composing import read_event
 from threadline.gateway.journal import Journal, Pace
 from threadline.ports.agent import Event, Text, Thought, ToolCall, ToolResult
+from threadline.ports.live import Growth
 from threadline.store.facade import GatewayStore
 from threadline.store.work.turn_end import Claimed
 
@@ -127,6 +128,24 @@ async def test_words_that_nobody_was_shown_are_written_together(location: str) -
         found = await on_disk(store)
         assert len(found) <= 10
         assert "".join(event.text for event in found if isinstance(event, Text)) == "".join(f"{n} " for n in range(20))
+
+
+@awaited
+async def test_words_that_somebody_watches_are_written_ten_times_a_second_at_most(location: str) -> None:
+    async with await GatewayStore.open(location) as store:
+        journal = journal_of(store, await begun(store, replay="never"))
+        writes: list[Growth] = []
+        journal.tell(writes.append)
+        keeping = asyncio.create_task(journal.keep_words())
+        began = asyncio.get_running_loop().time()
+        for number in range(40):
+            journal.add(Text(f"{number} "))
+            await asyncio.sleep(0.02)
+        lasted = asyncio.get_running_loop().time() - began
+        keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeping
+        assert 1 < len(writes) <= 2 + lasted * 10
 
 
 @awaited

@@ -70,7 +70,8 @@ async def test_who_has_the_answer_is_not_told_that_it_takes_long(location: str) 
 @awaited
 async def test_a_sign_of_life_of_an_ended_turn_is_never_stored(opened: Open) -> None:
     agent = ScriptedAgent(echo)
-    async with opened(agent, chat=ScriptedChat(capabilities=Capabilities(max_length=4096))) as here:
+    chat = ScriptedChat(capabilities=Capabilities(max_length=4096))
+    async with opened(agent, chat=chat, lease_seconds=3.0) as here:
         claimed = await begun(here.store, "first", user="eve")
         await here.store.leases.expire_owned_by("serve:dead%")
         await here.shows("you said: first", chat="dm-eve")

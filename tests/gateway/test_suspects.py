@@ -13,7 +13,7 @@ from threadline.clock import to_instant
 from threadline.model import words_alarms, words_gateway
 from threadline.model.turn import Suspicion, apart_for, back_off, part_of, suspicion
 from threadline.store.facade import GatewayStore
-from threadline.store.work import turn_end
+from threadline.store.work import turn_end, turns
 from threadline.testing.agents import ScriptedAgent
 
 FIRST = 2_000_000
@@ -53,9 +53,9 @@ async def test_a_suspect_runs_in_a_gateway_that_has_lived_through_its_back_off(l
         await accepted(store, "and?")
         early = claim(store, at=found + wait - 1_000_000, back_off=FIRST)
         young = claim(store, at=found + wait, since=found + FIRST, back_off=FIRST)
-        assert await store.claim_turns(early) == []
-        assert await store.claim_turns(young) == []
-        (claimed,) = await store.claim_turns(claim(store, at=found + wait + FIRST, since=found + FIRST, back_off=FIRST))
+        assert await store.turns.claim(early) == []
+        assert await store.turns.claim(young) == []
+        (claimed,) = await store.turns.claim(claim(store, at=found + wait + FIRST, since=found + FIRST, back_off=FIRST))
         assert claimed.held.turn_id == lost.held.turn_id
 
 
@@ -63,20 +63,20 @@ async def test_a_suspect_runs_in_a_gateway_that_has_lived_through_its_back_off(l
 async def test_suspects_of_two_deaths_run_in_parts_in_each_gateway(location: str) -> None:
     async with await GatewayStore.open(location) as store:
         lost = [charged(await begun(store, user=f"p{number}"), 2) for number in range(12)]
-        await store.rerun_turns(lost, first=0)
+        await store.turns.rerun(lost, first=0)
         found = to_instant(store.clock.now())
         parts, running = [], 0
         for owner, lived in (("serve:one", 4 * FIRST), ("serve:another", 5 * FIRST)):
             # All are due; only those of one part run.
             due = claim(store, 12, owner=owner, at=found + lived, back_off=FIRST)
-            claimed = await store.claim_turns(due)
+            claimed = await store.turns.claim(due)
             (part,) = {part_of(turn.held.turn_id, 2) for turn in claimed}
             parts.append(part)
             running += len(claimed)
         assert parts[0] != parts[1]
         # Long turns keep nobody waiting for ever.
         late = claim(store, 12, owner="serve:one", at=found + apart_for(2, FIRST) + FIRST, back_off=FIRST)
-        assert running + len(await store.claim_turns(late)) == 12
+        assert running + len(await store.turns.claim(late)) == 12
 
 
 @awaited
@@ -84,12 +84,12 @@ async def test_what_a_death_left_behind_is_taken_over_together(location: str) ->
     async with await GatewayStore.open(location) as store:
         for user, lease in (("ada", -1), ("bob", HOUR // 6)):
             lost = await suspected(store, user, 3)
-            (claimed,) = await store.claim_turns(claim(store, lease=lease))
+            (claimed,) = await store.turns.claim(claim(store, lease=lease))
             assert claimed.held.turn_id == lost.held.turn_id
         # The second lease has less than a third to go: whoever held it is as late with that one.
-        assert await store.take_over_turns("serve:next", ["scripted"], HOUR) == []
-        await store.void_leases(f"{DEAD}%")
-        taken = await store.take_over_turns("serve:next", ["scripted"], HOUR)
+        assert await store.turns.take_over("serve:next", ["scripted"], HOUR) == []
+        await store.leases.expire_owned_by(f"{DEAD}%")
+        taken = await store.turns.take_over("serve:next", ["scripted"], HOUR)
         assert [turn.suspected for turn in taken] == [Suspicion(4, is_sole=False)] * 2
 
 
@@ -107,14 +107,14 @@ async def test_turns_that_died_together_are_recovered_in_one_step(
         release(*given, **named)
 
     async with await GatewayStore.open(location) as store:
-        await store.rerun_turns([charged(await begun(store, user=user), 3) for user in ("ada", "bob")], first=0)
-        assert len(await store.claim_turns(claim(store, 2, lease=-1))) == 2
-        taken = await store.take_over_turns("serve:next", ["scripted"], -1)
-        monkeypatch.setattr(turn_end, "release", broken_off)
+        await store.turns.rerun([charged(await begun(store, user=user), 3) for user in ("ada", "bob")], first=0)
+        assert len(await store.turns.claim(claim(store, 2, lease=-1))) == 2
+        taken = await store.turns.take_over("serve:next", ["scripted"], -1)
+        monkeypatch.setattr(turns, "release", broken_off)
         with pytest.raises(RuntimeError):
-            await store.rerun_turns(taken, first=0)
+            await store.turns.rerun(taken, first=0)
         # Neither looks as if it had been alone.
-        taken = await store.take_over_turns("serve:last", ["scripted"], HOUR)
+        taken = await store.turns.take_over("serve:last", ["scripted"], HOUR)
         assert [turn.suspected for turn in taken] == [Suspicion(4, is_sole=False)] * 2
 
 
@@ -122,9 +122,9 @@ async def test_turns_that_died_together_are_recovered_in_one_step(
 async def test_a_turn_that_a_living_gateway_let_go_of_is_taken_over_alone(location: str) -> None:
     async with await GatewayStore.open(location) as store:
         let_go = await suspected(store, "ada", 1)
-        await store.claim_turns(claim(store, lease=-1))
+        await store.turns.claim(claim(store, lease=-1))
         await begun(store, user="bob")
-        (taken,) = await store.take_over_turns("serve:next", ["scripted"], 15_000_000)
+        (taken,) = await store.turns.take_over("serve:next", ["scripted"], 15_000_000)
         assert taken.held.turn_id == let_go.held.turn_id
 
 
@@ -143,17 +143,17 @@ async def test_a_suspect_can_be_stopped_while_it_waits(opened: Open, location: s
 async def test_the_sender_and_the_owner_hear_once_of_a_message_that_is_given_up(opened: Open, location: str) -> None:
     async with await GatewayStore.open(location) as store:
         await suspected(store, "bob", 3)
-        assert len(await store.claim_turns(claim(store))) == 1
+        assert len(await store.turns.claim(claim(store))) == 1
         await begun(store, user="ada")
     alert = words_alarms.ONCE.format(text=words_alarms.PARKED.format(name="scripted"))
-    async with opened(ScriptedAgent(echo)) as here:
+    async with opened(ScriptedAgent(echo), lease_seconds=3.0) as here:
         await here.shows(words_gateway.PARKED, chat="dm-bob")
         # Who only ran beside it is answered.
         await here.chat.wait_for(lambda: sorted(here.texts()) == sorted([alert, "you said: hello"]))
-        assert [line.fate for line in await here.store.list_messages("parked")] == ["parked"]
+        assert [line.fate for line in await here.store.maintenance.list_messages("parked")] == ["parked"]
         await here.gateway.turns.recover()
         await here.gateway.idle()
         assert (here.texts().count(alert), here.texts("dm-bob")) == (1, [words_gateway.PARKED])
-        (alarm,) = await here.store.open_alarms()
+        (alarm,) = await here.store.owner_alerts.list_open()
         await here.gateway.alarms.forget_all_but(())
-        assert await here.store.open_alarms() == [alarm]
+        assert await here.store.owner_alerts.list_open() == [alarm]

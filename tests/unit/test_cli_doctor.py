@@ -50,7 +50,7 @@ def test_it_says_what_it_found(home: Path, db: Path, store: SessionStore, cli: C
     file = configured(home, text)
     store.append_to_transcript(store.get_or_create_session(dm()).session_id, user("hi"))
     found = findings(cli)
-    assert f"configuration {file}" in found
+    assert found["configuration"]["found"] == str(file)
     assert found["agent main"]["found"] == "acp, claude"
     assert found["agent other"]["found"] == "echo"
     assert found["database"]["found"].startswith(f"sqlite://{db}, ")

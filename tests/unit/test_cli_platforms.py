@@ -249,6 +249,18 @@ def test_an_unknown_kind_is_offered_nothing_that_is_for_tests(kind: str, written
         assert hidden not in done.err
 
 
+def test_the_terminal_can_not_be_added_and_the_reason_stands_on_a_line_of_its_own(
+    written: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path(os.devnull).open(encoding="utf-8") as nobody:
+        monkeypatch.setattr(sys, "stdin", nobody)
+        done = cli("platforms", "add", "local")
+    assert (done.code, written.read_text()) == (1, BEFORE)
+    first, second = done.err.splitlines()
+    assert first.endswith("nothing was changed:")
+    assert "use `threadline chat`" in second
+
+
 def test_without_a_network_it_can_be_written_down_untried(written: Path, add: Callable[..., Outcome], api: Api) -> None:
     done = add("--no-check")
     assert done.code == 0

@@ -77,6 +77,14 @@ def test_misuse_exits_with_2_and_an_explanation(command: list[str], cli: Cli) ->
         (["web", "invite", "Ada", "--days", "²"], "'--days': '²' can't be used; write a whole number from 1 to 365"),
         (["web", "invite", "Ada", "--role", "king"], "'--role': 'king' can't be used; write one of guest, trusted"),
         (["sessions", "export", "x", "--format", "pdf"], "'pdf' can't be used; write one of jsonl, markdown, html"),
+        (
+            ["sessions", "list", "--platform", "Tele gram"],
+            "'--platform': 'Tele gram' is no platform; write a name such as telegram",
+        ),
+        (
+            ["sessions", "search", "x", "--platform", "A"],
+            "'--platform': 'A' is no platform; write a name such as telegram",
+        ),
     ],
 )
 def test_a_value_that_can_not_be_used_is_told_in_words_of_ours(command: list[str], told: str, cli: Cli) -> None:
@@ -94,7 +102,7 @@ def test_any_text_is_a_whole_number_or_refused(text: str) -> None:
 
 @pytest.mark.parametrize("columns", ["40", "80", "200"])
 @pytest.mark.parametrize(
-    "group", ["", "sessions", "people", "db", "pair", "platforms", "web", "messages", "outbox", "config"]
+    "group", ["", "sessions", "people", "db", "pair", "platforms", "web", "messages", "outbox", "config", "compat"]
 )
 def test_help_is_not_cut(group: str, columns: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)

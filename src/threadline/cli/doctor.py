@@ -97,7 +97,7 @@ def _configuration(config: Config) -> Finding:
     if config.path is None:
         return Finding("configuration", found="no file: the defaults hold", hint="`threadline config init` writes one")
     doubts = [doubt.text for doubt in check(config.path) if doubt.severity == "warning"]
-    return Finding(f"configuration {config.path}", hint="\n".join(doubts))
+    return Finding("configuration", found=str(config.path), hint="\n".join(doubts))
 
 
 def _database(place: str) -> Finding:

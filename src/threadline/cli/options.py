@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
+from threadline.cli.values import parse_platform
 from threadline.config.settings import DB
 
 Format: TypeAlias = Literal["jsonl", "markdown", "html"]
@@ -21,7 +22,8 @@ SessionId: TypeAlias = Annotated[
     typer.Argument(metavar="ID", help="The session's id, as `sessions list` shows it.", show_default=False),
 ]
 Platform: TypeAlias = Annotated[
-    str | None, typer.Option("--platform", metavar="NAME", help="Only this platform, such as telegram.")
+    str | None,
+    typer.Option("--platform", metavar="NAME", parser=parse_platform, help="Only this platform, such as telegram."),
 ]
 Cursor: TypeAlias = Annotated[
     str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where the page before this one ended.")

@@ -40,7 +40,7 @@ def note(text: str) -> None:
 def fail(text: str) -> None:
     """What went wrong and what to do, as one sentence on standard error."""
     sentence = inert_line(text, 1000)
-    note(f"threadline: {sentence if sentence.endswith(('.', '…', '?', '!')) else sentence + '.'}")
+    note(f"threadline: {sentence if sentence.endswith(('.', '…', '?', '!', ':')) else sentence + '.'}")
 
 
 def show_json(document: object) -> None:

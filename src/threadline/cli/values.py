@@ -55,6 +55,15 @@ def one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def parse_platform(text: str) -> str:
+    """The name of a platform, installed or not: sessions outlive what made them."""
+    from threadline.model.source import is_platform_slug
+
+    if not is_platform_slug(text):
+        raise typer.BadParameter(f"{text!r} is no platform; write a name such as telegram")
+    return text
+
+
 def parse_path(text: str) -> Path:
     """A file; `~` is the home folder also where no shell has said so before."""
     try:

@@ -92,9 +92,8 @@ class SessionDB(OpenedAtFirstUse):
 
     def search_sessions(self, source: str | None = None, limit: int = 20, offset: int = 0) -> list[dict[str, Any]]:
         """Sessions as rows, the most recently used first, ended ones included."""
-        return [
-            _row(entry) for entry in islice(self.core.read_pages(adoptions.list_rows, source), offset, offset + limit)
-        ]
+        entries = self.core.read_pages(adoptions.list_rows, source)
+        return [_row(entry) for entry in islice(entries, offset, offset + limit)]
 
     def session_count(self, source: str | None = None) -> int:
         """How many sessions there are, of one source or of all."""

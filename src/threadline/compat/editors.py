@@ -59,9 +59,8 @@ class SessionManager:
             return None
         agent = self._make_agent(_settings_of(original.agent) | {"model": original.model})
         history = copy.deepcopy(original.history)
-        return self._keep(
-            SessionState(new_session_id(SystemClock().now()), agent, cwd, original.model, history), parent=session_id
-        )
+        state = SessionState(new_session_id(SystemClock().now()), agent, cwd, original.model, history)
+        return self._keep(state, parent=session_id)
 
     def list_sessions(self) -> list[dict[str, Any]]:
         """All sessions of editors, the most recently used first: `session_id cwd model history_len` of each."""

@@ -26,10 +26,7 @@ _TEXTS = ("session_key", "session_id", "display_name", "chat_type", "cost_status
 _SAME = (*_TEXTS, *_TOKENS, "total_tokens", "estimated_cost_usd")
 _OF_RESET = ("was_auto_reset", "auto_reset_reason", "reset_had_activity")
 # What is kept of an entry: to set one of these on an entry of a store writes it there.
-WRITTEN_THROUGH = {*_TEXTS, *_TOKENS, "created_at", "updated_at", "origin", "estimated_cost_usd"} - {
-    "session_key",
-    "chat_type",
-}
+WRITTEN_THROUGH = {*_TEXTS[1:], *_TOKENS, "created_at", "updated_at", "origin", "estimated_cost_usd"} - {"chat_type"}
 
 
 @dataclass
@@ -77,7 +74,8 @@ class SessionSource:
     def from_dict(cls, data: Mapping[str, Any]) -> SessionSource:
         """The source of a dictionary. An unknown platform is a `ValueError`, a missing one a `KeyError`."""
         values: dict[str, Any] = {name: data.get(name) for name in _ALL}
-        values |= {"chat_id": str(data["chat_id"]), "chat_type": data.get("chat_type") or "dm"}
+        chat_id = data["chat_id"]
+        values |= {"chat_id": None if chat_id is None else str(chat_id), "chat_type": data.get("chat_type") or "dm"}
         return cls(platform=Platform(data["platform"]), **values)
 
     @classmethod
@@ -136,9 +134,13 @@ class SessionEntry:
             store.write_through(self, name, value)
         object.__setattr__(self, name, value)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The values alone: to set an attribute of a copy writes nowhere."""
+        return {name: value for name, value in vars(self).items() if name != "_store"}
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, times as ISO text; `from_dict` gives an equal entry."""
-        plain = {name: value for name, value in vars(self).items() if name != "_store"}
+        plain = self.__getstate__()
         plain |= {"created_at": self.created_at.isoformat(), "updated_at": self.updated_at.isoformat()}
         plain["platform"] = self.platform.value if self.platform else None
         plain["origin"] = self.origin.to_dict() if self.origin else None
@@ -150,6 +152,7 @@ class SessionEntry:
         known = {name: data[name] for name in cls.__dataclass_fields__ if data.get(name) is not None}
         for name in ("created_at", "updated_at"):
             known[name] = naive(datetime.fromisoformat(data[name]))
+        known["memory_flushed"] = bool(known.get("memory_flushed") or data.get("expiry_finalized"))
         known["platform"] = Platform(known["platform"]) if _is_known(known.get("platform")) else None
         origin = data.get("origin")
         is_known = isinstance(origin, Mapping) and _is_known(origin.get("platform")) and "chat_id" in origin

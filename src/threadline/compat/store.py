@@ -73,9 +73,8 @@ class SessionStore(AdoptedFolder):
     def switch_session(self, session_key: str, target_session_id: str) -> SessionEntry | None:
         """The key goes on with that session, whose id stays; one never created is empty. `None` for an unknown key."""
         self.adoption.adopt_session(target_session_id)
-        return self._entry(
-            self.core.run_write(adoptions.take_over, session_key, arrival_of(target_session_id, NOWHERE, now()))
-        )
+        arrival = arrival_of(target_session_id, NOWHERE, now())
+        return self._entry(self.core.run_write(adoptions.take_over, session_key, arrival))
 
     def list_sessions(self, active_minutes: int | None = None) -> list[SessionEntry]:
         """The current session of every key, the most recently updated first; of those used in the last minutes if given."""

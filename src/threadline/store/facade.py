@@ -32,7 +32,6 @@ from threadline.store.engine.database import (
     Database,
     SqliteLocation,
     Step,
-    T,
     Tx,
     leaving_work,
     parse_location,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import json
 import os
@@ -115,11 +116,20 @@ class AdoptedFolder(OpenedAtFirstUse):
         """Where a transcript is exported to: below `exports` where a file that is not ours has its name."""
         path = self._path.parent / f"{checked_id(session_id)}.jsonl"
         is_ours = self.core.run_read(adoptions.adoption_state, session_id) == adoptions.EXPORTED
-        return path if is_ours or not os.path.lexists(path) else path.parent / "exports" / path.name
+        return path if is_ours or not os.path.lexists(path) else self._exports() / path.name
+
+    def _exports(self) -> Path:
+        """The folder of exports that can't lie beside the old files."""
+        exports = self._path.parent / "exports"
+        if exports.is_symlink():
+            raise NotADirectoryError(
+                errno.ENOTDIR, "exports are kept in a folder, not in a link; delete it", str(exports)
+            )
+        return exports
 
     def _exports_of(self, session_id: str) -> list[Path]:
         """Where exports of a session may lie: an old file may have had its name, and be gone by now."""
-        apart = self._path.parent / "exports" / f"{session_id}.jsonl"
+        apart = self._exports() / f"{session_id}.jsonl"
         return [apart, *({self._export_path(session_id)} - {apart})]
 
 

@@ -12,7 +12,9 @@ from typing import Any, BinaryIO, Literal
 
 import msgspec
 
+from threadline.errors import InvalidMessage
 from threadline.log import get_logger
+from threadline.model.message import encode_message
 from threadline.store.facade import is_open_here
 from threadline.transfer.files import Skipped, file_stamp, find_file, is_safe_id, open_regular, parse_json
 from threadline.transfer.hermes_database import DatabaseSession, HermesDatabase
@@ -114,7 +116,7 @@ class HermesFolder:
         database = self._opened_database()
         in_database = database.messages(session_id) if database else None
         skipped = _logged([place for found in (in_file, in_database) if found for place in found[1]])
-        if in_file and (in_database is None or len(in_file[0]) > len(in_database[0])):
+        if in_file and (in_database is None or _count_storable(in_file[0]) > _count_storable(in_database[0])):
             return Transcript(in_file[0], skipped, "file")
         return None if in_database is None else Transcript(in_database[0], skipped, "database")
 
@@ -204,6 +206,20 @@ def _message(line: bytes) -> dict[str, Any] | str | None:
     except ValueError as error:
         return f"damaged: {_reason(error)}"
     return message if isinstance(message, dict) else "no JSON object"
+
+
+def _count_storable(messages: list[dict[str, Any]]) -> int:
+    """Return how many of the messages a store takes: those that it refuses make a transcript no longer."""
+    return sum(1 for message in messages if _is_storable(message))
+
+
+def _is_storable(message: dict[str, Any]) -> bool:
+    role = message.get("role")
+    try:
+        encode_message(message if isinstance(role, str) and role else message | {"role": "unknown"})
+    except InvalidMessage:
+        return False
+    return True
 
 
 def _entry_error(key: str, fields: object) -> str | None:

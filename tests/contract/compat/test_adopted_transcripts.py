@@ -164,6 +164,19 @@ def test_only_valid_messages_are_counted(folder: Path, open_store: Open) -> None
     assert places == []
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [b'{"role": "user", "content": ' + b"[" * 300 + b"]" * 300 + b"}", b'{"role": "two\\nlines", "content": "x"}'],
+)
+def test_messages_that_can_not_be_stored_make_no_transcript_the_longer(
+    folder: Path, open_store: Open, refused: bytes
+) -> None:
+    write_index(folder, entry("s", **origin()))
+    write_lines(folder, "s", "f1", raw=[refused] * 3)
+    write_database(folder, {"s": ["d1", "d2"]})
+    assert texts(open_store(), "s") == ["d1", "d2"]
+
+
 def test_damaged_lines_are_skipped_and_named_with_file_and_line(
     folder: Path, open_store: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -38,6 +40,11 @@ def test_base_fields_are_always_in_the_dictionary_and_alternative_ids_only_where
     }
     assert plain["chat_type"] == "dm"
     assert SessionSource.from_dict({"platform": "slack", "chat_id": 5}).chat_id == "5"
+
+
+def test_a_source_without_a_chat_has_none_after_a_round_trip() -> None:
+    source = SessionSource(Platform.SLACK, None, user_id="U1")  # type: ignore[arg-type]
+    assert SessionSource.from_dict(source.to_dict()) == source
 
 
 @pytest.mark.parametrize(
@@ -98,6 +105,7 @@ def test_entries_of_every_revision_are_read(fields: dict[str, Any]) -> None:
         if name in fields:
             assert getattr(entry, name) == fields[name]
     assert entry.total_tokens == 0
+    assert entry.memory_flushed == bool(fields.get("memory_flushed") or fields.get("expiry_finalized"))
     assert entry.chat_type == (fields.get("chat_type") or "dm")
 
 
@@ -183,6 +191,17 @@ def test_an_entry_made_by_hand_writes_nowhere() -> None:
     entry.display_name = "x"
     entry.session_id = "../y"
     assert (entry.display_name, entry.session_id) == ("x", "../y")
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda entry: pickle.loads(pickle.dumps(entry))])
+def test_a_copy_of_an_entry_is_equal_and_writes_nowhere(
+    store: SessionStore, copied: Callable[[SessionEntry], SessionEntry]
+) -> None:
+    entry = store.get_or_create_session(dm())
+    other = copied(entry)
+    assert other == entry
+    other.display_name = "x"
+    assert [one.display_name for one in store.list_sessions()] == [entry.display_name]
 
 
 def test_callers_of_the_original_may_save_after_they_set(store: SessionStore) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+from tests.contract.compat.old_folders import entry, origin, write_index, write_lines
 from tests.contract.compat.talk import dm, texts, user
 
 from threadline.compat import SessionStore
@@ -67,3 +69,22 @@ def test_a_session_that_appeared_beside_a_foreign_file_keeps_its_own_words(store
     assert path == folder / "exports" / "s.jsonl"
     assert lines(path) == [user("ours")]
     assert "foreign" in (folder / "s.jsonl").read_text()
+
+
+def test_a_link_in_place_of_the_exports_is_not_followed(
+    open_store: Callable[..., SessionStore], folder: Path, tmp_path: Path
+) -> None:
+    write_index(folder, entry("a", **origin(user_id="7")))
+    write_lines(folder, "a", "old")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    theirs = elsewhere / "a.jsonl"
+    (folder / "exports").symlink_to(elsewhere)
+    store = open_store()
+    with pytest.raises(NotADirectoryError, match="not in a link"):
+        store.get_transcript_path("a")
+    assert list(elsewhere.iterdir()) == []
+    theirs.write_text("of somebody else")
+    with pytest.raises(NotADirectoryError, match="not in a link"):
+        store.erase_person("telegram:7")
+    assert theirs.exists()

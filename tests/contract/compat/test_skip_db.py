@@ -122,8 +122,23 @@ def test_after_a_rewrite_each_new_message_is_there_once(store: SessionStore) -> 
 
 
 def test_a_long_run_of_the_agent_is_matched_whole(store: SessionStore) -> None:
-    run = [user(f"m{n}") for n in range(900)]
+    run = [user(f"m{n}") for n in range(1_100)]
     store.rewrite_transcript("s", run)
-    write(store, *run[:5], skip=True)
-    write(store, *run[-5:], skip=True)
+    write(store, *run, skip=True)
     assert store.load_transcript("s") == run
+
+
+def test_behind_a_long_run_that_nobody_asks_for_each_new_message_is_there_once(store: SessionStore) -> None:
+    run = [user(f"m{n}") for n in range(2_500)]
+    store.rewrite_transcript("s", run)
+    for message in (user("q"), assistant("a")):
+        write(store, message)
+        write(store, message, user("only here"), skip=True)
+    assert texts(store, "s")[2_500:] == ["q", "only here", "a", "only here"]
+
+
+def test_what_many_calls_stored_answers_for_none_however_many_there_are(store: SessionStore) -> None:
+    write(store, user("never asked for"))
+    for _ in range(1_005):
+        write(store, user("ok"), skip=True)
+    assert len(store.load_transcript("s")) == 1_006
