@@ -10,6 +10,7 @@ from typing import get_args
 import msgspec
 
 from threadline.agents.registry import AgentSettings, agent_kinds, make_agent
+from threadline.config.load import current_environment
 from threadline.config.policies import agent_for, find_chat, home_channels, reset_policies, session_scope, zone_of
 from threadline.config.resolve import resolve, resolve_secret
 from threadline.config.settings import MAIN_AGENT, AcpPreset, Config
@@ -278,7 +279,7 @@ def _split(text: str, capabilities: Capabilities) -> list[str]:
 
 
 def _options(options: Mapping[str, object]) -> Mapping[str, object]:
-    resolved = resolve(options)
+    resolved = resolve(options, current_environment())
     return resolved if isinstance(resolved, Mapping) else {}
 
 
@@ -289,7 +290,7 @@ def _settings_of(agent: ConfiguredAgent) -> AgentSettings:
         model=agent.model,
         system_prompt=agent.system_prompt,
         base_url=agent.base_url,
-        api_key=None if agent.api_key is None else resolve_secret(agent.api_key),
+        api_key=None if agent.api_key is None else resolve_secret(agent.api_key, current_environment()),
         temperature=agent.temperature,
         max_tokens=agent.max_tokens,
         history_limit=agent.history_limit,

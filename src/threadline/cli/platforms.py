@@ -221,6 +221,7 @@ def _value(text: str) -> object:
 
 
 def _given_token(token: str | None, file: Path | None, variable: str | None) -> _Token | None:
+    from threadline.config.load import current_environment
     from threadline.config.resolve import resolve_secret
     from threadline.config.secret import Secret
 
@@ -233,7 +234,7 @@ def _given_token(token: str | None, file: Path | None, variable: str | None) -> 
     if file is None and variable is None:
         return None
     secret = Secret(f"env:{variable}" if file is None else f"file:{file.absolute()}")
-    return _Token(resolve_secret(secret), secret.reference)
+    return _Token(resolve_secret(secret, current_environment()), secret.reference)
 
 
 def _asked_token(name: str) -> str:
@@ -263,10 +264,12 @@ def _wants_token(kind: str, name: str, options: dict[str, object]) -> bool:
 
 
 def _settings(name: str, options: dict[str, object], token: _Token | None) -> PlatformSettings:
+    from threadline.config.load import current_environment
     from threadline.config.resolve import resolve
     from threadline.platforms.registry import PlatformSettings
 
-    values = {key: resolve(value) for key, value in options.items()}
+    environment = current_environment()
+    values = {key: resolve(value, environment) for key, value in options.items()}
     return PlatformSettings(name, options=values if token is None else values | {"token": token.text})
 
 

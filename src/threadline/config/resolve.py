@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from threadline.config.load import current_environment
 from threadline.config.paths import is_in_our_folders
 from threadline.config.secret import Secret, find_reference
 from threadline.errors import ConfigError
@@ -20,22 +19,19 @@ _LONGEST_BYTES = 64 * 1024
 _OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def resolve_secret(
-    secret: Secret, environment: Mapping[str, str] | None = None, *, seconds: float = COMMAND_SECONDS
-) -> str:
+def resolve_secret(secret: Secret, environment: Mapping[str, str], *, seconds: float = COMMAND_SECONDS) -> str:
     """The text of the secret, without one line end behind it. Blocks: a command may take up to `seconds`.
 
     What can't be had is `ConfigError`, which says what to do and never repeats what was found.
     """
-    variables = current_environment() if environment is None else environment
     if secret.place == "env":
-        return _from_variable(secret.target, variables)
+        return _from_variable(secret.target, environment)
     if secret.place == "file":
         return _from_file(secret.target)
-    return _from_command(secret.target, variables, seconds)
+    return _from_command(secret.target, environment, seconds)
 
 
-def resolve(value: object, environment: Mapping[str, str] | None = None) -> object:
+def resolve(value: object, environment: Mapping[str, str]) -> object:
     """`value` with every reference in it, to any depth, replaced by its secret. Other values stay as they are."""
     if isinstance(value, Mapping):
         return {name: resolve(inner, environment) for name, inner in value.items()}

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from threadline.config.load import current_environment
 from threadline.config.resolve import resolve, resolve_secret
 from threadline.config.secret import Secret, find_reference, names_a_secret, plain_secrets, without_password
 from threadline.errors import ConfigError
@@ -101,7 +102,7 @@ def test_a_variable_holds_a_secret() -> None:
 
 def test_a_variable_of_this_process_holds_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEY_FOR_A_TEST", "s3cret")
-    assert resolve_secret(Secret("env:KEY_FOR_A_TEST")) == "s3cret"
+    assert resolve_secret(Secret("env:KEY_FOR_A_TEST"), current_environment()) == "s3cret"
 
 
 @pytest.mark.parametrize("environment", [{}, {"KEY": ""}])
