@@ -10,9 +10,9 @@ from typing import get_args
 import msgspec
 
 from threadline.agents.registry import AgentSettings, agent_kinds, make_agent
+from threadline.config.derived import agent_for, find_chat, home_channels, reset_policies, session_scope, zone_of
 from threadline.config.load import current_environment
-from threadline.config.policies import agent_for, find_chat, home_channels, reset_policies, session_scope, zone_of
-from threadline.config.resolve import resolve, resolve_secret
+from threadline.config.secrets import resolve, resolve_secret
 from threadline.config.settings import MAIN_AGENT, AcpPreset, Config
 from threadline.config.settings import AgentSettings as ConfiguredAgent
 from threadline.errors import InvalidRequest

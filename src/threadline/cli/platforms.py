@@ -190,8 +190,8 @@ def _probed(kind: str, settings: PlatformSettings) -> Probed | None:
 
 
 def _require_free(file: Path, name: str) -> None:
-    from threadline.config.adding import has_section
     from threadline.config.settings import Slug
+    from threadline.config.write import has_section
 
     try:
         # It is to be the name of a file, too.
@@ -222,8 +222,7 @@ def _value(text: str) -> object:
 
 def _given_token(token: str | None, file: Path | None, variable: str | None) -> _Token | None:
     from threadline.config.load import current_environment
-    from threadline.config.resolve import resolve_secret
-    from threadline.config.secret import Secret
+    from threadline.config.secrets import Secret, resolve_secret
 
     if sum(one is not None for one in (token, file, variable)) > 1:
         raise typer.BadParameter(words.ONE_IS_ENOUGH)
@@ -265,7 +264,7 @@ def _wants_token(kind: str, name: str, options: dict[str, object]) -> bool:
 
 def _settings(name: str, options: dict[str, object], token: _Token | None) -> PlatformSettings:
     from threadline.config.load import current_environment
-    from threadline.config.resolve import resolve
+    from threadline.config.secrets import resolve
     from threadline.platforms.registry import PlatformSettings
 
     environment = current_environment()
@@ -275,7 +274,7 @@ def _settings(name: str, options: dict[str, object], token: _Token | None) -> Pl
 
 def _write(file: Path, name: str, kind: str, options: dict[str, object], token: _Token | None) -> str | None:
     """Writes it all down; the file with the token, where one was made."""
-    from threadline.config.adding import append_section, keep_secret
+    from threadline.config.write import append_section, keep_secret
 
     values: dict[str, object] = {"kind": kind} if name != kind else {}
     if token is None or token.reference is not None:

@@ -14,11 +14,10 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from threadline.config.load import current_environment, load_config
-from threadline.config.paths import is_in_our_folders
-from threadline.config.resolve import resolve_secret
-from threadline.config.secret import Secret, find_reference, without_password
+from threadline.config.secrets import Secret, find_reference, resolve_secret, without_password
 from threadline.config.settings import AGENT_GROUP, OWN_KINDS, Config
 from threadline.errors import ConfigError
+from threadline.local_user import is_in_our_folders
 from threadline.model.editors import AT_THE_MACHINE
 
 Severity: TypeAlias = Literal["problem", "warning"]

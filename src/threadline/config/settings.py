@@ -6,8 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from threadline.config.declared import Place, Setting, all_settings
-from threadline.config.secret import Secret
+from threadline.config.schema import Place, Setting, all_settings
+from threadline.config.secrets import Secret
 from threadline.errors import InvalidRequest
 from threadline.model.address import SessionScope
 from threadline.model.policy import INSTALLATION_ZONE, PERSON_ZONE, ResetMode, SessionResetPolicy, checked_zone

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 from hypothesis import strategies as st
 
-from threadline.config.declared import Many, Named, Part, Place, Rest, dotted, fields_of
-from threadline.config.leaf import Leaf
-from threadline.config.secret import Secret, without_password
+from threadline.config.schema import Leaf, Many, Named, Part, Place, Rest, dotted, fields_of
+from threadline.config.secrets import Secret, without_password
 from threadline.config.settings import Settings
 
 ZONES = ("Europe/Berlin", "America/New_York", "UTC")

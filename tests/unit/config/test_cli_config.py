@@ -10,7 +10,7 @@ from tests.unit.conftest import Outcome
 from typer.main import get_command
 
 from threadline.cli.config import app
-from threadline.config.show import init_text
+from threadline.config.write import init_text
 from threadline.errors import ConfigError
 
 Config: TypeAlias = Callable[..., Outcome]

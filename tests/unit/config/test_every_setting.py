@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from tests.unit.config.cases import Case, companions, document, every_case, joined, value_at, values_of
 from tests.unit.config.conftest import settings_of
 
-from threadline.config.declared import all_settings, fields_of, variable_of
 from threadline.config.load import load_config
+from threadline.config.schema import all_settings, fields_of, variable_of
 from threadline.config.settings import DB, SETTINGS, Settings
-from threadline.config.show import show
-from threadline.config.toml import toml_value
+from threadline.config.write import show, toml_value
 
 CASES = list(every_case())
 # The values of these are names of something else that must be there, too.

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.config.conftest import Load
 
-from threadline.config.policies import agent_for, find_chat, home_channels, reset_policies, session_scope, zone_of
+from threadline.config.derived import agent_for, find_chat, home_channels, reset_policies, session_scope, zone_of
 from threadline.config.settings import BindingSettings, ChatSettings, Settings
 from threadline.model.address import SessionScope
 from threadline.model.context import HomeChannel

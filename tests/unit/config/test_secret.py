@@ -9,8 +9,15 @@ import msgspec
 import pytest
 
 from threadline.config.load import current_environment
-from threadline.config.resolve import resolve, resolve_secret
-from threadline.config.secret import Secret, find_reference, names_a_secret, plain_secrets, without_password
+from threadline.config.secrets import (
+    Secret,
+    find_reference,
+    names_a_secret,
+    plain_secrets,
+    resolve,
+    resolve_secret,
+    without_password,
+)
 from threadline.errors import ConfigError
 
 

@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from tests.unit.config.cases import ACP
 from tests.unit.config.conftest import Load, settings_of
 
-from threadline.config.declared import all_settings
-from threadline.config.lines import lines_of
 from threadline.config.load import load_config
-from threadline.config.reference import config_reference
+from threadline.config.read import lines_of
+from threadline.config.schema import all_settings
 from threadline.config.settings import Settings
-from threadline.config.show import init_text, show
-from threadline.config.toml import toml_key, toml_value
+from threadline.config.write import config_reference, init_text, show, toml_key, toml_value
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(

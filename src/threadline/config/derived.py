@@ -1,13 +1,16 @@
-"""What the settings come to: the values that the store and the gateway work with."""
+"""What the settings come to"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from threadline.clock import installation_zone
+from threadline.config.secrets import load_or_make_secret
 from threadline.config.settings import BindingSettings, ChatSettings, ResetRule, Settings
+from threadline.local_user import redaction_secret_file
+from threadline.model import prompt
 from threadline.model.address import SessionScope
-from threadline.model.context import HomeChannel
+from threadline.model.context import HomeChannel, SessionContext
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.webchat import WEB
 
@@ -76,3 +79,22 @@ def _exactness(binding: BindingSettings) -> tuple[bool, bool, bool]:
 
 def _policy(rule: ResetRule) -> SessionResetPolicy:
     return SessionResetPolicy(**{name: getattr(rule, name) for name in SessionResetPolicy.__struct_fields__})
+
+
+def build_session_context_prompt(
+    context: SessionContext, *, redact_pii: bool = False, secret: bytes | None = None
+) -> str:
+    """What the agent is told of its conversation.
+
+    With `redact_pii`, ids of platforms whose ids the model never needs are replaced by hashes keyed with `secret`, and no
+    phone number or e-mail address shows in any name. An empty secret is `InvalidRequest`. Without one, the secret in the
+    data folder is used, made there once and only where an id is replaced; `ConfigError` where its file can't be used.
+    """
+    if not redact_pii or secret is not None:
+        return prompt.build_session_context_prompt(context, redact_pii=redact_pii, secret=secret or b"")
+    # Any two secrets give the same text exactly where no id is replaced: then the real one is not needed.
+    texts = {prompt.build_session_context_prompt(context, redact_pii=True, secret=probe) for probe in (b"0", b"1")}
+    if len(texts) == 1:
+        return texts.pop()
+    real = load_or_make_secret(redaction_secret_file())
+    return prompt.build_session_context_prompt(context, redact_pii=True, secret=real)

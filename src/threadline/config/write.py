@@ -1,0 +1,383 @@
+"""The configuration as text."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time
+from pathlib import Path
+
+import msgspec
+
+from threadline.config.load import NOT_SETTINGS, load_config
+from threadline.config.read import parse_toml
+from threadline.config.schema import (
+    Field,
+    Leaf,
+    Many,
+    Named,
+    Part,
+    Place,
+    Rest,
+    default_words,
+    dotted,
+    fields_of,
+    section_help,
+    variable_of,
+)
+from threadline.config.secrets import Secret, without_password
+from threadline.config.settings import Config, Origin, Settings
+from threadline.errors import ConfigError
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+
+
+def toml_key(*names: str) -> str:
+    """A dotted name, with quotes where they are needed."""
+    return ".".join(name if _BARE.fullmatch(name) else _text(name) for name in names)
+
+
+def toml_value(value: object) -> str:
+    """A value on one line. Characters that can't be seen are written as escapes, so it is harmless to look at."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{toml_key(str(name))} = {toml_value(entry)}" for name, entry in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml_value(entry) for entry in value)}]"
+    raise TypeError(f"{type(value).__name__} has no TOML form")
+
+
+def _text(text: str) -> str:
+    return '"' + "".join(_ESCAPES.get(character) or _visible(character) for character in text) + '"'
+
+
+def _visible(character: str) -> str:
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
+
+
+_STARTER_HEAD = """\
+# Threadline's configuration. Every setting is here with its default; take the # away to change one.
+# A variable goes before this file: THREADLINE_WEB__PORT=9000 sets port in [web].
+# Secrets are never written here but referred to: env:NAME, file:/PATH or command:PROGRAM ARGUMENTS.
+"""
+
+
+def show(config: Config) -> str:
+    """All settings as TOML, each that is no default with the place that it came from.
+
+    Of a secret the reference is shown, of a URL no password. Otherwise the text, read again, means the same.
+    """
+    lines = [f"# {config.path}" if config.path else "# No file was read."]
+    lines += _shown(Settings, config, (), config.origins)
+    return "\n".join(lines) + "\n"
+
+
+def init_text() -> str:
+    """A file to start with: every setting, its help and its default, with a mark before each line."""
+    return _STARTER_HEAD + "\n".join(_started(Settings, (), is_live=True)) + "\n"
+
+
+def _shown(
+    kind: type[msgspec.Struct], section: msgspec.Struct, at: Place, origins: Mapping[Place, Origin]
+) -> Iterator[str]:
+    for field in _settings_first(kind):
+        value, place = getattr(section, field.name), (*at, field.name)
+        match field.shape:
+            case Leaf():
+                yield _line(field, value, origins.get(place))
+            case Rest():
+                for name, inner in value.items():
+                    yield f"{toml_key(name)} = {toml_value(_harmless(inner))}{_comment(origins.get((*at, name)))}"
+            case Part(inner_kind):
+                yield from ("", f"[{_key(place)}]", *_shown(inner_kind, value, place, origins))
+            case Named(inner_kind):
+                for name, inner in value.items():
+                    named = (*place, name)
+                    yield from ("", f"[{_key(named)}]", *_shown(inner_kind, inner, named, origins))
+            case Many(inner_kind):
+                for number, inner in enumerate(value):
+                    numbered = (*place, number)
+                    yield from ("", f"[[{_key(place)}]]", *_shown(inner_kind, inner, numbered, origins))
+
+
+def _settings_first(kind: type[msgspec.Struct]) -> list[Field]:
+    """In TOML what follows a section's header belongs to it, so that settings stand before sections."""
+    return sorted(fields_of(kind), key=lambda field: not isinstance(field.shape, Leaf | Rest))
+
+
+def _line(field: Field, value: object, origin: Origin | None) -> str:
+    if value is None:
+        return f"# {field.name} is not set{f': {field.unset}' if field.unset else ''}"
+    return f"{field.name} = {toml_value(_harmless(value))}{_comment(origin)}"
+
+
+def _comment(origin: Origin | None) -> str:
+    return "" if origin is None else f"  # {origin}"
+
+
+def _key(place: Place) -> str:
+    return toml_key(*(str(part) for part in place if isinstance(part, str)))
+
+
+def _harmless(value: object) -> object:
+    """The value as anybody may see it."""
+    if isinstance(value, Secret):
+        return value.reference
+    if isinstance(value, str):
+        return without_password(value)
+    if isinstance(value, Mapping):
+        return {name: _harmless(inner) for name, inner in value.items()}
+    return [_harmless(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _started(kind: type[msgspec.Struct], at: Place, *, is_live: bool) -> Iterator[str]:
+    for field in _settings_first(kind):
+        place = (*at, field.name)
+        match field.shape:
+            case Leaf():
+                yield from _started_setting(field)
+            case Rest():
+                yield from ("", f"# {field.help} follow here.")
+            case Part(inner):
+                yield from _started_section(inner, f"[{dotted(place)}]", place, is_live=is_live)
+            case Named(inner):
+                # A section that is there by itself can be headed as well: its settings then land in it.
+                is_there = field.example in field.default
+                named = (*place, field.example)
+                yield from _started_section(inner, f"[{dotted(named)}]", named, is_live=is_live and is_there)
+            case Many(inner):
+                yield from _started_section(inner, f"[[{dotted(place)}]]", place, is_live=False)
+
+
+def _started_section(kind: type[msgspec.Struct], header: str, place: Place, *, is_live: bool) -> Iterator[str]:
+    yield from ("", f"# {section_help(kind)}", header if is_live else f"#{header}")
+    yield from _started(kind, place, is_live=is_live)
+
+
+def _started_setting(field: Field) -> Iterator[str]:
+    has_default = not field.is_required and field.default is not None
+    value = field.default if has_default else field.example
+    unset = f" If it is not set: {field.unset}." if field.unset else ""
+    words = (
+        f" One of {', '.join(field.shape.choices)}." if isinstance(field.shape, Leaf) and field.shape.choices else ""
+    )
+    yield from ("", f"# {field.help}.{words}{unset}", f"#{field.name} = {toml_value(_harmless(value))}")
+
+
+def write_starter(path: Path, *, force: bool = False) -> None:
+    """Writes the starter file with mode 0600, all of it or nothing. A file that is there is only replaced with `force`.
+
+    `ConfigError` where it can't be, and what was there is as it was.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = written_beside(path, init_text())
+    except OSError as cause:
+        raise ConfigError(f"{path} can't be written: {cause.strerror}; name another place with --path") from cause
+    try:
+        if not force:
+            # Takes the name first, and fails where someone else has it: a move would replace it unasked.
+            path.touch(mode=0o600, exist_ok=False)
+        temporary.replace(path)
+    except FileExistsError as cause:
+        raise ConfigError(f"{path} is there already; nothing was changed. Add --force to replace it") from cause
+    except OSError as cause:
+        raise ConfigError(f"{path} can't be written: {cause.strerror}; name another place with --path") from cause
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def written_beside(path: Path, text: str) -> Path:
+    """A new file in the same folder, with mode 0600; nothing of it stays if it can't be written whole."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return Path(name)
+
+
+def has_section(file: Path, place: Place) -> bool:
+    """Whether the file has that section. One that is not there has none; one that can't be read is `ConfigError`."""
+    inner: object = parse_toml(_content(file).encode(), str(file))
+    for name in place:
+        if not isinstance(inner, Mapping) or name not in inner:
+            return False
+        inner = inner[str(name)]
+    return True
+
+
+def append_section(file: Path, place: Place, values: Mapping[str, object]) -> None:
+    """Writes a new section behind what stands in the file, all of it or nothing. A missing one begins as `config init` has it.
+
+    `ConfigError` where the file could not be used with it, or can't be written; then it is as it was.
+    """
+    # Of a link the file behind it is changed, and the link stays.
+    target = Path(os.path.realpath(file))
+    before = _content(target)
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        written = written_beside(target, before + _section_text(before, place, values))
+    except OSError as cause:
+        raise ConfigError(f"{file} can't be written: {cause.strerror}; nothing was changed") from cause
+    try:
+        _require_usable(written, file, place)
+        written.chmod(mode)
+        written.replace(target)
+    except OSError as cause:
+        raise ConfigError(f"{file} can't be written: {cause.strerror}; nothing was changed") from cause
+    finally:
+        written.unlink(missing_ok=True)
+
+
+def keep_secret(file: Path, secret: str) -> None:
+    """A new file with a secret in it, for its owner alone; `FileExistsError` where there is one, `ConfigError` if it can't be."""
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise
+    except OSError as cause:
+        raise ConfigError(f"{file} can't be written: {cause.strerror}; nothing was changed") from cause
+    try:
+        with os.fdopen(opened, "w", encoding="utf-8") as writing:
+            writing.write(f"{secret}\n")
+    except OSError as cause:
+        file.unlink(missing_ok=True)
+        raise ConfigError(f"{file} can't be written: {cause.strerror}; nothing was changed") from cause
+
+
+def _content(file: Path) -> str:
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return init_text()
+    except OSError as cause:
+        raise ConfigError(f"{file} can't be read: {cause.strerror}; check what it is and whose it is") from cause
+    if not file.is_file():
+        raise ConfigError(f"{file} is no file; name one with --config")
+    # What is no TOML is told before anything is asked.
+    parse_toml(content, str(file))
+    return content.decode()
+
+
+def _section_text(before: str, place: Place, values: Mapping[str, object]) -> str:
+    line_end = "\r\n" if "\r\n" in before else "\n"
+    lines = [
+        f"[{toml_key(*map(str, place))}]",
+        *(f"{toml_key(name)} = {toml_value(one)}" for name, one in values.items()),
+    ]
+    gap = "" if not before else line_end if before.endswith("\n") else 2 * line_end
+    return gap + "".join(line + line_end for line in lines)
+
+
+def _require_usable(written: Path, file: Path, place: Place) -> None:
+    try:
+        load_config(written)
+    except ConfigError as cause:
+        told = str(cause).replace(str(written), str(file))
+        raise ConfigError(f"[{dotted(place)}] can't be added to {file}; nothing was changed:\n{told}") from None
+
+
+_PAGE_HEAD = """\
+One TOML file holds the configuration: the one that `--config` names, else the one that `THREADLINE_CONFIG` names, else
+`config.toml` in your configuration folder. That last one may be missing: every setting has a default. `threadline config path` says
+which file it is, `threadline config init` writes one with every setting in it, `threadline config show` says which settings hold
+and where each came from, and `threadline config check` says what is wrong.
+
+**Variables** go before the file. The name is `THREADLINE_`, then section and setting, `__` between them: `THREADLINE_WEB__PORT`.
+Upper and lower case are the same, and `_` stands for `-` as well in names that the file has. Switches are `yes` or `no`, `true` or
+`false`, `1` or `0`; lists are TOML arrays, or have commas between their items; lists of sections are TOML arrays of tables. One
+that is empty counts as not set. One that begins with `THREADLINE_` and names no setting is an error.
+
+**Secrets** are never written into the file. Where one is expected, write where it is: `env:NAME` (a variable), `file:/PATH` (a file
+that only you can read: mode 600) or `command:PROGRAM ARGUMENTS` (what a program prints within 10 seconds; it runs without a shell).
+They are fetched when they are used, and never shown.
+"""
+
+
+def config_reference() -> str:
+    """The page; the same declarations give the same page."""
+    lines = [
+        "# The configuration",
+        "",
+        "<!-- Written by `make docs` from the code: change it there. -->",
+        "",
+        *_PAGE_HEAD.splitlines(),
+        "",
+        "## At the top of the file",
+        "",
+        *_page_table(Settings, ()),
+        *_page_sections(Settings, ()),
+        "## Variables that are no settings",
+        "",
+        ", ".join(f"`{name}`" for name in sorted(NOT_SETTINGS)),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _page_sections(kind: type[msgspec.Struct], at: Place) -> Iterator[str]:
+    for field in fields_of(kind):
+        place = (*at, field.name)
+        match field.shape:
+            case Part(inner):
+                yield from _page_section(inner, place, f"[{'.'.join(map(str, place))}]")
+            case Named(inner):
+                named = (*place, "NAME")
+                yield from _page_section(inner, named, f"[{'.'.join(map(str, named))}]")
+            case Many(inner):
+                yield from _page_section(inner, (*place, 0), f"[[{'.'.join(map(str, place))}]]")
+            case _:
+                pass
+
+
+def _page_section(kind: type[msgspec.Struct], place: Place, header: str) -> Iterator[str]:
+    yield from (f"## `{header}`", "", section_help(kind), "", *_page_table(kind, place), *_page_sections(kind, place))
+
+
+def _page_table(kind: type[msgspec.Struct], at: Place) -> Iterator[str]:
+    yield from ("| setting | meaning | allowed | default | variable |", "|---|---|---|---|---|")
+    for field in fields_of(kind):
+        match field.shape:
+            case Leaf() as leaf:
+                cells = (
+                    f"`{field.name}`",
+                    field.help,
+                    leaf.words,
+                    _page_default(field),
+                    f"`{variable_of((*at, field.name))}`",
+                )
+            case Rest():
+                cells = "any other", field.help, "any value", "", f"`{variable_of(at)}__…`"
+            case _:
+                continue
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+    yield ""
+
+
+def _page_default(field: Field) -> str:
+    if field.unset:
+        return field.unset
+    if field.is_required:
+        return "required"
+    return (
+        "not set" if field.default is None else f"`{default_words(field.default)}`" if field.default != () else "empty"
+    )
