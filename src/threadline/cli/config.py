@@ -60,7 +60,7 @@ def show(config: File = None) -> None:
     Secrets are shown as references, never as they are.
     """
     from threadline.config.load import load_config
-    from threadline.config.write import show as shown
+    from threadline.config.write import render_config as shown
 
     render.say(shown(load_config(config)).rstrip("\n"))
 

@@ -264,17 +264,17 @@ def _wants_token(kind: str, name: str, options: dict[str, object]) -> bool:
 
 def _settings(name: str, options: dict[str, object], token: _Token | None) -> PlatformSettings:
     from threadline.config.load import current_environment
-    from threadline.config.secrets import resolve
+    from threadline.config.secrets import resolve_all
     from threadline.platforms.registry import PlatformSettings
 
     environment = current_environment()
-    values = {key: resolve(value, environment) for key, value in options.items()}
+    values = {key: resolve_all(value, environment) for key, value in options.items()}
     return PlatformSettings(name, options=values if token is None else values | {"token": token.text})
 
 
 def _write(file: Path, name: str, kind: str, options: dict[str, object], token: _Token | None) -> str | None:
     """Writes it all down; the file with the token, where one was made."""
-    from threadline.config.write import append_section, keep_secret
+    from threadline.config.write import append_section, store_secret
 
     values: dict[str, object] = {"kind": kind} if name != kind else {}
     if token is None or token.reference is not None:
@@ -283,7 +283,7 @@ def _write(file: Path, name: str, kind: str, options: dict[str, object], token: 
         return None
     beside = file.absolute().parent / f"{name}.token"
     try:
-        keep_secret(beside, token.text)
+        store_secret(beside, token.text)
     except FileExistsError:
         raise ConfigError(words.KEPT_ALREADY.format(file=beside)) from None
     try:

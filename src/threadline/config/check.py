@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from threadline.config.load import current_environment, load_config
-from threadline.config.secrets import Secret, find_reference, resolve_secret, without_password
+from threadline.config.secrets import Secret, find_reference, mask_password, resolve_secret
 from threadline.config.settings import AGENT_GROUP, OWN_KINDS, Config
 from threadline.errors import ConfigError
 from threadline.local_user import is_in_our_folders
@@ -23,22 +23,24 @@ from threadline.model.editors import AT_THE_MACHINE
 Severity: TypeAlias = Literal["problem", "warning"]
 
 
-class Finding(msgspec.Struct, frozen=True):
+class ConfigFinding(msgspec.Struct, frozen=True):
     """A problem keeps Threadline from starting or an agent from answering; a warning does not."""
 
     severity: Severity
     text: str
 
 
-def check(path: Path | None = None, environment: Mapping[str, str] | None = None) -> list[Finding]:
+def check(path: Path | None = None, environment: Mapping[str, str] | None = None) -> list[ConfigFinding]:
     """All that is wrong or doubtful, problems first. Secrets are looked for, but no command is run for one."""
     variables = current_environment() if environment is None else environment
     try:
         config = load_config(path, variables)
     except ConfigError as error:
-        return [Finding("problem", line) for line in str(error).splitlines()]
-    problems = [Finding("problem", text) for text in (*_unknown_kinds(config), *_missing_secrets(config, variables))]
-    return problems + [Finding("warning", text) for text in _doubts(config)]
+        return [ConfigFinding("problem", line) for line in str(error).splitlines()]
+    problems = [
+        ConfigFinding("problem", text) for text in (*_unknown_kinds(config), *_missing_secrets(config, variables))
+    ]
+    return problems + [ConfigFinding("warning", text) for text in _doubts(config)]
 
 
 def _unknown_kinds(config: Config) -> Iterator[str]:
@@ -85,7 +87,7 @@ def _references(value: object, name: str) -> Iterator[tuple[str, Secret]]:
 def _doubts(config: Config) -> Iterator[str]:
     if config.path is not None:
         yield from _file_doubts(config.path)
-    if config.db is not None and without_password(config.db) != config.db:
+    if config.db is not None and mask_password(config.db) != config.db:
         yield "db: its password can be read by whoever reads this file; keep it in ~/.pgpass or in PGPASSFILE instead"
     if not _is_this_machine(config.web.host):
         yield f"web.host: other machines can reach {config.web.host}; use 127.0.0.1 unless a proxy guards the page"

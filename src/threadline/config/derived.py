@@ -43,7 +43,7 @@ def home_channels(settings: Settings) -> tuple[HomeChannel, ...]:
     )
 
 
-def zone_of(settings: Settings) -> str:
+def installation_timezone(settings: Settings) -> str:
     """The IANA name of the installation's time zone: the one that is set, else this machine's."""
     return settings.timezone or installation_zone()
 
@@ -65,7 +65,9 @@ def agent_for(
     return max(fitting, key=_exactness).agent if fitting else default
 
 
-def find_chat(chats: Iterable[ChatSettings], platform: str, account: str, chat_id: str | None) -> ChatSettings | None:
+def chat_settings_for(
+    chats: Iterable[ChatSettings], platform: str, account: str, chat_id: str | None
+) -> ChatSettings | None:
     """What is different in that chat; an entry for the very account goes before one for all."""
     fitting = [
         chat for chat in chats if chat.platform == platform and chat.chat == chat_id and chat.account in (None, account)

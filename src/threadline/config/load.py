@@ -10,21 +10,21 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from threadline.config.read import Problem, Reader, broken_rules, lines_of, parse_toml
+from threadline.config.read import ConfigProblem, SettingsReader, line_numbers, parse_toml, rule_problems
 from threadline.config.schema import (
     PREFIX,
-    Leaf,
-    Many,
-    Named,
-    Part,
-    Place,
-    Rest,
+    FreeSection,
+    NamedSections,
+    Section,
+    SectionList,
+    SettingPath,
+    ValueType,
     all_settings,
-    dotted,
+    allows_unknown,
+    dotted_path,
     fields_of,
     find_field,
-    free_value,
-    has_rest,
+    parse_free_value,
     variable_of,
 )
 from threadline.config.settings import MAIN_AGENT, Config, Origin, ResetRule, Settings
@@ -53,7 +53,9 @@ def load_config(
     raw = parse_toml(content, str(file)) if content is not None else {}
     assignments, misplaced = read_variables(Settings, variables, raw)
     given = [
-        Assignment(tuple(name.split(".")), value, "") for name, value in (overrides or {}).items() if value is not None
+        VariableAssignment(tuple(name.split(".")), value, "")
+        for name, value in (overrides or {}).items()
+        if value is not None
     ]
     origins = _origins(content or b"", [*assignments, *given])
     misplaced += [text for assignment in (*assignments, *given) for text in _assign(raw, assignment)]
@@ -91,7 +93,7 @@ def _read_file(path: Path | None, variables: Mapping[str, str]) -> tuple[Path, b
         raise ConfigError(f"{file} can't be read: {cause.strerror}; check what it is and whose it is") from cause
 
 
-def _assign(raw: dict[str, object], assignment: Assignment) -> Iterator[str]:
+def _assign(raw: dict[str, object], assignment: VariableAssignment) -> Iterator[str]:
     """Puts a value into the document. Where something else stands in the way, tells so and changes nothing."""
     inner: object = raw
     for part in assignment.place[:-1]:
@@ -99,12 +101,12 @@ def _assign(raw: dict[str, object], assignment: Assignment) -> Iterator[str]:
     if isinstance(inner, dict):
         inner[assignment.place[-1]] = assignment.value
     else:
-        above = dotted(assignment.place[:-1])
+        above = dotted_path(assignment.place[:-1])
         yield f"{assignment.variable or 'the command line'}: {above} is set to a value and is no section; keep one of them"
 
 
-def _origins(content: bytes, assignments: Iterable[Assignment]) -> dict[Place, Origin]:
-    origins = {place: Origin(line=line) for place, line in lines_of(content.decode("utf-8-sig")).items()}
+def _origins(content: bytes, assignments: Iterable[VariableAssignment]) -> dict[SettingPath, Origin]:
+    origins = {place: Origin(line=line) for place, line in line_numbers(content.decode("utf-8-sig")).items()}
     for assignment in assignments:
         place = assignment.place
         # A variable replaces a list as a whole: nothing of it comes from the file any more.
@@ -114,13 +116,13 @@ def _origins(content: bytes, assignments: Iterable[Assignment]) -> dict[Place, O
     return origins
 
 
-def _read(raw: dict[str, object]) -> tuple[Settings | None, list[Problem]]:
+def _read(raw: dict[str, object]) -> tuple[Settings | None, list[ConfigProblem]]:
     _fill_in_names(raw)
-    reader = Reader(Settings)
+    reader = SettingsReader(Settings)
     settings = reader.read(Settings, raw, ())
     if settings is None or reader.problems:
         return None, reader.problems
-    return _with_inherited_resets(settings, raw), list(broken_rules(settings))
+    return _with_inherited_resets(settings, raw), list(rule_problems(settings))
 
 
 def _fill_in_names(raw: dict[str, object]) -> None:
@@ -159,7 +161,7 @@ def _table(raw: object, *names: str) -> Mapping[str, object]:
     return raw if isinstance(raw, Mapping) else {}
 
 
-def _inherit_origins(settings: Settings, origins: dict[Place, Origin]) -> None:
+def _inherit_origins(settings: Settings, origins: dict[SettingPath, Origin]) -> None:
     rules = [("platform", name) for name in settings.resets.platform] + [
         ("type", name) for name in settings.resets.type
     ]
@@ -170,12 +172,12 @@ def _inherit_origins(settings: Settings, origins: dict[Place, Origin]) -> None:
                 origins.setdefault(("resets", group, name, setting), common)
 
 
-def _told(problems: Iterable[Problem], origins: Mapping[Place, Origin], file: Path) -> list[str]:
+def _told(problems: Iterable[ConfigProblem], origins: Mapping[SettingPath, Origin], file: Path) -> list[str]:
     """The problems, each behind the variable or the line that it comes from."""
     return [f"{_origin_text(origins, problem.place, file)}{problem}" for problem in problems]
 
 
-def _origin_text(origins: Mapping[Place, Origin], place: Place, file: Path) -> str:
+def _origin_text(origins: Mapping[SettingPath, Origin], place: SettingPath, file: Path) -> str:
     for end in range(len(place), 0, -1):
         origin = origins.get(place[:end])
         if origin is not None and origin.variable is not None:
@@ -192,82 +194,84 @@ NOT_SETTINGS = frozenset(
     {CONFIG_VARIABLE, "THREADLINE_SOAK", "THREADLINE_SEED", "THREADLINE_SESSION_KEY", "THREADLINE_PROCESS_ID"}
 )
 
-Target: TypeAlias = tuple[Place, Leaf | Many | Rest]
+AssignmentTarget: TypeAlias = tuple[SettingPath, ValueType | SectionList | FreeSection]
 
 
-class Assignment(msgspec.Struct, frozen=True):
+class VariableAssignment(msgspec.Struct, frozen=True):
     """What a variable sets."""
 
-    place: Place
+    place: SettingPath
     value: object
     variable: str
 
 
-class Unusable(Exception):
+class UnusableVariable(Exception):
     """A variable that begins like a setting and sets none; the text says what to do."""
 
 
 def read_variables(
     root: type[msgspec.Struct], environment: Mapping[str, str], raw: Mapping[str, object]
-) -> tuple[list[Assignment], list[str]]:
+) -> tuple[list[VariableAssignment], list[str]]:
     """All that the variables set, and what is wrong with them.
 
     Names are read without regard to case, and `__` stands between sections. A name in the file (`raw`) is
     meant where it differs in case or in `-` alone. A variable that is empty counts as not set.
     """
-    assignments: dict[Place, Assignment] = {}
+    assignments: dict[SettingPath, VariableAssignment] = {}
     problems: list[str] = []
     for variable, text in sorted(environment.items()):
         if not variable.upper().startswith(PREFIX) or variable.upper() in NOT_SETTINGS or not text:
             continue
         try:
             assignment = _assignment(root, variable, text, raw)
-        except Unusable as cause:
+        except UnusableVariable as cause:
             problems.append(f"{variable}: {cause}")
             continue
         earlier = assignments.setdefault(assignment.place, assignment)
         if earlier is not assignment:
-            problems.append(f"{variable}: {earlier.variable} sets {dotted(assignment.place)} as well; keep one of them")
+            problems.append(
+                f"{variable}: {earlier.variable} sets {dotted_path(assignment.place)} as well; keep one of them"
+            )
     return list(assignments.values()), problems
 
 
-def _assignment(root: type[msgspec.Struct], variable: str, text: str, raw: Mapping[str, object]) -> Assignment:
+def _assignment(root: type[msgspec.Struct], variable: str, text: str, raw: Mapping[str, object]) -> VariableAssignment:
     parts = variable[len(PREFIX) :].lower().split("__")
     place, shape = _target(root, parts, raw, ())
     try:
         text.encode()
     except UnicodeEncodeError as cause:
-        raise Unusable("its value is no UTF-8 text; set it again") from cause
-    value = shape.from_variable(text) if isinstance(shape, Leaf) else free_value(text)
-    return Assignment(place, value, variable)
+        raise UnusableVariable("its value is no UTF-8 text; set it again") from cause
+    value = shape.from_variable(text) if isinstance(shape, ValueType) else parse_free_value(text)
+    return VariableAssignment(place, value, variable)
 
 
-def _target(kind: type[msgspec.Struct], parts: list[str], raw: object, at: Place) -> Target:
+def _target(kind: type[msgspec.Struct], parts: list[str], raw: object, at: SettingPath) -> AssignmentTarget:
     """The place that the parts of a name lead to, and what can stand there."""
     if not parts:
         first = next(iter(fields_of(kind))).name
-        raise Unusable(f"{dotted(at)} is a section; set its settings, such as {variable_of((*at, first))}")
+        raise UnusableVariable(f"{dotted_path(at)} is a section; set its settings, such as {variable_of((*at, first))}")
     field = find_field(kind, parts[0])
     if field is None:
-        if has_rest(kind) and all(parts):
-            return (*at, *_spelled(parts, raw)), Rest()
-        raise Unusable(_no_such(kind, parts, at))
+        if allows_unknown(kind) and all(parts):
+            return (*at, *_spelled(parts, raw)), FreeSection()
+        raise UnusableVariable(_no_such(kind, parts, at))
     place, rest, inner = (*at, field.name), parts[1:], _inner(raw, field.name)
     match field.shape:
-        case Part(section):
+        case Section(section):
             return _target(section, rest, inner, place)
-        case Named(section):
+        case NamedSections(section):
             if not rest:
-                raise Unusable(
-                    f"{dotted(place)} are sections; name one, such as {variable_of((*place, field.example))}__…"
+                raise UnusableVariable(
+                    f"{dotted_path(place)} are sections; name one, such as {variable_of((*place, field.example))}__…"
                 )
             (name,) = _spelled(rest[:1], inner)
             return _target(section, rest[1:], _inner(inner, name), (*place, name))
-        case Leaf() | Many() if rest:
-            raise Unusable(f"{dotted(place)} is one setting: use {variable_of(place)}")
-        case Leaf() | Many() as shape:
+        case ValueType() | SectionList() if rest:
+            raise UnusableVariable(f"{dotted_path(place)} is one setting: use {variable_of(place)}")
+        case ValueType() | SectionList() as shape:
             return place, shape
-        case Rest():
+        case FreeSection():
             raise AssertionError("what is left over has no name of its own")
 
 
@@ -288,7 +292,7 @@ def _inner(raw: object, name: str) -> object:
     return raw.get(name) if isinstance(raw, Mapping) else None
 
 
-def _no_such(kind: type[msgspec.Struct], parts: list[str], at: Place) -> str:
+def _no_such(kind: type[msgspec.Struct], parts: list[str], at: SettingPath) -> str:
     known = [field.name for field in fields_of(kind)]
     near = difflib.get_close_matches(parts[0], known, n=1)
     if near:

@@ -12,19 +12,19 @@ import msgspec
 
 from threadline.config.schema import (
     Field,
-    Leaf,
-    Many,
-    Named,
-    Part,
-    Place,
-    Rest,
-    Unfit,
+    FreeSection,
+    InvalidValue,
+    NamedSections,
+    Section,
+    SectionList,
+    SettingPath,
+    ValueType,
     all_settings,
-    dotted,
+    describe_value,
+    dotted_path,
     fields_of,
-    found,
 )
-from threadline.config.secrets import HOW_TO_REFER, plain_secrets
+from threadline.config.secrets import REFERENCE_HELP, find_plain_secrets
 from threadline.config.settings import OWN_KINDS, AccessSettings, AgentSettings, Settings
 from threadline.errors import ConfigError, InvalidRequest
 from threadline.model.context import LOCAL
@@ -87,14 +87,14 @@ def _expected(complaint: str) -> str:
     return "expected TOML: settings such as port = 8765 in sections such as [web]"
 
 
-def lines_of(text: str) -> dict[Place, int]:
+def line_numbers(text: str) -> dict[SettingPath, int]:
     """The line of every section and every value in a sound TOML text, counted from one.
 
     What stands inside of a list or an inline table is on the line on which that begins.
     """
-    lines: dict[Place, int] = {}
-    counts: dict[Place, int] = {}
-    section: Place = ()
+    lines: dict[SettingPath, int] = {}
+    counts: dict[SettingPath, int] = {}
+    section: SettingPath = ()
     for number, statement in _statements(text):
         parsed = tomllib.loads(statement)
         if statement.lstrip().startswith("["):
@@ -120,9 +120,9 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
         begun = ""
 
 
-def _header_place(parsed: Mapping[str, object], counts: dict[Place, int], *, is_list: bool) -> Place:
+def _header_place(parsed: Mapping[str, object], counts: dict[SettingPath, int], *, is_list: bool) -> SettingPath:
     """The place that a header opens. Inside of a list of tables it is the last of them."""
-    place: Place = ()
+    place: SettingPath = ()
     inner: object = parsed
     while isinstance(inner, Mapping) and inner:
         ((name, inner),) = inner.items()
@@ -136,7 +136,7 @@ def _header_place(parsed: Mapping[str, object], counts: dict[Place, int], *, is_
     return place
 
 
-def _places(value: object, at: Place = ()) -> Iterator[Place]:
+def _places(value: object, at: SettingPath = ()) -> Iterator[SettingPath]:
     if at:
         yield at
     if isinstance(value, Mapping):
@@ -152,39 +152,41 @@ S = TypeVar("S", bound=msgspec.Struct)
 _FAILED = object()
 
 
-class Problem(msgspec.Struct, frozen=True):
+class ConfigProblem(msgspec.Struct, frozen=True):
     """Something that can't be used, and where it stands."""
 
-    place: Place
+    place: SettingPath
     text: str
 
     def __str__(self) -> str:
-        return f"{dotted(self.place)}: {self.text}" if self.place else self.text
+        return f"{dotted_path(self.place)}: {self.text}" if self.place else self.text
 
 
-def read_settings(kind: type[S], raw: Mapping[str, object], at: Place = ()) -> S:
+def read_settings(kind: type[S], raw: Mapping[str, object], at: SettingPath = ()) -> S:
     """The section `kind` as `raw` sets it, for whoever declares settings of their own.
 
     `ConfigError` names all that is wrong, a line each; `at` is the section's place in the file.
     """
-    reader = Reader(kind)
+    reader = SettingsReader(kind)
     section = reader.read(kind, raw, at)
     if section is None or reader.problems:
         raise ConfigError("\n".join(str(problem) for problem in reader.problems))
     return section
 
 
-class Reader:
+class SettingsReader:
     """Reads sections and keeps the problems that it meets."""
 
     def __init__(self, root: type[msgspec.Struct]) -> None:
         self._root = root
-        self.problems: list[Problem] = []
+        self.problems: list[ConfigProblem] = []
 
-    def read(self, kind: type[S], raw: object, at: Place) -> S | None:
+    def read(self, kind: type[S], raw: object, at: SettingPath) -> S | None:
         """The section; `None` where it can't be made at all. Either way the problems tell."""
         if not isinstance(raw, Mapping):
-            self._object(at, f"found {found(raw)}; this is a section: write [{dotted(at)}] and its settings below")
+            self._object(
+                at, f"found {describe_value(raw)}; this is a section: write [{dotted_path(at)}] and its settings below"
+            )
             return None
         fields = fields_of(kind)
         values = {
@@ -203,31 +205,31 @@ class Reader:
             self._object(at, str(cause))
             return None
 
-    def _field(self, field: Field, raw: object, at: Place) -> Any:
+    def _field(self, field: Field, raw: object, at: SettingPath) -> Any:
         place = (*at, field.name)
         match field.shape:
-            case Leaf() as leaf:
+            case ValueType() as leaf:
                 return self._leaf(leaf, raw, place)
-            case Part(kind):
+            case Section(kind):
                 section = self.read(kind, raw, place)
                 return _FAILED if section is None else section
-            case Named(kind, key):
+            case NamedSections(kind, key):
                 return self._named(kind, key, raw, place)
-            case Many(kind):
+            case SectionList(kind):
                 return self._many(kind, raw, place)
-            case Rest():
+            case FreeSection():
                 raise AssertionError("what is left over has no name of its own")
 
-    def _leaf(self, leaf: Leaf, raw: object, place: Place) -> object:
+    def _leaf(self, leaf: ValueType, raw: object, place: SettingPath) -> object:
         try:
             return leaf.read(raw)
-        except Unfit as unfit:
+        except InvalidValue as unfit:
             self._object(place, str(unfit))
             return _FAILED
 
-    def _named(self, kind: type[S], key: Leaf, raw: object, at: Place) -> Any:
+    def _named(self, kind: type[S], key: ValueType, raw: object, at: SettingPath) -> Any:
         if not isinstance(raw, Mapping):
-            self._object(at, f"found {found(raw)}; write a section for each: [{dotted(at)}.NAME]")
+            self._object(at, f"found {describe_value(raw)}; write a section for each: [{dotted_path(at)}.NAME]")
             return _FAILED
         named = {}
         for name, inner in raw.items():
@@ -235,40 +237,42 @@ class Reader:
                 named[name] = self.read(kind, inner, (*at, name))
         return {name: section for name, section in named.items() if section is not None}
 
-    def _many(self, kind: type[S], raw: object, at: Place) -> Any:
+    def _many(self, kind: type[S], raw: object, at: SettingPath) -> Any:
         if not isinstance(raw, list | tuple):
-            self._object(at, f"found {found(raw)}; write a section for each: [[{dotted(at)}]]")
+            self._object(at, f"found {describe_value(raw)}; write a section for each: [[{dotted_path(at)}]]")
             return _FAILED
         sections = [self.read(kind, inner, (*at, number)) for number, inner in enumerate(raw)]
         return tuple(section for section in sections if section is not None)
 
-    def _rest(self, fields: tuple[Field, ...], raw: Mapping[str, object], at: Place, values: dict[str, object]) -> None:
+    def _rest(
+        self, fields: tuple[Field, ...], raw: Mapping[str, object], at: SettingPath, values: dict[str, object]
+    ) -> None:
         """What is not declared goes where a section takes it, and is a problem elsewhere."""
         known = [field.name for field in _declared(fields)]
         others = {name: value for name, value in raw.items() if name not in known}
-        collector = next((field.name for field in fields if isinstance(field.shape, Rest)), None)
+        collector = next((field.name for field in fields if isinstance(field.shape, FreeSection)), None)
         if collector is None:
             for name in others:
                 self._object((*at, name), f"there is no such setting{self._hint(name, known, at)}")
             return
         values[collector] = others
-        for inner in plain_secrets(others):
-            self._object((*at, *inner), f"this is a secret, which is never written here; {HOW_TO_REFER}")
+        for inner in find_plain_secrets(others):
+            self._object((*at, *inner), f"this is a secret, which is never written here; {REFERENCE_HELP}")
 
-    def _hint(self, name: str, known: Iterable[str], at: Place) -> str:
+    def _hint(self, name: str, known: Iterable[str], at: SettingPath) -> str:
         near = difflib.get_close_matches(str(name).lower(), list(known), n=1)
         if near:
-            return f"; did you mean {dotted((*at, near[0]))}?"
+            return f"; did you mean {dotted_path((*at, near[0]))}?"
         elsewhere = {setting.name: setting.name.rpartition(".")[2] for setting in all_settings(self._root)}
         same = [dotted_name for dotted_name, last in elsewhere.items() if last == name]
         return f"; did you mean {same[0]}?" if same else f"; use one of {', '.join(known)}"
 
-    def _object(self, place: Place, text: str) -> None:
-        self.problems.append(Problem(place, text))
+    def _object(self, place: SettingPath, text: str) -> None:
+        self.problems.append(ConfigProblem(place, text))
 
 
 def _declared(fields: tuple[Field, ...]) -> Iterable[Field]:
-    return [field for field in fields if not isinstance(field.shape, Rest)]
+    return [field for field in fields if not isinstance(field.shape, FreeSection)]
 
 
 # What a kind can't do without, and which kinds a setting is for.
@@ -280,7 +284,7 @@ _KINDS_OF = {
 }
 
 
-def broken_rules(settings: Settings) -> Iterator[Problem]:
+def rule_problems(settings: Settings) -> Iterator[ConfigProblem]:
     """Every pair of settings that contradict each other, and every name that nothing has."""
     for name, agent in settings.agents.items():
         yield from _agent(name, agent)
@@ -291,17 +295,19 @@ def broken_rules(settings: Settings) -> Iterator[Problem]:
     yield from _access(settings.access)
 
 
-def _agent(name: str, agent: AgentSettings) -> Iterator[Problem]:
+def _agent(name: str, agent: AgentSettings) -> Iterator[ConfigProblem]:
     if agent.kind not in OWN_KINDS:
         # Only whoever wrote that kind knows what it needs.
         return
     for option in agent.options:
-        yield Problem(("agents", name, option), f"there is no such setting{_option_hint(name, option, agent.kind)}")
+        yield ConfigProblem(
+            ("agents", name, option), f"there is no such setting{_option_hint(name, option, agent.kind)}"
+        )
     if (needed := _NEEDED.get(agent.kind)) is not None and not any(getattr(agent, setting) for setting in needed):
-        yield Problem(("agents", name), f'{" or ".join(needed)} is missing; kind = "{agent.kind}" needs it')
+        yield ConfigProblem(("agents", name), f'{" or ".join(needed)} is missing; kind = "{agent.kind}" needs it')
     for setting, kinds in _KINDS_OF.items():
         if agent.kind not in kinds and getattr(agent, setting):
-            yield Problem(
+            yield ConfigProblem(
                 ("agents", name, setting), f'this is never used with kind = "{agent.kind}"; set kind = "{kinds[0]}"'
             )
 
@@ -314,60 +320,62 @@ def _option_hint(name: str, option: str, kind: str) -> str:
     return f' of kind = "{kind}"; use one of {", ".join(known)}'
 
 
-def _agent_names(settings: Settings) -> Iterator[Problem]:
+def _agent_names(settings: Settings) -> Iterator[ConfigProblem]:
     there = ", ".join(sorted(settings.agents))
     if settings.gateway.default_agent not in settings.agents:
-        yield Problem(
+        yield ConfigProblem(
             ("gateway", "default_agent"), f'there is no agent "{settings.gateway.default_agent}", only {there}'
         )
     for number, binding in enumerate(settings.bindings):
         if binding.agent not in settings.agents:
-            yield Problem(("bindings", number, "agent"), f'there is no agent "{binding.agent}", only {there}')
+            yield ConfigProblem(("bindings", number, "agent"), f'there is no agent "{binding.agent}", only {there}')
 
 
-def _platforms(settings: Settings) -> Iterator[Problem]:
+def _platforms(settings: Settings) -> Iterator[ConfigProblem]:
     for name, platform in settings.platforms.items():
         if platform.kind == LOCAL:
-            yield Problem(
+            yield ConfigProblem(
                 ("platforms", name),
                 "the terminal is no platform of a gateway; leave this out and use `threadline chat`",
             )
         elif platform.kind == ACP:
-            yield Problem(
+            yield ConfigProblem(
                 ("platforms", name),
                 "editors are no platform of a gateway; leave this out and let the editor run `threadline acp`",
             )
         elif name in AT_THE_MACHINE:
             # The name of a section is the platform of all that comes from there.
             where = "at the terminal" if name == LOCAL else "in an editor"
-            yield Problem(
+            yield ConfigProblem(
                 ("platforms", name),
                 f"whoever writes under this name is taken for the owner {where}; name it [platforms.{platform.kind}]",
             )
 
 
-def _bindings(settings: Settings) -> Iterator[Problem]:
+def _bindings(settings: Settings) -> Iterator[ConfigProblem]:
     seen: dict[tuple[str | None, ...], int] = {}
     for number, binding in enumerate(settings.bindings):
         for name, value in (("account", binding.account), ("chat", binding.chat)):
             if value is not None and binding.platform is None:
-                yield Problem(("bindings", number, name), "this needs a platform beside it")
+                yield ConfigProblem(("bindings", number, name), "this needs a platform beside it")
         earlier = seen.setdefault((binding.platform, binding.account, binding.chat), number)
         if earlier != number:
-            yield Problem(("bindings", number), f"bindings#{earlier + 1} is for the same place; keep one of them")
+            yield ConfigProblem(("bindings", number), f"bindings#{earlier + 1} is for the same place; keep one of them")
 
 
-def _chats(settings: Settings) -> Iterator[Problem]:
+def _chats(settings: Settings) -> Iterator[ConfigProblem]:
     seen: dict[tuple[str | None, ...], int] = {}
     for number, chat in enumerate(settings.chats):
         earlier = seen.setdefault((chat.platform, chat.account, chat.chat), number)
         if earlier != number:
-            yield Problem(("chats", number), f"chats#{earlier + 1} is the same chat; keep one of them")
+            yield ConfigProblem(("chats", number), f"chats#{earlier + 1} is the same chat; keep one of them")
 
 
-def _access(access: AccessSettings) -> Iterator[Problem]:
+def _access(access: AccessSettings) -> Iterator[ConfigProblem]:
     seen: dict[str, str] = {}
     for role, people in (("owners", access.owners), ("trusted", access.trusted), ("guests", access.guests)):
         for person in people:
             if seen.setdefault(person, role) != role:
-                yield Problem(("access", role), f'"{person}" is in access.{seen[person]} as well; keep one of them')
+                yield ConfigProblem(
+                    ("access", role), f'"{person}" is in access.{seen[person]} as well; keep one of them'
+                )

@@ -15,24 +15,24 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import inspect
 
-from threadline.config.secrets import Secret, without_password
+from threadline.config.secrets import Secret, mask_password
 from threadline.errors import ConfigError, InvalidRequest
 
-LeafKind: TypeAlias = Literal["text", "whole", "number", "switch", "choice", "secret", "list"]
+ValueKind: TypeAlias = Literal["text", "whole", "number", "switch", "choice", "secret", "list"]
 
 _YES = frozenset({"yes", "true", "1", "on"})
 _NO = frozenset({"no", "false", "0", "off"})
 _LONGEST_SHOWN = 60
 
 
-class Unfit(Exception):
+class InvalidValue(Exception):
     """A value that can't stand where it stands. The text says what is allowed; it never holds a secret."""
 
 
-class Leaf(msgspec.Struct, frozen=True, kw_only=True):
+class ValueType(msgspec.Struct, frozen=True, kw_only=True):
     """The values that one setting can have."""
 
-    kind: LeafKind
+    kind: ValueKind
     choices: tuple[str, ...] = ()
     least: float | None = None
     most: float | None = None
@@ -43,7 +43,7 @@ class Leaf(msgspec.Struct, frozen=True, kw_only=True):
     check: Callable[[str], object] | None = None
     # Ids are text, but people write those that look like numbers as numbers.
     takes_numbers: bool = False
-    item: Leaf | None = None
+    item: ValueType | None = None
 
     @property
     def words(self) -> str:
@@ -89,14 +89,14 @@ class Leaf(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(raw, str) or (self.choices and raw not in self.choices):
             raise self._unfit(raw)
         if not raw:
-            raise Unfit(f"found nothing between the quotes; use {self.words}, or leave it out")
+            raise InvalidValue(f"found nothing between the quotes; use {self.words}, or leave it out")
         if self.pattern is not None and not re.search(self.pattern, raw):
             raise self._unfit(raw)
         if self.check is not None:
             try:
                 self.check(raw)
             except InvalidRequest as cause:
-                raise Unfit(str(cause)) from cause
+                raise InvalidValue(str(cause)) from cause
         return raw
 
     def _read_plain(self, raw: object) -> bool | int | float:
@@ -114,8 +114,8 @@ class Leaf(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
 
-    def _unfit(self, raw: object) -> Unfit:
-        return Unfit(f"found {found(raw)}; use {self.words}")
+    def _unfit(self, raw: object) -> InvalidValue:
+        return InvalidValue(f"found {describe_value(raw)}; use {self.words}")
 
 
 _KIND_WORDS: dict[str, str] = {
@@ -127,7 +127,7 @@ _KIND_WORDS: dict[str, str] = {
 }
 
 
-def found(raw: object) -> str:
+def describe_value(raw: object) -> str:
     """A value from outside as an error names it: short, on one line, without passwords."""
     if isinstance(raw, Mapping):
         return "a table"
@@ -136,12 +136,12 @@ def found(raw: object) -> str:
     if isinstance(raw, datetime | date | time):
         return "a date or time"
     if isinstance(raw, str):
-        text = without_password(raw)
+        text = mask_password(raw)
         return json.dumps(text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…", ensure_ascii=False)
     return str(raw).lower()[:_LONGEST_SHOWN]
 
 
-def free_value(text: str) -> object:
+def parse_free_value(text: str) -> object:
     """What a variable's text means where nobody declared a type: a TOML value if it is one, else the text."""
     try:
         parsed = tomllib.loads(f"value = {text}")
@@ -153,7 +153,7 @@ def free_value(text: str) -> object:
 
 def _list_from(text: str) -> object:
     if text.lstrip().startswith("["):
-        return free_value(text)
+        return parse_free_value(text)
     return [piece for part in text.split(",") if (piece := part.strip())]
 
 
@@ -173,7 +173,7 @@ def _read_secret(raw: object) -> Secret:
         return Secret(raw if isinstance(raw, str) else "")
     except ConfigError as cause:
         # Without its cause: a traceback must not lead to the text either.
-        raise Unfit(str(cause)) from None
+        raise InvalidValue(str(cause)) from None
 
 
 def _bounds(least: float | None, most: float | None) -> str:
@@ -191,33 +191,33 @@ def _plain(number: float) -> str:
 PREFIX = "THREADLINE_"
 
 # The way to a value: names of sections and settings, and the places in lists of tables.
-Place: TypeAlias = tuple[str | int, ...]
+SettingPath: TypeAlias = tuple[str | int, ...]
 
 
-class Part(msgspec.Struct, frozen=True):
+class Section(msgspec.Struct, frozen=True):
     """A section inside of another: `[web]`."""
 
     kind: type[msgspec.Struct]
 
 
-class Named(msgspec.Struct, frozen=True):
+class NamedSections(msgspec.Struct, frozen=True):
     """Sections that people name: `[agents.NAME]`."""
 
     kind: type[msgspec.Struct]
-    key: Leaf
+    key: ValueType
 
 
-class Many(msgspec.Struct, frozen=True):
+class SectionList(msgspec.Struct, frozen=True):
     """A list of sections: `[[bindings]]`."""
 
     kind: type[msgspec.Struct]
 
 
-class Rest(msgspec.Struct, frozen=True):
+class FreeSection(msgspec.Struct, frozen=True):
     """Whatever else stands in a section, as it is."""
 
 
-Shape: TypeAlias = Leaf | Part | Named | Many | Rest
+Shape: TypeAlias = ValueType | Section | NamedSections | SectionList | FreeSection
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,12 +255,14 @@ def fields_of(kind: type[msgspec.Struct]) -> tuple[Field, ...]:
 
 def find_field(kind: type[msgspec.Struct], name: str) -> Field | None:
     """The field of that name; what a `Rest` collects has none."""
-    return next((field for field in fields_of(kind) if field.name == name and not isinstance(field.shape, Rest)), None)
+    return next(
+        (field for field in fields_of(kind) if field.name == name and not isinstance(field.shape, FreeSection)), None
+    )
 
 
-def has_rest(kind: type[msgspec.Struct]) -> bool:
+def allows_unknown(kind: type[msgspec.Struct]) -> bool:
     """Whether the section takes names that are not declared."""
-    return any(isinstance(field.shape, Rest) for field in fields_of(kind))
+    return any(isinstance(field.shape, FreeSection) for field in fields_of(kind))
 
 
 def section_help(kind: type[msgspec.Struct]) -> str:
@@ -268,7 +270,7 @@ def section_help(kind: type[msgspec.Struct]) -> str:
     return python_inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].replace("\n", " ")
 
 
-def dotted(place: Place) -> str:
+def dotted_path(place: SettingPath) -> str:
     """A place as people write it: `web.port`, `bindings#2.agent` (counted from one)."""
     text = ""
     for part in place:
@@ -276,7 +278,7 @@ def dotted(place: Place) -> str:
     return text
 
 
-def variable_of(place: Place) -> str:
+def variable_of(place: SettingPath) -> str:
     """The variable that sets this place; a list of tables is set as a whole."""
     names: list[str] = []
     for part in place:
@@ -286,31 +288,31 @@ def variable_of(place: Place) -> str:
     return PREFIX + "__".join(names)
 
 
-def all_settings(kind: type[msgspec.Struct], at: Place = ()) -> Iterator[Setting]:
+def all_settings(kind: type[msgspec.Struct], at: SettingPath = ()) -> Iterator[Setting]:
     """Every setting below a section. NAME stands for the names that people choose."""
     for field in fields_of(kind):
         place = (*at, field.name)
         match field.shape:
-            case Part(inner):
+            case Section(inner):
                 yield from all_settings(inner, place)
-            case Named(inner):
+            case NamedSections(inner):
                 yield from all_settings(inner, (*place, "NAME"))
-            case Many(inner):
+            case SectionList(inner):
                 yield from all_settings(inner, (*place, 0))
-            case Rest():
-                name, variable = f"{dotted(at)}.*", f"{variable_of(at)}__*"
+            case FreeSection():
+                name, variable = f"{dotted_path(at)}.*", f"{variable_of(at)}__*"
                 yield Setting(name=name, variable=variable, default="", help=field.help, allowed="any value")
-            case Leaf() as leaf:
+            case ValueType() as leaf:
                 yield _setting(field, leaf, place)
 
 
-def _setting(field: Field, leaf: Leaf, place: Place) -> Setting:
-    name = dotted(place).replace("#1", "[]")
-    default = field.unset or ("required" if field.is_required else default_words(field.default))
+def _setting(field: Field, leaf: ValueType, place: SettingPath) -> Setting:
+    name = dotted_path(place).replace("#1", "[]")
+    default = field.unset or ("required" if field.is_required else default_text(field.default))
     return Setting(name=name, variable=variable_of(place), default=default, help=field.help, allowed=leaf.words)
 
 
-def default_words(value: Any) -> str:
+def default_text(value: Any) -> str:
     """A default as people write it."""
     if value is None:
         return "not set"
@@ -332,7 +334,7 @@ def _field(field: inspect.Field, choices: tuple[str, ...]) -> Field:
     description = (field.type.extra_json_schema or {}) if isinstance(field.type, inspect.Metadata) else {}
     return Field(
         name=field.name,
-        shape=Rest() if said.get("rest") else _shape(type_, said),
+        shape=FreeSection() if said.get("rest") else _shape(type_, said),
         help=str(description.get("description", "")),
         default=_default(field),
         is_required=field.required,
@@ -361,30 +363,30 @@ def _unwrapped(type_: inspect.Type) -> tuple[inspect.Type, dict[str, Any]]:
 
 def _shape(type_: inspect.Type, said: dict[str, Any]) -> Shape:
     if isinstance(type_, inspect.StructType) and type_.cls is not Secret:
-        return Part(type_.cls)
+        return Section(type_.cls)
     if isinstance(type_, inspect.DictType) and isinstance(type_.value_type, inspect.StructType):
         key, key_said = _unwrapped(type_.key_type)
-        return Named(type_.value_type.cls, _leaf(key, key_said | {"choices": said["choices"]}))
+        return NamedSections(type_.value_type.cls, _leaf(key, key_said | {"choices": said["choices"]}))
     if isinstance(type_, inspect.VarTupleType) and isinstance(type_.item_type, inspect.StructType):
-        return Many(type_.item_type.cls)
+        return SectionList(type_.item_type.cls)
     return _leaf(type_, said)
 
 
-def _leaf(type_: inspect.Type, said: dict[str, Any]) -> Leaf:
+def _leaf(type_: inspect.Type, said: dict[str, Any]) -> ValueType:
     rules = {name: said[name] for name in ("allowed", "check", "takes_numbers") if name in said}
     match type_:
         case inspect.BoolType():
-            return Leaf(kind="switch", **rules)
+            return ValueType(kind="switch", **rules)
         case inspect.IntType(ge=least, le=most):
-            return Leaf(kind="whole", least=least, most=most, **rules)
+            return ValueType(kind="whole", least=least, most=most, **rules)
         case inspect.FloatType(ge=least, le=most):
-            return Leaf(kind="number", least=least, most=most, **rules)
+            return ValueType(kind="number", least=least, most=most, **rules)
         case inspect.StrType(pattern=pattern):
-            return Leaf(kind="text", pattern=pattern, **rules)
+            return ValueType(kind="text", pattern=pattern, **rules)
         case inspect.LiteralType(values=values):
-            return Leaf(kind="choice", choices=said.get("choices") or tuple(map(str, values)), **rules)
+            return ValueType(kind="choice", choices=said.get("choices") or tuple(map(str, values)), **rules)
         case inspect.StructType():
-            return Leaf(kind="secret", **rules)
+            return ValueType(kind="secret", **rules)
         case inspect.VarTupleType(item_type=item):
-            return Leaf(kind="list", item=_leaf(*_unwrapped(item)), **rules)
+            return ValueType(kind="list", item=_leaf(*_unwrapped(item)), **rules)
     raise TypeError(f"{type_} can't be a setting")

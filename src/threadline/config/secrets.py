@@ -20,7 +20,7 @@ from threadline.local_user import is_in_our_folders, put_private_file
 
 SecretPlace: TypeAlias = Literal["env", "file", "command"]
 
-HOW_TO_REFER = "write env:NAME, file:/PATH or command:PROGRAM ARGUMENTS instead"
+REFERENCE_HELP = "write env:NAME, file:/PATH or command:PROGRAM ARGUMENTS instead"
 
 _PLACE = re.compile(r"(env|file|command):(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -52,7 +52,7 @@ class Secret(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         found = _PLACE.fullmatch(self.reference) if isinstance(self.reference, str) else None
         if found is None:
-            raise ConfigError(f"a secret is never written here; {HOW_TO_REFER}")
+            raise ConfigError(f"a secret is never written here; {REFERENCE_HELP}")
         _require_target(found.group(1), found.group(2))
 
     @property
@@ -81,24 +81,24 @@ def find_reference(text: str) -> Secret | None:
         return None
 
 
-def names_a_secret(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """Whether a setting of this name holds a secret. Where a secret is kept (`token_file`) is none."""
     bare = _SEPARATORS.sub("", name.lower())
     return bare.removesuffix("s").endswith(_SECRET_WORDS)
 
 
-def without_password(text: str) -> str:
+def mask_password(text: str) -> str:
     """`text` with the passwords of URLs in it left out."""
     return _QUERY_PASSWORD.sub(r"\1…", _URL_PASSWORD.sub(r"\1:…@", text))
 
 
-def plain_secrets(raw: Mapping[str, object]) -> list[tuple[str, ...]]:
+def find_plain_secrets(raw: Mapping[str, object]) -> list[tuple[str, ...]]:
     """Where, to any depth, text stands under a secret's name without being a reference."""
     found: list[tuple[str, ...]] = []
     for name, value in raw.items():
         if isinstance(value, Mapping):
-            found += [(name, *inner) for inner in plain_secrets(value)]
-        elif names_a_secret(name) and _holds_plain_text(value):
+            found += [(name, *inner) for inner in find_plain_secrets(value)]
+        elif is_secret_name(name) and _holds_plain_text(value):
             found.append((name,))
     return found
 
@@ -144,12 +144,12 @@ def resolve_secret(secret: Secret, environment: Mapping[str, str], *, seconds: f
     return _from_command(secret.target, environment, seconds)
 
 
-def resolve(value: object, environment: Mapping[str, str]) -> object:
+def resolve_all(value: object, environment: Mapping[str, str]) -> object:
     """`value` with every reference in it, to any depth, replaced by its secret. Other values stay as they are."""
     if isinstance(value, Mapping):
-        return {name: resolve(inner, environment) for name, inner in value.items()}
+        return {name: resolve_all(inner, environment) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [resolve(inner, environment) for inner in value]
+        return [resolve_all(inner, environment) for inner in value]
     secret = find_reference(value) if isinstance(value, str) else value
     return resolve_secret(secret, environment) if isinstance(secret, Secret) else value
 

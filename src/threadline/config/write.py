@@ -15,19 +15,19 @@ from threadline.config.load import NOT_SETTINGS, load_config
 from threadline.config.read import parse_toml
 from threadline.config.schema import (
     Field,
-    Leaf,
-    Many,
-    Named,
-    Part,
-    Place,
-    Rest,
-    default_words,
-    dotted,
+    FreeSection,
+    NamedSections,
+    Section,
+    SectionList,
+    SettingPath,
+    ValueType,
+    default_text,
+    dotted_path,
     fields_of,
     section_help,
     variable_of,
 )
-from threadline.config.secrets import Secret, without_password
+from threadline.config.secrets import Secret, mask_password
 from threadline.config.settings import Config, Origin, Settings
 from threadline.errors import ConfigError
 
@@ -76,7 +76,7 @@ _STARTER_HEAD = """\
 """
 
 
-def show(config: Config) -> str:
+def render_config(config: Config) -> str:
     """All settings as TOML, each that is no default with the place that it came from.
 
     Of a secret the reference is shown, of a URL no password. Otherwise the text, read again, means the same.
@@ -86,29 +86,29 @@ def show(config: Config) -> str:
     return "\n".join(lines) + "\n"
 
 
-def init_text() -> str:
+def starter_text() -> str:
     """A file to start with: every setting, its help and its default, with a mark before each line."""
     return _STARTER_HEAD + "\n".join(_started(Settings, (), is_live=True)) + "\n"
 
 
 def _shown(
-    kind: type[msgspec.Struct], section: msgspec.Struct, at: Place, origins: Mapping[Place, Origin]
+    kind: type[msgspec.Struct], section: msgspec.Struct, at: SettingPath, origins: Mapping[SettingPath, Origin]
 ) -> Iterator[str]:
     for field in _settings_first(kind):
         value, place = getattr(section, field.name), (*at, field.name)
         match field.shape:
-            case Leaf():
+            case ValueType():
                 yield _line(field, value, origins.get(place))
-            case Rest():
+            case FreeSection():
                 for name, inner in value.items():
                     yield f"{toml_key(name)} = {toml_value(_harmless(inner))}{_comment(origins.get((*at, name)))}"
-            case Part(inner_kind):
+            case Section(inner_kind):
                 yield from ("", f"[{_key(place)}]", *_shown(inner_kind, value, place, origins))
-            case Named(inner_kind):
+            case NamedSections(inner_kind):
                 for name, inner in value.items():
                     named = (*place, name)
                     yield from ("", f"[{_key(named)}]", *_shown(inner_kind, inner, named, origins))
-            case Many(inner_kind):
+            case SectionList(inner_kind):
                 for number, inner in enumerate(value):
                     numbered = (*place, number)
                     yield from ("", f"[[{_key(place)}]]", *_shown(inner_kind, inner, numbered, origins))
@@ -116,7 +116,7 @@ def _shown(
 
 def _settings_first(kind: type[msgspec.Struct]) -> list[Field]:
     """In TOML what follows a section's header belongs to it, so that settings stand before sections."""
-    return sorted(fields_of(kind), key=lambda field: not isinstance(field.shape, Leaf | Rest))
+    return sorted(fields_of(kind), key=lambda field: not isinstance(field.shape, ValueType | FreeSection))
 
 
 def _line(field: Field, value: object, origin: Origin | None) -> str:
@@ -129,7 +129,7 @@ def _comment(origin: Origin | None) -> str:
     return "" if origin is None else f"  # {origin}"
 
 
-def _key(place: Place) -> str:
+def _key(place: SettingPath) -> str:
     return toml_key(*(str(part) for part in place if isinstance(part, str)))
 
 
@@ -138,32 +138,32 @@ def _harmless(value: object) -> object:
     if isinstance(value, Secret):
         return value.reference
     if isinstance(value, str):
-        return without_password(value)
+        return mask_password(value)
     if isinstance(value, Mapping):
         return {name: _harmless(inner) for name, inner in value.items()}
     return [_harmless(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _started(kind: type[msgspec.Struct], at: Place, *, is_live: bool) -> Iterator[str]:
+def _started(kind: type[msgspec.Struct], at: SettingPath, *, is_live: bool) -> Iterator[str]:
     for field in _settings_first(kind):
         place = (*at, field.name)
         match field.shape:
-            case Leaf():
+            case ValueType():
                 yield from _started_setting(field)
-            case Rest():
+            case FreeSection():
                 yield from ("", f"# {field.help} follow here.")
-            case Part(inner):
-                yield from _started_section(inner, f"[{dotted(place)}]", place, is_live=is_live)
-            case Named(inner):
+            case Section(inner):
+                yield from _started_section(inner, f"[{dotted_path(place)}]", place, is_live=is_live)
+            case NamedSections(inner):
                 # A section that is there by itself can be headed as well: its settings then land in it.
                 is_there = field.example in field.default
                 named = (*place, field.example)
-                yield from _started_section(inner, f"[{dotted(named)}]", named, is_live=is_live and is_there)
-            case Many(inner):
-                yield from _started_section(inner, f"[[{dotted(place)}]]", place, is_live=False)
+                yield from _started_section(inner, f"[{dotted_path(named)}]", named, is_live=is_live and is_there)
+            case SectionList(inner):
+                yield from _started_section(inner, f"[[{dotted_path(place)}]]", place, is_live=False)
 
 
-def _started_section(kind: type[msgspec.Struct], header: str, place: Place, *, is_live: bool) -> Iterator[str]:
+def _started_section(kind: type[msgspec.Struct], header: str, place: SettingPath, *, is_live: bool) -> Iterator[str]:
     yield from ("", f"# {section_help(kind)}", header if is_live else f"#{header}")
     yield from _started(kind, place, is_live=is_live)
 
@@ -173,7 +173,9 @@ def _started_setting(field: Field) -> Iterator[str]:
     value = field.default if has_default else field.example
     unset = f" If it is not set: {field.unset}." if field.unset else ""
     words = (
-        f" One of {', '.join(field.shape.choices)}." if isinstance(field.shape, Leaf) and field.shape.choices else ""
+        f" One of {', '.join(field.shape.choices)}."
+        if isinstance(field.shape, ValueType) and field.shape.choices
+        else ""
     )
     yield from ("", f"# {field.help}.{words}{unset}", f"#{field.name} = {toml_value(_harmless(value))}")
 
@@ -185,7 +187,7 @@ def write_starter(path: Path, *, force: bool = False) -> None:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = written_beside(path, init_text())
+        temporary = write_temporary(path, starter_text())
     except OSError as cause:
         raise ConfigError(f"{path} can't be written: {cause.strerror}; name another place with --path") from cause
     try:
@@ -201,7 +203,7 @@ def write_starter(path: Path, *, force: bool = False) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def written_beside(path: Path, text: str) -> Path:
+def write_temporary(path: Path, text: str) -> Path:
     """A new file in the same folder, with mode 0600; nothing of it stays if it can't be written whole."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -213,7 +215,7 @@ def written_beside(path: Path, text: str) -> Path:
     return Path(name)
 
 
-def has_section(file: Path, place: Place) -> bool:
+def has_section(file: Path, place: SettingPath) -> bool:
     """Whether the file has that section. One that is not there has none; one that can't be read is `ConfigError`."""
     inner: object = parse_toml(_content(file).encode(), str(file))
     for name in place:
@@ -223,7 +225,7 @@ def has_section(file: Path, place: Place) -> bool:
     return True
 
 
-def append_section(file: Path, place: Place, values: Mapping[str, object]) -> None:
+def append_section(file: Path, place: SettingPath, values: Mapping[str, object]) -> None:
     """Writes a new section behind what stands in the file, all of it or nothing. A missing one begins as `config init` has it.
 
     `ConfigError` where the file could not be used with it, or can't be written; then it is as it was.
@@ -234,7 +236,7 @@ def append_section(file: Path, place: Place, values: Mapping[str, object]) -> No
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        written = written_beside(target, before + _section_text(before, place, values))
+        written = write_temporary(target, before + _section_text(before, place, values))
     except OSError as cause:
         raise ConfigError(f"{file} can't be written: {cause.strerror}; nothing was changed") from cause
     try:
@@ -247,7 +249,7 @@ def append_section(file: Path, place: Place, values: Mapping[str, object]) -> No
         written.unlink(missing_ok=True)
 
 
-def keep_secret(file: Path, secret: str) -> None:
+def store_secret(file: Path, secret: str) -> None:
     """A new file with a secret in it, for its owner alone; `FileExistsError` where there is one, `ConfigError` if it can't be."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -268,7 +270,7 @@ def _content(file: Path) -> str:
     try:
         content = file.read_bytes()
     except FileNotFoundError:
-        return init_text()
+        return starter_text()
     except OSError as cause:
         raise ConfigError(f"{file} can't be read: {cause.strerror}; check what it is and whose it is") from cause
     if not file.is_file():
@@ -278,7 +280,7 @@ def _content(file: Path) -> str:
     return content.decode()
 
 
-def _section_text(before: str, place: Place, values: Mapping[str, object]) -> str:
+def _section_text(before: str, place: SettingPath, values: Mapping[str, object]) -> str:
     line_end = "\r\n" if "\r\n" in before else "\n"
     lines = [
         f"[{toml_key(*map(str, place))}]",
@@ -288,12 +290,12 @@ def _section_text(before: str, place: Place, values: Mapping[str, object]) -> st
     return gap + "".join(line + line_end for line in lines)
 
 
-def _require_usable(written: Path, file: Path, place: Place) -> None:
+def _require_usable(written: Path, file: Path, place: SettingPath) -> None:
     try:
         load_config(written)
     except ConfigError as cause:
         told = str(cause).replace(str(written), str(file))
-        raise ConfigError(f"[{dotted(place)}] can't be added to {file}; nothing was changed:\n{told}") from None
+        raise ConfigError(f"[{dotted_path(place)}] can't be added to {file}; nothing was changed:\n{told}") from None
 
 
 _PAGE_HEAD = """\
@@ -334,30 +336,30 @@ def config_reference() -> str:
     return "\n".join(lines)
 
 
-def _page_sections(kind: type[msgspec.Struct], at: Place) -> Iterator[str]:
+def _page_sections(kind: type[msgspec.Struct], at: SettingPath) -> Iterator[str]:
     for field in fields_of(kind):
         place = (*at, field.name)
         match field.shape:
-            case Part(inner):
+            case Section(inner):
                 yield from _page_section(inner, place, f"[{'.'.join(map(str, place))}]")
-            case Named(inner):
+            case NamedSections(inner):
                 named = (*place, "NAME")
                 yield from _page_section(inner, named, f"[{'.'.join(map(str, named))}]")
-            case Many(inner):
+            case SectionList(inner):
                 yield from _page_section(inner, (*place, 0), f"[[{'.'.join(map(str, place))}]]")
             case _:
                 pass
 
 
-def _page_section(kind: type[msgspec.Struct], place: Place, header: str) -> Iterator[str]:
+def _page_section(kind: type[msgspec.Struct], place: SettingPath, header: str) -> Iterator[str]:
     yield from (f"## `{header}`", "", section_help(kind), "", *_page_table(kind, place), *_page_sections(kind, place))
 
 
-def _page_table(kind: type[msgspec.Struct], at: Place) -> Iterator[str]:
+def _page_table(kind: type[msgspec.Struct], at: SettingPath) -> Iterator[str]:
     yield from ("| setting | meaning | allowed | default | variable |", "|---|---|---|---|---|")
     for field in fields_of(kind):
         match field.shape:
-            case Leaf() as leaf:
+            case ValueType() as leaf:
                 cells = (
                     f"`{field.name}`",
                     field.help,
@@ -365,7 +367,7 @@ def _page_table(kind: type[msgspec.Struct], at: Place) -> Iterator[str]:
                     _page_default(field),
                     f"`{variable_of((*at, field.name))}`",
                 )
-            case Rest():
+            case FreeSection():
                 cells = "any other", field.help, "any value", "", f"`{variable_of(at)}__…`"
             case _:
                 continue
@@ -379,5 +381,5 @@ def _page_default(field: Field) -> str:
     if field.is_required:
         return "required"
     return (
-        "not set" if field.default is None else f"`{default_words(field.default)}`" if field.default != () else "empty"
+        "not set" if field.default is None else f"`{default_text(field.default)}`" if field.default != () else "empty"
     )

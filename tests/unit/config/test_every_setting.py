@@ -14,7 +14,7 @@ from tests.unit.config.conftest import settings_of
 from threadline.config.load import load_config
 from threadline.config.schema import all_settings, fields_of, variable_of
 from threadline.config.settings import DB, SETTINGS, Settings
-from threadline.config.write import show, toml_value
+from threadline.config.write import render_config, toml_value
 
 CASES = list(every_case())
 # The values of these are names of something else that must be there, too.
@@ -61,7 +61,7 @@ def test_what_is_shown_means_the_same_when_it_is_read_again(choice: st.DataObjec
     raw = joined(raw, {"platforms": {"telegram": options}})
     config = load_config(_written(tmp_path / "one.toml", raw), {})
     again = tmp_path / "two.toml"
-    again.write_text(show(config), encoding="utf-8")
+    again.write_text(render_config(config), encoding="utf-8")
     assert settings_of(load_config(again, {})) == settings_of(config)
 
 
