@@ -60,9 +60,9 @@ def show(config: File = None) -> None:
     Secrets are shown as references, never as they are.
     """
     from threadline.config.load import load_config
-    from threadline.config.write import render_config as shown
+    from threadline.config.write import render_config
 
-    render.say(shown(load_config(config)).rstrip("\n"))
+    render.say(render_config(load_config(config)).rstrip("\n"))
 
 
 @app.command("check", epilog=examples("threadline config check", "threadline config check --json"))

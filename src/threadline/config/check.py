@@ -1,4 +1,4 @@
-"""What is wrong with the configuration, and what is worth a second look."""
+"""Findings about the configuration: problems, and warnings about doubtful settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ConfigFinding(msgspec.Struct, frozen=True):
 
 
 def check(path: Path | None = None, environment: Mapping[str, str] | None = None) -> list[ConfigFinding]:
-    """All that is wrong or doubtful, problems first. Secrets are looked for, but no command is run for one."""
+    """Return all findings, problems first. Secrets are fetched from variables and files, but no command is run."""
     variables = current_environment() if environment is None else environment
     try:
         config = load_config(path, variables)
@@ -63,7 +63,7 @@ def _missing_secrets(config: Config, environment: Mapping[str, str]) -> Iterator
 
 
 def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
-    """Every secret that will be used, with the name of its setting."""
+    """Yield every secret that will be used, with the name of its setting."""
     for name, agent in config.agents.items():
         if agent.api_key is not None:
             yield f"agents.{name}.api_key", agent.api_key
@@ -100,7 +100,7 @@ def _file_doubts(path: Path) -> Iterator[str]:
     try:
         mode = path.stat().st_mode
     except OSError:
-        # It was there a moment ago; whoever took it away knows.
+        # Deleted since it was read: nothing to warn about.
         return
     if stat.S_ISREG(mode) and mode & (stat.S_IWGRP | stat.S_IWOTH):
         fix = f"run: chmod 600 {shlex.quote(str(path))}" if is_in_our_folders(path) else "only you should be able to"
@@ -115,7 +115,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 def _unknown_platforms(config: Config) -> Iterator[str]:
-    """What is said about platforms that are not there or not switched on."""
+    """Yield a warning for each setting about a platform that is not configured or not enabled."""
     there = {name for name, platform in config.platforms.items() if platform.enabled}
     there |= {platform.kind for platform in config.platforms.values() if platform.enabled}
     named = [(f"bindings#{number}", binding.platform) for number, binding in enumerate(config.bindings, 1)]

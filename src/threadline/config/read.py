@@ -1,4 +1,7 @@
-"""From TOML to settings: every problem is reported at once, each with its place."""
+"""TOML to settings: parse, check each value, then check the rules between settings.
+
+All problems are reported at once, each with the path of its setting.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ from threadline.model.editors import ACP, AT_THE_MACHINE
 
 _AT = re.compile(r"\(at line (\d+), column (\d+)\)")
 
-# What the parser complains of, and what we say. The first that fits counts.
+# A part of the parser's message, and our text for it. The first match counts.
 _EXPECTED = (
     ("'=' after a key", "expected = and a value after the name of a setting"),
     ("end of a table declaration", "expected ] after the name of a section"),
@@ -58,7 +61,7 @@ _EXPECTED = (
 
 
 def parse_toml(content: bytes, name: str) -> dict[str, object]:
-    """The document. What is no TOML is `ConfigError` with file, line, column and what was expected."""
+    """Return the document. Raise `ConfigError` with file, line, column and what was expected if it is not TOML."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as cause:
@@ -73,24 +76,24 @@ def parse_toml(content: bytes, name: str) -> dict[str, object]:
 
 
 def _position(complaint: str, text: str) -> str:
-    found = _AT.search(complaint)
-    if found:
-        return f"{found.group(1)}:{found.group(2)}"
+    match = _AT.search(complaint)
+    if match:
+        return f"{match.group(1)}:{match.group(2)}"
     lines = text.split("\n")
     return f"{len(lines)}:{len(lines[-1]) + 1}"
 
 
 def _expected(complaint: str) -> str:
-    for sign, words in _EXPECTED:
-        if sign in complaint:
-            return words
+    for part, text in _EXPECTED:
+        if part in complaint:
+            return text
     return "expected TOML: settings such as port = 8765 in sections such as [web]"
 
 
 def line_numbers(text: str) -> dict[SettingPath, int]:
-    """The line of every section and every value in a sound TOML text, counted from one.
+    """Return the line of every section and every value in a valid TOML text, counted from one.
 
-    What stands inside of a list or an inline table is on the line on which that begins.
+    Values inside a list or an inline table get the line on which that list or table begins.
     """
     lines: dict[SettingPath, int] = {}
     counts: dict[SettingPath, int] = {}
@@ -98,16 +101,16 @@ def line_numbers(text: str) -> dict[SettingPath, int]:
     for number, statement in _statements(text):
         parsed = tomllib.loads(statement)
         if statement.lstrip().startswith("["):
-            section = _header_place(parsed, counts, is_list=statement.lstrip().startswith("[["))
+            section = _header_path(parsed, counts, is_list=statement.lstrip().startswith("[["))
             lines.setdefault(section, number)
             continue
-        for place in _places(parsed):
-            lines.setdefault((*section, *place), number)
+        for path in _paths(parsed):
+            lines.setdefault((*section, *path), number)
     return lines
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Each statement with the number of its first line: the fewest lines that are sound by themselves."""
+    """Yield each statement with the number of its first line. A statement is the fewest lines that are valid TOML."""
     begun, number = "", 1
     for count, line in enumerate(text.split("\n"), 1):
         begun, number = f"{begun}{line}\n", number if begun else count
@@ -120,31 +123,31 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
         begun = ""
 
 
-def _header_place(parsed: Mapping[str, object], counts: dict[SettingPath, int], *, is_list: bool) -> SettingPath:
-    """The place that a header opens. Inside of a list of tables it is the last of them."""
-    place: SettingPath = ()
+def _header_path(parsed: Mapping[str, object], counts: dict[SettingPath, int], *, is_list: bool) -> SettingPath:
+    """Return the path of the section that a header opens. In a list of tables it is the last table."""
+    path: SettingPath = ()
     inner: object = parsed
     while isinstance(inner, Mapping) and inner:
         ((name, inner),) = inner.items()
-        place = (*place, name)
+        path = (*path, name)
         inner = inner[0] if isinstance(inner, list) else inner
-        if place in counts and not (is_list and not inner):
-            place = (*place, counts[place] - 1)
+        if path in counts and not (is_list and not inner):
+            path = (*path, counts[path] - 1)
     if is_list:
-        counts[place] = counts.get(place, 0) + 1
-        place = (*place, counts[place] - 1)
-    return place
+        counts[path] = counts.get(path, 0) + 1
+        path = (*path, counts[path] - 1)
+    return path
 
 
-def _places(value: object, at: SettingPath = ()) -> Iterator[SettingPath]:
+def _paths(value: object, at: SettingPath = ()) -> Iterator[SettingPath]:
     if at:
         yield at
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            yield from _places(inner, (*at, name))
+            yield from _paths(inner, (*at, name))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _places(inner, (*at, number))
+            yield from _paths(inner, (*at, number))
 
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -153,19 +156,19 @@ _FAILED = object()
 
 
 class ConfigProblem(msgspec.Struct, frozen=True):
-    """Something that can't be used, and where it stands."""
+    """A setting that can't be used: its path, and what is wrong."""
 
-    place: SettingPath
+    path: SettingPath
     text: str
 
     def __str__(self) -> str:
-        return f"{dotted_path(self.place)}: {self.text}" if self.place else self.text
+        return f"{dotted_path(self.path)}: {self.text}" if self.path else self.text
 
 
 def read_settings(kind: type[S], raw: Mapping[str, object], at: SettingPath = ()) -> S:
-    """The section `kind` as `raw` sets it, for whoever declares settings of their own.
+    """Return the section `kind` with the values of `raw`, for packages that declare settings of their own.
 
-    `ConfigError` names all that is wrong, a line each; `at` is the section's place in the file.
+    Raise `ConfigError` with a line for each problem. `at` is the path of the section in the file.
     """
     reader = SettingsReader(kind)
     section = reader.read(kind, raw, at)
@@ -175,16 +178,16 @@ def read_settings(kind: type[S], raw: Mapping[str, object], at: SettingPath = ()
 
 
 class SettingsReader:
-    """Reads sections and keeps the problems that it meets."""
+    """Reads sections and collects the problems."""
 
     def __init__(self, root: type[msgspec.Struct]) -> None:
         self._root = root
         self.problems: list[ConfigProblem] = []
 
     def read(self, kind: type[S], raw: object, at: SettingPath) -> S | None:
-        """The section; `None` where it can't be made at all. Either way the problems tell."""
+        """Return the section, or None if it can't be made. `problems` says what is wrong, in both cases."""
         if not isinstance(raw, Mapping):
-            self._object(
+            self._add_problem(
                 at, f"found {describe_value(raw)}; this is a section: write [{dotted_path(at)}] and its settings below"
             )
             return None
@@ -192,72 +195,72 @@ class SettingsReader:
         values = {
             field.name: self._field(field, raw[field.name], at) for field in _declared(fields) if field.name in raw
         }
-        self._rest(fields, raw, at, values)
+        self._undeclared(fields, raw, at, values)
         missing = [field.name for field in _declared(fields) if field.is_required and field.name not in raw]
         for name in missing:
-            self._object(at, f"{name} is missing; it has no default")
-        made = {name: value for name, value in values.items() if value is not _FAILED}
-        if missing or any(field.is_required and field.name not in made for field in fields):
+            self._add_problem(at, f"{name} is missing; it has no default")
+        valid = {name: value for name, value in values.items() if value is not _FAILED}
+        if missing or any(field.is_required and field.name not in valid for field in fields):
             return None
         try:
-            return kind(**made)
+            return kind(**valid)
         except InvalidRequest as cause:
-            self._object(at, str(cause))
+            self._add_problem(at, str(cause))
             return None
 
     def _field(self, field: Field, raw: object, at: SettingPath) -> Any:
-        place = (*at, field.name)
+        path = (*at, field.name)
         match field.shape:
-            case ValueType() as leaf:
-                return self._leaf(leaf, raw, place)
+            case ValueType() as value_type:
+                return self._value(value_type, raw, path)
             case Section(kind):
-                section = self.read(kind, raw, place)
+                section = self.read(kind, raw, path)
                 return _FAILED if section is None else section
             case NamedSections(kind, key):
-                return self._named(kind, key, raw, place)
+                return self._named_sections(kind, key, raw, path)
             case SectionList(kind):
-                return self._many(kind, raw, place)
+                return self._section_list(kind, raw, path)
             case FreeSection():
-                raise AssertionError("what is left over has no name of its own")
+                raise AssertionError("settings that are not declared have no field")
 
-    def _leaf(self, leaf: ValueType, raw: object, place: SettingPath) -> object:
+    def _value(self, value_type: ValueType, raw: object, path: SettingPath) -> object:
         try:
-            return leaf.read(raw)
-        except InvalidValue as unfit:
-            self._object(place, str(unfit))
+            return value_type.read(raw)
+        except InvalidValue as cause:
+            self._add_problem(path, str(cause))
             return _FAILED
 
-    def _named(self, kind: type[S], key: ValueType, raw: object, at: SettingPath) -> Any:
+    def _named_sections(self, kind: type[S], key: ValueType, raw: object, at: SettingPath) -> Any:
         if not isinstance(raw, Mapping):
-            self._object(at, f"found {describe_value(raw)}; write a section for each: [{dotted_path(at)}.NAME]")
+            self._add_problem(at, f"found {describe_value(raw)}; write a section for each: [{dotted_path(at)}.NAME]")
             return _FAILED
         named = {}
         for name, inner in raw.items():
-            if self._leaf(key, name, (*at, name)) is not _FAILED:
+            if self._value(key, name, (*at, name)) is not _FAILED:
                 named[name] = self.read(kind, inner, (*at, name))
         return {name: section for name, section in named.items() if section is not None}
 
-    def _many(self, kind: type[S], raw: object, at: SettingPath) -> Any:
+    def _section_list(self, kind: type[S], raw: object, at: SettingPath) -> Any:
         if not isinstance(raw, list | tuple):
-            self._object(at, f"found {describe_value(raw)}; write a section for each: [[{dotted_path(at)}]]")
+            self._add_problem(at, f"found {describe_value(raw)}; write a section for each: [[{dotted_path(at)}]]")
             return _FAILED
         sections = [self.read(kind, inner, (*at, number)) for number, inner in enumerate(raw)]
         return tuple(section for section in sections if section is not None)
 
-    def _rest(
+    def _undeclared(
         self, fields: tuple[Field, ...], raw: Mapping[str, object], at: SettingPath, values: dict[str, object]
     ) -> None:
-        """What is not declared goes where a section takes it, and is a problem elsewhere."""
+        """Keep settings that are not declared if the section takes them; else each is a problem."""
         known = [field.name for field in _declared(fields)]
         others = {name: value for name, value in raw.items() if name not in known}
         collector = next((field.name for field in fields if isinstance(field.shape, FreeSection)), None)
         if collector is None:
             for name in others:
-                self._object((*at, name), f"there is no such setting{self._hint(name, known, at)}")
+                self._add_problem((*at, name), f"there is no such setting{self._hint(name, known, at)}")
             return
         values[collector] = others
         for inner in find_plain_secrets(others):
-            self._object((*at, *inner), f"this is a secret, which is never written here; {REFERENCE_HELP}")
+            self._add_problem((*at, *inner), f"this is a secret, which is never written here; {REFERENCE_HELP}")
 
     def _hint(self, name: str, known: Iterable[str], at: SettingPath) -> str:
         near = difflib.get_close_matches(str(name).lower(), list(known), n=1)
@@ -267,15 +270,15 @@ class SettingsReader:
         same = [dotted_name for dotted_name, last in elsewhere.items() if last == name]
         return f"; did you mean {same[0]}?" if same else f"; use one of {', '.join(known)}"
 
-    def _object(self, place: SettingPath, text: str) -> None:
-        self.problems.append(ConfigProblem(place, text))
+    def _add_problem(self, path: SettingPath, text: str) -> None:
+        self.problems.append(ConfigProblem(path, text))
 
 
 def _declared(fields: tuple[Field, ...]) -> Iterable[Field]:
     return [field for field in fields if not isinstance(field.shape, FreeSection)]
 
 
-# What a kind can't do without, and which kinds a setting is for.
+# The settings that a kind of agent needs (one of them), and the kinds that a setting is for.
 _NEEDED = {"function": ("call",), "model": ("model",), "acp": ("preset", "command")}
 _KINDS_OF = {
     "call": ("function",),
@@ -285,7 +288,7 @@ _KINDS_OF = {
 
 
 def rule_problems(settings: Settings) -> Iterator[ConfigProblem]:
-    """Every pair of settings that contradict each other, and every name that nothing has."""
+    """Yield every contradiction between settings, and every reference to a name that does not exist."""
     for name, agent in settings.agents.items():
         yield from _agent(name, agent)
     yield from _agent_names(settings)
@@ -297,7 +300,7 @@ def rule_problems(settings: Settings) -> Iterator[ConfigProblem]:
 
 def _agent(name: str, agent: AgentSettings) -> Iterator[ConfigProblem]:
     if agent.kind not in OWN_KINDS:
-        # Only whoever wrote that kind knows what it needs.
+        # Its package checks what it needs.
         return
     for option in agent.options:
         yield ConfigProblem(
@@ -344,7 +347,7 @@ def _platforms(settings: Settings) -> Iterator[ConfigProblem]:
                 "editors are no platform of a gateway; leave this out and let the editor run `threadline acp`",
             )
         elif name in AT_THE_MACHINE:
-            # The name of a section is the platform of all that comes from there.
+            # The name of the section becomes the platform of every message from it.
             where = "at the terminal" if name == LOCAL else "in an editor"
             yield ConfigProblem(
                 ("platforms", name),

@@ -1,4 +1,7 @@
-"""What may stand in the configuration: sections, their fields, and the values of each setting."""
+"""The schema of the configuration: the fields of a section, and the type of each value.
+
+Reading, variables, help and the reference page ask here, and nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +29,20 @@ _LONGEST_SHOWN = 60
 
 
 class InvalidValue(Exception):
-    """A value that can't stand where it stands. The text says what is allowed; it never holds a secret."""
+    """A value that the setting can't have. The text says what is allowed; it never holds a secret."""
 
 
 class ValueType(msgspec.Struct, frozen=True, kw_only=True):
-    """The values that one setting can have."""
+    """The type of a setting: which values it can have, and how they are read."""
 
     kind: ValueKind
     choices: tuple[str, ...] = ()
     least: float | None = None
     most: float | None = None
     pattern: str | None = None
-    # In words, where kind and bounds do not say it.
+    # What is allowed, as text, where kind and bounds do not say it.
     allowed: str = ""
-    # Raises `InvalidRequest` for what a pattern can't tell.
+    # Raises `InvalidRequest` for a text that the pattern can't rule out.
     check: Callable[[str], object] | None = None
     # Ids are text, but people write those that look like numbers as numbers.
     takes_numbers: bool = False
@@ -47,7 +50,7 @@ class ValueType(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """What is allowed, as a sentence goes on after "use"."""
+        """Return what is allowed, as a phrase that follows "use"."""
         if self.allowed:
             return self.allowed
         if self.kind == "choice":
@@ -57,7 +60,7 @@ class ValueType(msgspec.Struct, frozen=True, kw_only=True):
         return _KIND_WORDS[self.kind] + _bounds(self.least, self.most)
 
     def read(self, raw: object) -> object:
-        """The value of the setting; `Unfit` for what can't be one."""
+        """Return the value of the setting; raise `InvalidValue` if `raw` can't be one."""
         if self.kind == "list":
             return self._read_list(raw)
         if self.kind == "secret":
@@ -67,7 +70,7 @@ class ValueType(msgspec.Struct, frozen=True, kw_only=True):
         return self._read_plain(raw)
 
     def from_variable(self, text: str) -> object:
-        """What a variable's text means here, for `read`. Text that means nothing stays as it is."""
+        """Return the raw value that a variable's text stands for, for `read` to check. Other text is returned as it is."""
         if self.kind == "list":
             return _list_from(text)
         bare = text.strip()
@@ -80,18 +83,18 @@ class ValueType(msgspec.Struct, frozen=True, kw_only=True):
 
     def _read_list(self, raw: object) -> tuple[object, ...]:
         if not isinstance(raw, list | tuple) or self.item is None:
-            raise self._unfit(raw)
+            raise self._invalid(raw)
         return tuple(self.item.read(inner) for inner in raw)
 
     def _read_text(self, raw: object) -> str:
         if self.takes_numbers and isinstance(raw, int) and not isinstance(raw, bool):
             raw = str(raw)
         if not isinstance(raw, str) or (self.choices and raw not in self.choices):
-            raise self._unfit(raw)
+            raise self._invalid(raw)
         if not raw:
             raise InvalidValue(f"found nothing between the quotes; use {self.words}, or leave it out")
         if self.pattern is not None and not re.search(self.pattern, raw):
-            raise self._unfit(raw)
+            raise self._invalid(raw)
         if self.check is not None:
             try:
                 self.check(raw)
@@ -103,10 +106,10 @@ class ValueType(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind == "switch":
             if isinstance(raw, bool):
                 return raw
-            raise self._unfit(raw)
-        wanted = int if self.kind == "whole" else (int, float)
-        if not isinstance(raw, wanted) or isinstance(raw, bool) or not self._is_within(raw):
-            raise self._unfit(raw)
+            raise self._invalid(raw)
+        number_type = int if self.kind == "whole" else (int, float)
+        if not isinstance(raw, number_type) or isinstance(raw, bool) or not self._is_within(raw):
+            raise self._invalid(raw)
         return raw if self.kind == "whole" else float(raw)
 
     def _is_within(self, number: float) -> bool:
@@ -114,7 +117,7 @@ class ValueType(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
 
-    def _unfit(self, raw: object) -> InvalidValue:
+    def _invalid(self, raw: object) -> InvalidValue:
         return InvalidValue(f"found {describe_value(raw)}; use {self.words}")
 
 
@@ -128,7 +131,7 @@ _KIND_WORDS: dict[str, str] = {
 
 
 def describe_value(raw: object) -> str:
-    """A value from outside as an error names it: short, on one line, without passwords."""
+    """Return a value as an error names it: short, on one line, without passwords."""
     if isinstance(raw, Mapping):
         return "a table"
     if isinstance(raw, list | tuple):
@@ -142,12 +145,12 @@ def describe_value(raw: object) -> str:
 
 
 def parse_free_value(text: str) -> object:
-    """What a variable's text means where nobody declared a type: a TOML value if it is one, else the text."""
+    """Return the value of a variable whose type is not declared: the TOML value if its text is one, else the text."""
     try:
         parsed = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
         return text
-    # More than one name: the text held a line end and what follows is no part of a value.
+    # More than one name: the text holds a line end, and what follows it is no part of the value.
     return parsed["value"] if parsed.keys() == {"value"} else text
 
 
@@ -190,18 +193,18 @@ def _plain(number: float) -> str:
 
 PREFIX = "THREADLINE_"
 
-# The way to a value: names of sections and settings, and the places in lists of tables.
+# The path to a value: names of sections and settings, and the indexes in lists of tables.
 SettingPath: TypeAlias = tuple[str | int, ...]
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A section inside of another: `[web]`."""
+    """A section inside another section: `[web]`."""
 
     kind: type[msgspec.Struct]
 
 
 class NamedSections(msgspec.Struct, frozen=True):
-    """Sections that people name: `[agents.NAME]`."""
+    """Sections with names that people choose: `[agents.NAME]`."""
 
     kind: type[msgspec.Struct]
     key: ValueType
@@ -214,27 +217,27 @@ class SectionList(msgspec.Struct, frozen=True):
 
 
 class FreeSection(msgspec.Struct, frozen=True):
-    """Whatever else stands in a section, as it is."""
+    """The settings of a section that are not declared; their values are kept as they are."""
 
 
 Shape: TypeAlias = ValueType | Section | NamedSections | SectionList | FreeSection
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """One name in a section."""
+    """One declared name in a section."""
 
     name: str
     shape: Shape
     help: str
     default: Any
     is_required: bool
-    # What holds where nothing is set, and a value to show where there is no default.
+    # `unset` says what applies where nothing is set; `example` is shown where there is no default.
     unset: str
     example: Any
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting as people see it. `default` is said in words, because it may depend on the machine."""
+    """One setting as people see it. `default` is a text, because it may depend on the machine."""
 
     name: str
     variable: str
@@ -245,43 +248,43 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def fields_of(kind: type[msgspec.Struct]) -> tuple[Field, ...]:
-    """The names that a section knows, in the order of their declaration."""
-    described = inspect.type_info(kind)
-    if not isinstance(described, inspect.StructType):
-        raise TypeError(f"{kind.__name__} is no section")
+    """Return the fields of a section, in the order of their declaration."""
+    info = inspect.type_info(kind)
+    if not isinstance(info, inspect.StructType):
+        raise TypeError(f"{kind.__name__} is not a section")
     hints = get_type_hints(kind, include_extras=True)
-    return tuple(_field(field, _choices(hints[field.name])) for field in described.fields)
+    return tuple(_field(field, _choices(hints[field.name])) for field in info.fields)
 
 
 def find_field(kind: type[msgspec.Struct], name: str) -> Field | None:
-    """The field of that name; what a `Rest` collects has none."""
+    """Return the field of that name, or None. Settings that a `FreeSection` collects have no field."""
     return next(
         (field for field in fields_of(kind) if field.name == name and not isinstance(field.shape, FreeSection)), None
     )
 
 
 def allows_unknown(kind: type[msgspec.Struct]) -> bool:
-    """Whether the section takes names that are not declared."""
+    """Return whether the section takes names that are not declared."""
     return any(isinstance(field.shape, FreeSection) for field in fields_of(kind))
 
 
 def section_help(kind: type[msgspec.Struct]) -> str:
-    """What a section is for: the first sentence of its docstring."""
+    """Return what a section is for: the first paragraph of its docstring."""
     return python_inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].replace("\n", " ")
 
 
-def dotted_path(place: SettingPath) -> str:
-    """A place as people write it: `web.port`, `bindings#2.agent` (counted from one)."""
+def dotted_path(path: SettingPath) -> str:
+    """Return a path as people write it: `web.port`, `bindings#2.agent` (counted from one)."""
     text = ""
-    for part in place:
+    for part in path:
         text += f"#{part + 1}" if isinstance(part, int) else f".{part}" if text else part
     return text
 
 
-def variable_of(place: SettingPath) -> str:
-    """The variable that sets this place; a list of tables is set as a whole."""
+def variable_of(path: SettingPath) -> str:
+    """Return the name of the variable that sets this path. A list of tables is set as a whole."""
     names: list[str] = []
-    for part in place:
+    for part in path:
         if isinstance(part, int):
             break
         names.append(part.upper().replace("-", "_"))
@@ -289,31 +292,31 @@ def variable_of(place: SettingPath) -> str:
 
 
 def all_settings(kind: type[msgspec.Struct], at: SettingPath = ()) -> Iterator[Setting]:
-    """Every setting below a section. NAME stands for the names that people choose."""
+    """Yield every setting below a section. NAME stands for the names that people choose."""
     for field in fields_of(kind):
-        place = (*at, field.name)
+        path = (*at, field.name)
         match field.shape:
             case Section(inner):
-                yield from all_settings(inner, place)
+                yield from all_settings(inner, path)
             case NamedSections(inner):
-                yield from all_settings(inner, (*place, "NAME"))
+                yield from all_settings(inner, (*path, "NAME"))
             case SectionList(inner):
-                yield from all_settings(inner, (*place, 0))
+                yield from all_settings(inner, (*path, 0))
             case FreeSection():
                 name, variable = f"{dotted_path(at)}.*", f"{variable_of(at)}__*"
                 yield Setting(name=name, variable=variable, default="", help=field.help, allowed="any value")
-            case ValueType() as leaf:
-                yield _setting(field, leaf, place)
+            case ValueType() as value_type:
+                yield _setting(field, value_type, path)
 
 
-def _setting(field: Field, leaf: ValueType, place: SettingPath) -> Setting:
-    name = dotted_path(place).replace("#1", "[]")
+def _setting(field: Field, value_type: ValueType, path: SettingPath) -> Setting:
+    name = dotted_path(path).replace("#1", "[]")
     default = field.unset or ("required" if field.is_required else default_text(field.default))
-    return Setting(name=name, variable=variable_of(place), default=default, help=field.help, allowed=leaf.words)
+    return Setting(name=name, variable=variable_of(path), default=default, help=field.help, allowed=value_type.words)
 
 
 def default_text(value: Any) -> str:
-    """A default as people write it."""
+    """Return a default value as people write it."""
     if value is None:
         return "not set"
     if isinstance(value, bool):
@@ -322,24 +325,24 @@ def default_text(value: Any) -> str:
 
 
 def _choices(hint: Any) -> tuple[str, ...]:
-    """What a `Literal` in an annotation allows, in the order of its declaration; the inspection sorts it."""
+    """Return the values of a `Literal` in an annotation as declared: msgspec's inspection sorts them."""
     if get_origin(hint) is Literal:
         return get_args(hint)
-    return next((found for inner in get_args(hint) if (found := _choices(inner))), ())
+    return next((choices for inner in get_args(hint) if (choices := _choices(inner))), ())
 
 
 def _field(field: inspect.Field, choices: tuple[str, ...]) -> Field:
-    type_, said = _unwrapped(field.type)
-    said |= {"choices": choices}
+    type_, extra = _unwrapped(field.type)
+    extra |= {"choices": choices}
     description = (field.type.extra_json_schema or {}) if isinstance(field.type, inspect.Metadata) else {}
     return Field(
         name=field.name,
-        shape=FreeSection() if said.get("rest") else _shape(type_, said),
+        shape=FreeSection() if extra.get("rest") else _shape(type_, extra),
         help=str(description.get("description", "")),
         default=_default(field),
         is_required=field.required,
-        unset=said.get("unset", ""),
-        example=said.get("example"),
+        unset=extra.get("unset", ""),
+        example=extra.get("example"),
     )
 
 
@@ -350,30 +353,30 @@ def _default(field: inspect.Field) -> Any:
 
 
 def _unwrapped(type_: inspect.Type) -> tuple[inspect.Type, dict[str, Any]]:
-    """The type itself, without `None` as another choice, and all that is said about it."""
-    said: dict[str, Any] = {}
+    """Return the type without `None` as an alternative, and the `extra` of all its annotations."""
+    extra: dict[str, Any] = {}
     while isinstance(type_, inspect.Metadata | inspect.UnionType):
         if isinstance(type_, inspect.Metadata):
-            said |= type_.extra or {}
+            extra |= type_.extra or {}
             type_ = type_.type
         else:
             (type_,) = (member for member in type_.types if not isinstance(member, inspect.NoneType))
-    return type_, said
+    return type_, extra
 
 
-def _shape(type_: inspect.Type, said: dict[str, Any]) -> Shape:
+def _shape(type_: inspect.Type, extra: dict[str, Any]) -> Shape:
     if isinstance(type_, inspect.StructType) and type_.cls is not Secret:
         return Section(type_.cls)
     if isinstance(type_, inspect.DictType) and isinstance(type_.value_type, inspect.StructType):
-        key, key_said = _unwrapped(type_.key_type)
-        return NamedSections(type_.value_type.cls, _leaf(key, key_said | {"choices": said["choices"]}))
+        key, key_extra = _unwrapped(type_.key_type)
+        return NamedSections(type_.value_type.cls, _value_type(key, key_extra | {"choices": extra["choices"]}))
     if isinstance(type_, inspect.VarTupleType) and isinstance(type_.item_type, inspect.StructType):
         return SectionList(type_.item_type.cls)
-    return _leaf(type_, said)
+    return _value_type(type_, extra)
 
 
-def _leaf(type_: inspect.Type, said: dict[str, Any]) -> ValueType:
-    rules = {name: said[name] for name in ("allowed", "check", "takes_numbers") if name in said}
+def _value_type(type_: inspect.Type, extra: dict[str, Any]) -> ValueType:
+    rules = {name: extra[name] for name in ("allowed", "check", "takes_numbers") if name in extra}
     match type_:
         case inspect.BoolType():
             return ValueType(kind="switch", **rules)
@@ -384,9 +387,9 @@ def _leaf(type_: inspect.Type, said: dict[str, Any]) -> ValueType:
         case inspect.StrType(pattern=pattern):
             return ValueType(kind="text", pattern=pattern, **rules)
         case inspect.LiteralType(values=values):
-            return ValueType(kind="choice", choices=said.get("choices") or tuple(map(str, values)), **rules)
+            return ValueType(kind="choice", choices=extra.get("choices") or tuple(map(str, values)), **rules)
         case inspect.StructType():
             return ValueType(kind="secret", **rules)
         case inspect.VarTupleType(item_type=item):
-            return ValueType(kind="list", item=_leaf(*_unwrapped(item)), **rules)
+            return ValueType(kind="list", item=_value_type(*_unwrapped(item)), **rules)
     raise TypeError(f"{type_} can't be a setting")

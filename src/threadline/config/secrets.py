@@ -1,4 +1,7 @@
-"""Secrets"""
+"""Secrets: references to them, names and texts that may hold one, and fetching them at the moment of use.
+
+The configuration has references only: it knows where a secret is, not what it is. A fetched secret is returned and not kept.
+"""
 
 from __future__ import annotations
 
@@ -50,20 +53,20 @@ class Secret(msgspec.Struct, frozen=True):
     reference: str
 
     def __post_init__(self) -> None:
-        found = _PLACE.fullmatch(self.reference) if isinstance(self.reference, str) else None
-        if found is None:
+        match = _PLACE.fullmatch(self.reference) if isinstance(self.reference, str) else None
+        if match is None:
             raise ConfigError(f"a secret is never written here; {REFERENCE_HELP}")
-        _require_target(found.group(1), found.group(2))
+        _require_target(match.group(1), match.group(2))
 
     @property
     def place(self) -> SecretPlace:
-        """What kind of place it is in."""
+        """Return the kind of place that has the secret."""
         kind = self.reference.partition(":")[0]
         return "env" if kind == "env" else "file" if kind == "file" else "command"
 
     @property
     def target(self) -> str:
-        """The variable, the path or the command line."""
+        """Return the variable, the path or the command line."""
         return self.reference.partition(":")[2]
 
     def __str__(self) -> str:
@@ -74,7 +77,7 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 def find_reference(text: str) -> Secret | None:
-    """The secret that `text` refers to; `None` for any other text."""
+    """Return the secret that `text` refers to; None for any other text."""
     try:
         return Secret(text)
     except ConfigError:
@@ -82,25 +85,25 @@ def find_reference(text: str) -> Secret | None:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a setting of this name holds a secret. Where a secret is kept (`token_file`) is none."""
+    """Return whether a setting of this name holds a secret. The place of a secret (`token_file`) is none."""
     bare = _SEPARATORS.sub("", name.lower())
     return bare.removesuffix("s").endswith(_SECRET_WORDS)
 
 
 def mask_password(text: str) -> str:
-    """`text` with the passwords of URLs in it left out."""
+    """Return `text` with the passwords of its URLs replaced by "…"."""
     return _QUERY_PASSWORD.sub(r"\1…", _URL_PASSWORD.sub(r"\1:…@", text))
 
 
 def find_plain_secrets(raw: Mapping[str, object]) -> list[tuple[str, ...]]:
-    """Where, to any depth, text stands under a secret's name without being a reference."""
-    found: list[tuple[str, ...]] = []
+    """Return the paths, to any depth, of texts that have a secret's name and are not references."""
+    paths: list[tuple[str, ...]] = []
     for name, value in raw.items():
         if isinstance(value, Mapping):
-            found += [(name, *inner) for inner in find_plain_secrets(value)]
+            paths += [(name, *inner) for inner in find_plain_secrets(value)]
         elif is_secret_name(name) and _holds_plain_text(value):
-            found.append((name,))
-    return found
+            paths.append((name,))
+    return paths
 
 
 def _holds_plain_text(value: object) -> bool:
@@ -112,7 +115,7 @@ def _holds_plain_text(value: object) -> bool:
 def _require_target(place: str, target: str) -> None:
     if place == "env" and not _VARIABLE.fullmatch(target):
         raise ConfigError("env: is followed by the name of a variable: letters, digits and _, such as env:API_KEY")
-    # What begins with file:// is a URL, which may well be meant as one.
+    # A text that begins with file:// may be meant as a URL.
     if place == "file" and (not target.startswith(("/", "~")) or target.startswith("//") or "\x00" in target):
         raise ConfigError("file: is followed by a whole path, such as file:/etc/threadline/key or file:~/key")
     if place == "command" and not _words(target):
@@ -133,9 +136,9 @@ _OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def resolve_secret(secret: Secret, environment: Mapping[str, str], *, seconds: float = COMMAND_SECONDS) -> str:
-    """The text of the secret, without one line end behind it. Blocks: a command may take up to `seconds`.
+    """Return the text of the secret, without the line end at its end. Blocks: a command may take up to `seconds`.
 
-    What can't be had is `ConfigError`, which says what to do and never repeats what was found.
+    Raise `ConfigError` if it can't be fetched. The error says what to do and never repeats the text.
     """
     if secret.place == "env":
         return _from_variable(secret.target, environment)
@@ -145,7 +148,7 @@ def resolve_secret(secret: Secret, environment: Mapping[str, str], *, seconds: f
 
 
 def resolve_all(value: object, environment: Mapping[str, str]) -> object:
-    """`value` with every reference in it, to any depth, replaced by its secret. Other values stay as they are."""
+    """Return `value` with every reference in it, to any depth, replaced by its secret. Other values stay as they are."""
     if isinstance(value, Mapping):
         return {name: resolve_all(inner, environment) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -168,7 +171,7 @@ def _from_file(target: str) -> str:
     except RuntimeError as cause:
         raise ConfigError(f"{target} names a home folder that is not there; write the path out") from cause
     try:
-        # A pipe that nobody writes to must not stop us here.
+        # Without O_NONBLOCK a pipe without a writer would block here.
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as cause:
         raise ConfigError(f"{path}, which holds a secret, can't be read: {cause.strerror}") from cause
@@ -180,12 +183,12 @@ def _from_file(target: str) -> str:
 
 
 def _guarded_content(opened: int, path: Path) -> bytes:
-    # Of the open file, not of the path: what is checked is what is read.
+    # The mode of the open file, not of the path: the file that is checked is the file that is read.
     mode = os.fstat(opened).st_mode
     if not stat.S_ISREG(mode):
         raise ConfigError(f"{path} is no file; a secret is kept in a file of its own")
     if mode & _OPEN_TO_OTHERS:
-        # Others may need a file that is not ours: no command is advised that would break it for them.
+        # Other programs may need a file outside our folders: chmod could break it for them.
         ours = is_in_our_folders(path)
         fix = f"run: chmod 600 {shlex.quote(str(path))}" if ours else "refer to a file that only you can read"
         raise ConfigError(f"others can read {path}, which is to hold a secret; {fix}")
@@ -196,7 +199,7 @@ def _from_command(command: str, environment: Mapping[str, str], seconds: float) 
     words = shlex.split(command)
     name = words[0]
     try:
-        # Its own session: at the limit all that it started goes with it. What it says on the way may be secret, too.
+        # Its own session, so that its children can be killed with it. Its stderr may hold the secret too.
         process = subprocess.Popen(  # noqa: S603 the owner's own command, run without a shell
             words,
             stdin=subprocess.DEVNULL,
@@ -246,9 +249,9 @@ _MAX_NEW_SECRET_BYTES = 4096
 
 
 def load_or_make_secret(path: Path) -> bytes:
-    """Return the secret in the file, or a new one of 256 bits where there is no file. Two who make one at once get the same.
+    """Return the secret in the file; create it with 256 random bits if there is no file. Concurrent callers get the same one.
 
-    `ConfigError` where the file holds anything else, is no plain file of this user, or others may read or change it.
+    Raise `ConfigError` if the file holds anything else, is no plain file of this user, or others may read or change it.
     """
     try:
         return _read_own_secret(path)
@@ -263,17 +266,17 @@ def load_or_make_secret(path: Path) -> bytes:
 
 def _read_own_secret(path: Path) -> bytes:
     try:
-        # A link is not followed, and a pipe is not waited for.
+        # O_NOFOLLOW: links are refused. O_NONBLOCK: a pipe does not block.
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         raise
     except OSError as cause:
         raise ConfigError(f"{path} can't be read: {cause.strerror}; give it to this user as a plain file") from cause
     try:
-        found = os.fstat(opened)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        status = os.fstat(opened)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             raise ConfigError(f"{path} is no plain file of this user; move it away, and a new secret is made")
-        if found.st_mode & 0o077:
+        if status.st_mode & 0o077:
             raise ConfigError(
                 f"others may use {path}; run `chmod 600 {path}`, or delete it if they may have read it: a new secret is made"
             )

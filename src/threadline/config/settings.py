@@ -1,6 +1,6 @@
-"""Every setting, declared once: the loader, the environment, the help and the reference page derive from here."""
+"""Every setting, declared once: the loader, the variables, the help and the reference page derive from here."""
 
-# Annotations are values here, not text: they are read at every start, and text would be compiled anew each time.
+# Annotations are values here, not text: they are evaluated at every start, and text would have to be compiled first.
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -9,21 +9,21 @@ import msgspec
 from threadline.config.schema import Setting, SettingPath, all_settings
 from threadline.config.secrets import Secret
 from threadline.errors import InvalidRequest
+from threadline.model.access import Role
 from threadline.model.address import SessionScope
 from threadline.model.policy import INSTALLATION_ZONE, PERSON_ZONE, ResetMode, SessionResetPolicy, checked_zone
 from threadline.model.source import MAIN_ACCOUNT, ChatType
+from threadline.model.turn import WhenBusy
 
-WhenBusy: TypeAlias = Literal["collect", "queue", "interrupt", "steer"]
-Role: TypeAlias = Literal["owner", "trusted", "guest", "group"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
-# The agents whose command, variables and way of signing in are known.
+# The ACP agents whose command, variables and sign-in are built in.
 AcpPreset: TypeAlias = Literal["claude", "codex", "copilot", "cursor", "gemini", "goose", "kimi", "opencode", "qwen"]
 AcpPermissions: TypeAlias = Literal["ask", "allow", "deny"]
 
 MAIN_AGENT = "main"
-# The kinds of agents that come with Threadline. Packages bring more; what these are told is known here, to the letter.
+# The kinds of agents that come with Threadline. Packages bring more; all settings of these are declared here.
 OWN_KINDS = ("acp", "echo", "function", "model")
-# The entry points by which packages bring theirs.
+# The group of entry points by which packages add agent kinds.
 AGENT_GROUP = "threadline.agents"
 
 _CENTURY_MINUTES = 100 * 366 * 24 * 60
@@ -32,7 +32,7 @@ _SCOPE = SessionScope()
 
 
 def setting(text: str, *, unset: str = "", example: object = None, rest: bool = False) -> msgspec.Meta:
-    """One line of help. `unset` is what holds where nothing is set, `example` a value for those without a default."""
+    """Return the help for a setting. `unset` says what applies if it is not set; `example` is shown if it has no default."""
     return msgspec.Meta(description=text, extra={"unset": unset, "example": example, "rest": rest})
 
 
@@ -42,7 +42,7 @@ def _checked_day_zone(name: str) -> None:
 
 
 def _checked_network(text: str) -> None:
-    # Only who trusts a proxy pays for it.
+    # Imported here: only installations behind a proxy need it.
     from ipaddress import ip_network
 
     try:
@@ -381,7 +381,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a value came from: a variable, else a line of the file, else the command line."""
+    """The origin of a value: a variable, else a line of the file, else the command line."""
 
     variable: str | None = None
     line: int | None = None
@@ -393,7 +393,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Config(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings that hold, and where each that is no default came from. `path` is the file that was read."""
+    """The settings in force, with the origin of each that is not a default. `path` is the file that was read."""
 
     path: Path | None = None
     origins: dict[SettingPath, Origin] = {}
@@ -401,5 +401,5 @@ class Config(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 DB: Setting = next(all_settings(Settings))
 
-# What every command looks at, with or without a gateway. `all_settings(Settings)` gives all there are.
+# The settings that every command uses, with or without a gateway. `all_settings(Settings)` gives all settings.
 SETTINGS: tuple[Setting, ...] = (DB,)

@@ -1,4 +1,4 @@
-"""The configuration as text."""
+"""The configuration as text: the settings in force, the starter file, new sections in the file, and the reference page."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"'
 
 
 def toml_key(*names: str) -> str:
-    """A dotted name, with quotes where they are needed."""
+    """Return a dotted TOML key, with quotes where they are needed."""
     return ".".join(name if _BARE.fullmatch(name) else _text(name) for name in names)
 
 
 def toml_value(value: object) -> str:
-    """A value on one line. Characters that can't be seen are written as escapes, so it is harmless to look at."""
+    """Return a value as TOML on one line. Characters that can't be seen are escaped, so it is safe to print."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -77,98 +77,98 @@ _STARTER_HEAD = """\
 
 
 def render_config(config: Config) -> str:
-    """All settings as TOML, each that is no default with the place that it came from.
+    """Return all settings as TOML; each that is not a default has its origin beside it.
 
-    Of a secret the reference is shown, of a URL no password. Otherwise the text, read again, means the same.
+    Secrets appear as references, and passwords of URLs are masked. Apart from these, loading the text gives the same settings.
     """
     lines = [f"# {config.path}" if config.path else "# No file was read."]
-    lines += _shown(Settings, config, (), config.origins)
+    lines += _rendered(Settings, config, (), config.origins)
     return "\n".join(lines) + "\n"
 
 
 def starter_text() -> str:
-    """A file to start with: every setting, its help and its default, with a mark before each line."""
-    return _STARTER_HEAD + "\n".join(_started(Settings, (), is_live=True)) + "\n"
+    """Return a file to start with: every setting with its help and its default, each line commented out."""
+    return _STARTER_HEAD + "\n".join(_starter_lines(Settings, (), is_live=True)) + "\n"
 
 
-def _shown(
+def _rendered(
     kind: type[msgspec.Struct], section: msgspec.Struct, at: SettingPath, origins: Mapping[SettingPath, Origin]
 ) -> Iterator[str]:
     for field in _settings_first(kind):
-        value, place = getattr(section, field.name), (*at, field.name)
+        value, path = getattr(section, field.name), (*at, field.name)
         match field.shape:
             case ValueType():
-                yield _line(field, value, origins.get(place))
+                yield _line(field, value, origins.get(path))
             case FreeSection():
                 for name, inner in value.items():
-                    yield f"{toml_key(name)} = {toml_value(_harmless(inner))}{_comment(origins.get((*at, name)))}"
+                    yield f"{toml_key(name)} = {toml_value(_without_passwords(inner))}{_comment(origins.get((*at, name)))}"
             case Section(inner_kind):
-                yield from ("", f"[{_key(place)}]", *_shown(inner_kind, value, place, origins))
+                yield from ("", f"[{_key(path)}]", *_rendered(inner_kind, value, path, origins))
             case NamedSections(inner_kind):
                 for name, inner in value.items():
-                    named = (*place, name)
-                    yield from ("", f"[{_key(named)}]", *_shown(inner_kind, inner, named, origins))
+                    named = (*path, name)
+                    yield from ("", f"[{_key(named)}]", *_rendered(inner_kind, inner, named, origins))
             case SectionList(inner_kind):
                 for number, inner in enumerate(value):
-                    numbered = (*place, number)
-                    yield from ("", f"[[{_key(place)}]]", *_shown(inner_kind, inner, numbered, origins))
+                    numbered = (*path, number)
+                    yield from ("", f"[[{_key(path)}]]", *_rendered(inner_kind, inner, numbered, origins))
 
 
 def _settings_first(kind: type[msgspec.Struct]) -> list[Field]:
-    """In TOML what follows a section's header belongs to it, so that settings stand before sections."""
+    """Return settings before sections: in TOML, everything below the header of a section belongs to that section."""
     return sorted(fields_of(kind), key=lambda field: not isinstance(field.shape, ValueType | FreeSection))
 
 
 def _line(field: Field, value: object, origin: Origin | None) -> str:
     if value is None:
         return f"# {field.name} is not set{f': {field.unset}' if field.unset else ''}"
-    return f"{field.name} = {toml_value(_harmless(value))}{_comment(origin)}"
+    return f"{field.name} = {toml_value(_without_passwords(value))}{_comment(origin)}"
 
 
 def _comment(origin: Origin | None) -> str:
     return "" if origin is None else f"  # {origin}"
 
 
-def _key(place: SettingPath) -> str:
-    return toml_key(*(str(part) for part in place if isinstance(part, str)))
+def _key(path: SettingPath) -> str:
+    return toml_key(*(str(part) for part in path if isinstance(part, str)))
 
 
-def _harmless(value: object) -> object:
-    """The value as anybody may see it."""
+def _without_passwords(value: object) -> object:
+    """Return the value with references in path of secrets, and without passwords in URLs."""
     if isinstance(value, Secret):
         return value.reference
     if isinstance(value, str):
         return mask_password(value)
     if isinstance(value, Mapping):
-        return {name: _harmless(inner) for name, inner in value.items()}
-    return [_harmless(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {name: _without_passwords(inner) for name, inner in value.items()}
+    return [_without_passwords(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _started(kind: type[msgspec.Struct], at: SettingPath, *, is_live: bool) -> Iterator[str]:
+def _starter_lines(kind: type[msgspec.Struct], at: SettingPath, *, is_live: bool) -> Iterator[str]:
     for field in _settings_first(kind):
-        place = (*at, field.name)
+        path = (*at, field.name)
         match field.shape:
             case ValueType():
-                yield from _started_setting(field)
+                yield from _starter_setting(field)
             case FreeSection():
                 yield from ("", f"# {field.help} follow here.")
             case Section(inner):
-                yield from _started_section(inner, f"[{dotted_path(place)}]", place, is_live=is_live)
+                yield from _starter_section(inner, f"[{dotted_path(path)}]", path, is_live=is_live)
             case NamedSections(inner):
-                # A section that is there by itself can be headed as well: its settings then land in it.
+                # The header of a section that exists by default is not commented out: settings below it must land in it.
                 is_there = field.example in field.default
-                named = (*place, field.example)
-                yield from _started_section(inner, f"[{dotted_path(named)}]", named, is_live=is_live and is_there)
+                named = (*path, field.example)
+                yield from _starter_section(inner, f"[{dotted_path(named)}]", named, is_live=is_live and is_there)
             case SectionList(inner):
-                yield from _started_section(inner, f"[[{dotted_path(place)}]]", place, is_live=False)
+                yield from _starter_section(inner, f"[[{dotted_path(path)}]]", path, is_live=False)
 
 
-def _started_section(kind: type[msgspec.Struct], header: str, place: SettingPath, *, is_live: bool) -> Iterator[str]:
+def _starter_section(kind: type[msgspec.Struct], header: str, path: SettingPath, *, is_live: bool) -> Iterator[str]:
     yield from ("", f"# {section_help(kind)}", header if is_live else f"#{header}")
-    yield from _started(kind, place, is_live=is_live)
+    yield from _starter_lines(kind, path, is_live=is_live)
 
 
-def _started_setting(field: Field) -> Iterator[str]:
+def _starter_setting(field: Field) -> Iterator[str]:
     has_default = not field.is_required and field.default is not None
     value = field.default if has_default else field.example
     unset = f" If it is not set: {field.unset}." if field.unset else ""
@@ -177,13 +177,13 @@ def _started_setting(field: Field) -> Iterator[str]:
         if isinstance(field.shape, ValueType) and field.shape.choices
         else ""
     )
-    yield from ("", f"# {field.help}.{words}{unset}", f"#{field.name} = {toml_value(_harmless(value))}")
+    yield from ("", f"# {field.help}.{words}{unset}", f"#{field.name} = {toml_value(_without_passwords(value))}")
 
 
 def write_starter(path: Path, *, force: bool = False) -> None:
-    """Writes the starter file with mode 0600, all of it or nothing. A file that is there is only replaced with `force`.
+    """Write the starter file atomically, with mode 0600. An existing file is replaced only with `force`.
 
-    `ConfigError` where it can't be, and what was there is as it was.
+    Raise `ConfigError` if it can't be written; an existing file is then unchanged.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -192,7 +192,7 @@ def write_starter(path: Path, *, force: bool = False) -> None:
         raise ConfigError(f"{path} can't be written: {cause.strerror}; name another place with --path") from cause
     try:
         if not force:
-            # Takes the name first, and fails where someone else has it: a move would replace it unasked.
+            # Create the name first, which fails if it exists: a rename would replace the file.
             path.touch(mode=0o600, exist_ok=False)
         temporary.replace(path)
     except FileExistsError as cause:
@@ -204,7 +204,7 @@ def write_starter(path: Path, *, force: bool = False) -> None:
 
 
 def write_temporary(path: Path, text: str) -> Path:
-    """A new file in the same folder, with mode 0600; nothing of it stays if it can't be written whole."""
+    """Write a new file in the same folder, with mode 0600, and return its path. A file that can't be completed is deleted."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
@@ -215,32 +215,32 @@ def write_temporary(path: Path, text: str) -> Path:
     return Path(name)
 
 
-def has_section(file: Path, place: SettingPath) -> bool:
-    """Whether the file has that section. One that is not there has none; one that can't be read is `ConfigError`."""
+def has_section(file: Path, section: SettingPath) -> bool:
+    """Return whether the file has that section; a missing file has none. Raise `ConfigError` if it can't be read."""
     inner: object = parse_toml(_content(file).encode(), str(file))
-    for name in place:
+    for name in section:
         if not isinstance(inner, Mapping) or name not in inner:
             return False
         inner = inner[str(name)]
     return True
 
 
-def append_section(file: Path, place: SettingPath, values: Mapping[str, object]) -> None:
-    """Writes a new section behind what stands in the file, all of it or nothing. A missing one begins as `config init` has it.
+def append_section(file: Path, section: SettingPath, values: Mapping[str, object]) -> None:
+    """Append a new section to the file, atomically. A missing file begins with the text of `config init`.
 
-    `ConfigError` where the file could not be used with it, or can't be written; then it is as it was.
+    Raise `ConfigError` if the file could not be loaded with it or can't be written; the file is then unchanged.
     """
-    # Of a link the file behind it is changed, and the link stays.
+    # A link stays: the file that it points to is changed.
     target = Path(os.path.realpath(file))
     before = _content(target)
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        written = write_temporary(target, before + _section_text(before, place, values))
+        written = write_temporary(target, before + _section_text(before, section, values))
     except OSError as cause:
         raise ConfigError(f"{file} can't be written: {cause.strerror}; nothing was changed") from cause
     try:
-        _require_usable(written, file, place)
+        _require_usable(written, file, section)
         written.chmod(mode)
         written.replace(target)
     except OSError as cause:
@@ -250,7 +250,10 @@ def append_section(file: Path, place: SettingPath, values: Mapping[str, object])
 
 
 def store_secret(file: Path, secret: str) -> None:
-    """A new file with a secret in it, for its owner alone; `FileExistsError` where there is one, `ConfigError` if it can't be."""
+    """Write a secret to a new file with mode 0600.
+
+    Raise `FileExistsError` if the file exists, and `ConfigError` if it can't be written.
+    """
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -275,27 +278,29 @@ def _content(file: Path) -> str:
         raise ConfigError(f"{file} can't be read: {cause.strerror}; check what it is and whose it is") from cause
     if not file.is_file():
         raise ConfigError(f"{file} is no file; name one with --config")
-    # What is no TOML is told before anything is asked.
+    # Invalid TOML is reported before the user is asked anything.
     parse_toml(content, str(file))
     return content.decode()
 
 
-def _section_text(before: str, place: SettingPath, values: Mapping[str, object]) -> str:
+def _section_text(before: str, section: SettingPath, values: Mapping[str, object]) -> str:
     line_end = "\r\n" if "\r\n" in before else "\n"
     lines = [
-        f"[{toml_key(*map(str, place))}]",
-        *(f"{toml_key(name)} = {toml_value(one)}" for name, one in values.items()),
+        f"[{toml_key(*map(str, section))}]",
+        *(f"{toml_key(name)} = {toml_value(value)}" for name, value in values.items()),
     ]
     gap = "" if not before else line_end if before.endswith("\n") else 2 * line_end
     return gap + "".join(line + line_end for line in lines)
 
 
-def _require_usable(written: Path, file: Path, place: SettingPath) -> None:
+def _require_usable(written: Path, file: Path, section: SettingPath) -> None:
     try:
         load_config(written)
     except ConfigError as cause:
-        told = str(cause).replace(str(written), str(file))
-        raise ConfigError(f"[{dotted_path(place)}] can't be added to {file}; nothing was changed:\n{told}") from None
+        problems = str(cause).replace(str(written), str(file))
+        raise ConfigError(
+            f"[{dotted_path(section)}] can't be added to {file}; nothing was changed:\n{problems}"
+        ) from None
 
 
 _PAGE_HEAD = """\
@@ -316,7 +321,7 @@ They are fetched when they are used, and never shown.
 
 
 def config_reference() -> str:
-    """The page; the same declarations give the same page."""
+    """Return the reference page; equal declarations give an equal page."""
     lines = [
         "# The configuration",
         "",
@@ -338,32 +343,32 @@ def config_reference() -> str:
 
 def _page_sections(kind: type[msgspec.Struct], at: SettingPath) -> Iterator[str]:
     for field in fields_of(kind):
-        place = (*at, field.name)
+        path = (*at, field.name)
         match field.shape:
             case Section(inner):
-                yield from _page_section(inner, place, f"[{'.'.join(map(str, place))}]")
+                yield from _page_section(inner, path, f"[{'.'.join(map(str, path))}]")
             case NamedSections(inner):
-                named = (*place, "NAME")
+                named = (*path, "NAME")
                 yield from _page_section(inner, named, f"[{'.'.join(map(str, named))}]")
             case SectionList(inner):
-                yield from _page_section(inner, (*place, 0), f"[[{'.'.join(map(str, place))}]]")
+                yield from _page_section(inner, (*path, 0), f"[[{'.'.join(map(str, path))}]]")
             case _:
                 pass
 
 
-def _page_section(kind: type[msgspec.Struct], place: SettingPath, header: str) -> Iterator[str]:
-    yield from (f"## `{header}`", "", section_help(kind), "", *_page_table(kind, place), *_page_sections(kind, place))
+def _page_section(kind: type[msgspec.Struct], path: SettingPath, header: str) -> Iterator[str]:
+    yield from (f"## `{header}`", "", section_help(kind), "", *_page_table(kind, path), *_page_sections(kind, path))
 
 
 def _page_table(kind: type[msgspec.Struct], at: SettingPath) -> Iterator[str]:
     yield from ("| setting | meaning | allowed | default | variable |", "|---|---|---|---|---|")
     for field in fields_of(kind):
         match field.shape:
-            case ValueType() as leaf:
+            case ValueType() as value_type:
                 cells = (
                     f"`{field.name}`",
                     field.help,
-                    leaf.words,
+                    value_type.words,
                     _page_default(field),
                     f"`{variable_of((*at, field.name))}`",
                 )

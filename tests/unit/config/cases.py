@@ -31,7 +31,7 @@ class Case(NamedTuple):
     """A setting at a concrete place."""
 
     place: SettingPath
-    leaf: ValueType
+    value_type: ValueType
 
     def __str__(self) -> str:
         return dotted_path(self.place)
@@ -42,8 +42,8 @@ def every_case(kind: type[msgspec.Struct] = Settings, at: SettingPath = ()) -> I
     for field in fields_of(kind):
         place = (*at, field.name)
         match field.shape:
-            case ValueType() as leaf:
-                yield Case(place, leaf)
+            case ValueType() as value_type:
+                yield Case(place, value_type)
             case Section(inner):
                 yield from every_case(inner, place)
             case NamedSections(inner):
@@ -54,24 +54,24 @@ def every_case(kind: type[msgspec.Struct] = Settings, at: SettingPath = ()) -> I
                 pass
 
 
-def values_of(leaf: ValueType) -> st.SearchStrategy[Any]:
+def values_of(value_type: ValueType) -> st.SearchStrategy[Any]:
     """Raw values that the setting can have."""
-    match leaf.kind:
+    match value_type.kind:
         case "switch":
             return st.booleans()
         case "whole":
-            return st.integers(int(leaf.least or 0), int(leaf.most or 10**6))
+            return st.integers(int(value_type.least or 0), int(value_type.most or 10**6))
         case "number":
-            return st.floats(leaf.least, leaf.most)
+            return st.floats(value_type.least, value_type.most)
         case "choice":
-            return st.sampled_from(leaf.choices)
+            return st.sampled_from(value_type.choices)
         case "secret":
             return st.sampled_from(["env:API_KEY", "file:/etc/key", "file:~/my key", "command:pass show 'api key'"])
         case "list":
-            assert leaf.item is not None
-            return st.lists(values_of(leaf.item), max_size=3)
+            assert value_type.item is not None
+            return st.lists(values_of(value_type.item), max_size=3)
         case "text":
-            return _texts(leaf)
+            return _texts(value_type)
 
 
 def companions(place: SettingPath, value: Any) -> dict[str, Any]:
@@ -134,11 +134,11 @@ def value_at(settings: Settings, place: SettingPath) -> Any:
     return list(found) if isinstance(found, tuple) else found
 
 
-def _texts(leaf: ValueType) -> st.SearchStrategy[str]:
-    if leaf.check is not None:
-        return st.sampled_from(NETWORKS if "network" in leaf.allowed else ZONES)
-    if leaf.pattern is not None:
-        return st.from_regex(leaf.pattern).filter(_can_be_shown)
+def _texts(value_type: ValueType) -> st.SearchStrategy[str]:
+    if value_type.check is not None:
+        return st.sampled_from(NETWORKS if "network" in value_type.allowed else ZONES)
+    if value_type.pattern is not None:
+        return st.from_regex(value_type.pattern).filter(_can_be_shown)
     alphabet = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")
     return st.text(alphabet, min_size=1, max_size=20).filter(_can_be_shown)
 
