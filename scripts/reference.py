@@ -18,8 +18,8 @@ import threadline
 from threadline import errors
 from threadline.acp.sessions import EditorSession
 from threadline.cli.program import app
-from threadline.config.reference import config_reference
 from threadline.config.settings import SETTINGS
+from threadline.config.write import config_reference
 from threadline.gateway.reference import commands_reference
 from threadline.store.conversations.search import Hit, SearchPage
 from threadline.store.conversations.sessions import ResetNotice

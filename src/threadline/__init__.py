@@ -9,7 +9,7 @@ with SessionStore.open("sqlite:///var/lib/me/threadline.db") as store:
 """
 
 from threadline.acp.sessions import AsyncSessionManager, SessionManager
-from threadline.config.redaction import build_session_context_prompt
+from threadline.config.derived import build_session_context_prompt
 from threadline.errors import (
     AlreadyServed,
     ConfigError,

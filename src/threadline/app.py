@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import msgspec
 
 from threadline.config.load import load_config
-from threadline.config.paths import agents_folder, default_database, ensure_user_folder, web_token_file
 from threadline.config.settings import Config
 from threadline.errors import InvalidLocation, ThreadlineError
+from threadline.local_user import agents_folder, default_database, ensure_user_folder, web_token_file
 from threadline.log import EventFormatter, get_logger
 from threadline.model import words_platforms
 from threadline.store.engine.database import Location, SqliteLocation, parse_location

@@ -10,8 +10,16 @@ from typing import get_args
 import msgspec
 
 from threadline.agents.registry import AgentSettings, agent_kinds, make_agent
-from threadline.config.policies import agent_for, find_chat, home_channels, reset_policies, session_scope, zone_of
-from threadline.config.resolve import resolve, resolve_secret
+from threadline.config.derived import (
+    agent_for,
+    chat_settings_for,
+    home_channels,
+    installation_timezone,
+    reset_policies,
+    session_scope,
+)
+from threadline.config.load import current_environment
+from threadline.config.secrets import resolve_all, resolve_secret
 from threadline.config.settings import MAIN_AGENT, AcpPreset, Config
 from threadline.config.settings import AgentSettings as ConfiguredAgent
 from threadline.errors import InvalidRequest
@@ -218,7 +226,7 @@ def access_rules(config: Config) -> AccessRules:
 async def open_gateway_store(config: Config, location: str) -> GatewayStore:
     """The store of a gateway, by this configuration."""
     return await GatewayStore.open(
-        location, policies=reset_policies(config), scope=session_scope(config), timezone=zone_of(config)
+        location, policies=reset_policies(config), scope=session_scope(config), timezone=installation_timezone(config)
     )
 
 
@@ -261,7 +269,9 @@ class Running:
         settings = gateway_settings(config, "serve", agents, await self.store.people.installation_secret())
         gone = alarms_of(self._config) - alarms_of(config)
         self._agents, self._platforms, self._config = agents, platforms, config
-        self.store.reconfigure(policies=reset_policies(config), scope=session_scope(config), timezone=zone_of(config))
+        self.store.reconfigure(
+            policies=reset_policies(config), scope=session_scope(config), timezone=installation_timezone(config)
+        )
         await self.gateway.reconfigure(settings, access_rules(config), connected)
         self.gateway.alarms.known = alarms_of(config)
         await self.gateway.alarms.forget(gone)
@@ -269,7 +279,7 @@ class Running:
 
 
 def _rules_for(config: Config, source: SessionSource) -> ChatRules:
-    found = find_chat(config.chats, source.platform, source.account, source.chat_id)
+    found = chat_settings_for(config.chats, source.platform, source.account, source.chat_id)
     return ChatRules() if found is None else ChatRules(found.system_prompt, found.role)
 
 
@@ -278,7 +288,7 @@ def _split(text: str, capabilities: Capabilities) -> list[str]:
 
 
 def _options(options: Mapping[str, object]) -> Mapping[str, object]:
-    resolved = resolve(options)
+    resolved = resolve_all(options, current_environment())
     return resolved if isinstance(resolved, Mapping) else {}
 
 
@@ -289,7 +299,7 @@ def _settings_of(agent: ConfiguredAgent) -> AgentSettings:
         model=agent.model,
         system_prompt=agent.system_prompt,
         base_url=agent.base_url,
-        api_key=None if agent.api_key is None else resolve_secret(agent.api_key),
+        api_key=None if agent.api_key is None else resolve_secret(agent.api_key, current_environment()),
         temperature=agent.temperature,
         max_tokens=agent.max_tokens,
         history_limit=agent.history_limit,

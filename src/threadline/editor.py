@@ -10,11 +10,11 @@ from threadline.acp.desk import Desk
 from threadline.acp.server import AcpServer
 from threadline.acp.sessions import AsyncSessionManager
 from threadline.assembly import Agents, access_rules, close_agents, gateway_settings
-from threadline.config.machine import login_name
-from threadline.config.policies import agent_for
+from threadline.config.derived import agent_for
 from threadline.config.settings import Config
 from threadline.gateway.gateway import Gateway
 from threadline.gateway.supervisor import Supervisor
+from threadline.local_user import login_name
 from threadline.log import get_logger
 from threadline.model import words_acp as words
 from threadline.model.editors import ACP

@@ -8,7 +8,7 @@ from tests.unit.conftest import Cli
 
 from threadline import SessionStore, __version__
 from threadline.config.load import load_config
-from threadline.config.paths import default_database
+from threadline.local_user import default_database
 from threadline.store.engine.sql import latest_version
 from threadline.testing import dm, user
 

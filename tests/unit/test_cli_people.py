@@ -10,7 +10,7 @@ from tests.unit.conftest import Cli, Outcome
 
 from threadline import SessionStore
 from threadline.agents.acp.processes import folder_name
-from threadline.config.paths import agents_folder
+from threadline.local_user import agents_folder
 from threadline.model.message import REMOVED
 from threadline.store.facade import GatewayStore
 from threadline.testing import assistant, dm, thread, user

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 from tests.unit.conftest import Cli
 
-from threadline.config.paths import web_token_file
+from threadline.local_user import web_token_file
 from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import OWNER, WebLogin, digest_of, user_id_of
 from threadline.web.address import address_file, announced

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from threadline.config import paths
+from threadline import local_user
 from threadline.web.token import TokenFile, TokenUnusable, invite_fragment, load_or_make_token, owner_link
 
 
@@ -121,5 +121,5 @@ def test_links_carry_the_secret_where_no_server_sees_it() -> None:
 
 def test_the_file_stands_beside_the_default_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert paths.web_token_file().parent == paths.default_database().parent
-    assert paths.web_token_file().name == "web-token"
+    assert local_user.web_token_file().parent == local_user.default_database().parent
+    assert local_user.web_token_file().name == "web-token"

@@ -12,8 +12,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from threadline.config.machine import login_name
 from threadline.errors import InvalidRequest, UnknownSession
+from threadline.local_user import login_name
 from threadline.model.editors import (
     API_MODE,
     BASE_URL,

@@ -46,7 +46,7 @@ def init(
     Only you can read the file. A file that is there already stays as it is, unless --force is given.
     """
     from threadline.config.load import config_path
-    from threadline.config.starter import write_starter
+    from threadline.config.write import write_starter
 
     file = config_path(path)
     write_starter(file, force=force)
@@ -60,9 +60,9 @@ def show(config: File = None) -> None:
     Secrets are shown as references, never as they are.
     """
     from threadline.config.load import load_config
-    from threadline.config.show import show as shown
+    from threadline.config.write import render_config
 
-    render.say(shown(load_config(config)).rstrip("\n"))
+    render.say(render_config(load_config(config)).rstrip("\n"))
 
 
 @app.command("check", epilog=examples("threadline config check", "threadline config check --json"))

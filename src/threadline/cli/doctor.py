@@ -69,8 +69,8 @@ def diagnose(*, agent: str | None = None, config: Path | None = None, db: str | 
     from threadline import __version__
     from threadline.assembly import with_agent
     from threadline.config.load import load_config
-    from threadline.config.paths import default_config, default_database, user_folder
     from threadline.errors import ThreadlineError
+    from threadline.local_user import default_config, default_database, user_folder
 
     yield Finding("threadline", found=f"{__version__}, Python {platform.python_version()}, {platform.system()}")
     try:
@@ -169,7 +169,7 @@ def _platforms(config: Config) -> Finding:
 
 
 def _folder(what: str, folder: Path, *, is_written: bool = True) -> Finding:
-    from threadline.config.paths import is_in_our_folders
+    from threadline.local_user import is_in_our_folders
 
     try:
         there = next(one for one in (folder, *folder.parents) if one.exists())

@@ -190,8 +190,8 @@ def _probed(kind: str, settings: PlatformSettings) -> Probed | None:
 
 
 def _require_free(file: Path, name: str) -> None:
-    from threadline.config.adding import has_section
     from threadline.config.settings import Slug
+    from threadline.config.write import has_section
 
     try:
         # It is to be the name of a file, too.
@@ -221,8 +221,8 @@ def _value(text: str) -> object:
 
 
 def _given_token(token: str | None, file: Path | None, variable: str | None) -> _Token | None:
-    from threadline.config.resolve import resolve_secret
-    from threadline.config.secret import Secret
+    from threadline.config.load import current_environment
+    from threadline.config.secrets import Secret, resolve_secret
 
     if sum(one is not None for one in (token, file, variable)) > 1:
         raise typer.BadParameter(words.ONE_IS_ENOUGH)
@@ -233,7 +233,7 @@ def _given_token(token: str | None, file: Path | None, variable: str | None) -> 
     if file is None and variable is None:
         return None
     secret = Secret(f"env:{variable}" if file is None else f"file:{file.absolute()}")
-    return _Token(resolve_secret(secret), secret.reference)
+    return _Token(resolve_secret(secret, current_environment()), secret.reference)
 
 
 def _asked_token(name: str) -> str:
@@ -263,16 +263,18 @@ def _wants_token(kind: str, name: str, options: dict[str, object]) -> bool:
 
 
 def _settings(name: str, options: dict[str, object], token: _Token | None) -> PlatformSettings:
-    from threadline.config.resolve import resolve
+    from threadline.config.load import current_environment
+    from threadline.config.secrets import resolve_all
     from threadline.platforms.registry import PlatformSettings
 
-    values = {key: resolve(value) for key, value in options.items()}
+    environment = current_environment()
+    values = {key: resolve_all(value, environment) for key, value in options.items()}
     return PlatformSettings(name, options=values if token is None else values | {"token": token.text})
 
 
 def _write(file: Path, name: str, kind: str, options: dict[str, object], token: _Token | None) -> str | None:
     """Writes it all down; the file with the token, where one was made."""
-    from threadline.config.adding import append_section, keep_secret
+    from threadline.config.write import append_section, store_secret
 
     values: dict[str, object] = {"kind": kind} if name != kind else {}
     if token is None or token.reference is not None:
@@ -281,7 +283,7 @@ def _write(file: Path, name: str, kind: str, options: dict[str, object], token: 
         return None
     beside = file.absolute().parent / f"{name}.token"
     try:
-        keep_secret(beside, token.text)
+        store_secret(beside, token.text)
     except FileExistsError:
         raise ConfigError(words.KEPT_ALREADY.format(file=beside)) from None
     try:

@@ -215,7 +215,7 @@ def _end_owners_logins(db: str | None) -> int:
 def _base() -> str | None:
     """The address that people open: that of the page that runs, else the configured one. `None`: nobody knows it."""
     from threadline.config.load import load_config
-    from threadline.config.paths import web_token_file
+    from threadline.local_user import web_token_file
     from threadline.web.address import address_file, announced_at
 
     web = load_config().web
@@ -241,7 +241,7 @@ def _say_link(base: str | None, fragment: str) -> None:
 
 
 def _token_file() -> TokenFile:
-    from threadline.config.paths import web_token_file
+    from threadline.local_user import web_token_file
     from threadline.web.token import TokenFile
 
     return TokenFile(web_token_file(), render.note)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
-from threadline.config.paths import user_folder
+from threadline.local_user import user_folder
 
 # The platforms that the original names, by their names in lower case; any other value is a `ValueError`.
 Platform = StrEnum(

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from threadline.config.paths import ensure_user_folder
 from threadline.errors import UnknownSession
+from threadline.local_user import ensure_user_folder
 from threadline.model.message import Message, encode_message
 from threadline.model.session import CHOSEN_MODEL, SessionEntry, checked_runtime
 from threadline.store.conversations import adoptions

@@ -1,4 +1,4 @@
-"""What is wrong with the configuration, and what is worth a second look."""
+"""Findings about the configuration: problems, and warnings about doubtful settings."""
 
 from __future__ import annotations
 
@@ -14,32 +14,33 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from threadline.config.load import current_environment, load_config
-from threadline.config.paths import is_in_our_folders
-from threadline.config.resolve import resolve_secret
-from threadline.config.secret import Secret, find_reference, without_password
+from threadline.config.secrets import Secret, find_reference, mask_password, resolve_secret
 from threadline.config.settings import AGENT_GROUP, OWN_KINDS, Config
 from threadline.errors import ConfigError
+from threadline.local_user import is_in_our_folders
 from threadline.model.editors import AT_THE_MACHINE
 
 Severity: TypeAlias = Literal["problem", "warning"]
 
 
-class Finding(msgspec.Struct, frozen=True):
+class ConfigFinding(msgspec.Struct, frozen=True):
     """A problem keeps Threadline from starting or an agent from answering; a warning does not."""
 
     severity: Severity
     text: str
 
 
-def check(path: Path | None = None, environment: Mapping[str, str] | None = None) -> list[Finding]:
-    """All that is wrong or doubtful, problems first. Secrets are looked for, but no command is run for one."""
+def check(path: Path | None = None, environment: Mapping[str, str] | None = None) -> list[ConfigFinding]:
+    """Return all findings, problems first. Secrets are fetched from variables and files, but no command is run."""
     variables = current_environment() if environment is None else environment
     try:
         config = load_config(path, variables)
     except ConfigError as error:
-        return [Finding("problem", line) for line in str(error).splitlines()]
-    problems = [Finding("problem", text) for text in (*_unknown_kinds(config), *_missing_secrets(config, variables))]
-    return problems + [Finding("warning", text) for text in _doubts(config)]
+        return [ConfigFinding("problem", line) for line in str(error).splitlines()]
+    problems = [
+        ConfigFinding("problem", text) for text in (*_unknown_kinds(config), *_missing_secrets(config, variables))
+    ]
+    return problems + [ConfigFinding("warning", text) for text in _doubts(config)]
 
 
 def _unknown_kinds(config: Config) -> Iterator[str]:
@@ -62,7 +63,7 @@ def _missing_secrets(config: Config, environment: Mapping[str, str]) -> Iterator
 
 
 def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
-    """Every secret that will be used, with the name of its setting."""
+    """Yield every secret that will be used, with the name of its setting."""
     for name, agent in config.agents.items():
         if agent.api_key is not None:
             yield f"agents.{name}.api_key", agent.api_key
@@ -86,7 +87,7 @@ def _references(value: object, name: str) -> Iterator[tuple[str, Secret]]:
 def _doubts(config: Config) -> Iterator[str]:
     if config.path is not None:
         yield from _file_doubts(config.path)
-    if config.db is not None and without_password(config.db) != config.db:
+    if config.db is not None and mask_password(config.db) != config.db:
         yield "db: its password can be read by whoever reads this file; keep it in ~/.pgpass or in PGPASSFILE instead"
     if not _is_this_machine(config.web.host):
         yield f"web.host: other machines can reach {config.web.host}; use 127.0.0.1 unless a proxy guards the page"
@@ -99,7 +100,7 @@ def _file_doubts(path: Path) -> Iterator[str]:
     try:
         mode = path.stat().st_mode
     except OSError:
-        # It was there a moment ago; whoever took it away knows.
+        # Deleted since it was read: nothing to warn about.
         return
     if stat.S_ISREG(mode) and mode & (stat.S_IWGRP | stat.S_IWOTH):
         fix = f"run: chmod 600 {shlex.quote(str(path))}" if is_in_our_folders(path) else "only you should be able to"
@@ -114,7 +115,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 def _unknown_platforms(config: Config) -> Iterator[str]:
-    """What is said about platforms that are not there or not switched on."""
+    """Yield a warning for each setting about a platform that is not configured or not enabled."""
     there = {name for name, platform in config.platforms.items() if platform.enabled}
     there |= {platform.kind for platform in config.platforms.values() if platform.enabled}
     named = [(f"bindings#{number}", binding.platform) for number, binding in enumerate(config.bindings, 1)]

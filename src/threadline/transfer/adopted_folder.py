@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from threadline.config.paths import DATABASE_NAME
+from threadline.local_user import DATABASE_NAME
 from threadline.model.address import SessionAddress, SessionScope, parent_of
 from threadline.model.message import Message
 from threadline.model.session import SessionEntry

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from threadline.config.private_file import put_private_file
 from threadline.errors import ConfigError
+from threadline.local_user import put_private_file
 
 Note: TypeAlias = Callable[[str], None]
 

@@ -8,9 +8,17 @@ from typing import Any, NamedTuple
 import msgspec
 from hypothesis import strategies as st
 
-from threadline.config.declared import Many, Named, Part, Place, Rest, dotted, fields_of
-from threadline.config.leaf import Leaf
-from threadline.config.secret import Secret, without_password
+from threadline.config.schema import (
+    FreeSection,
+    NamedSections,
+    Section,
+    SectionList,
+    SettingPath,
+    ValueType,
+    dotted_path,
+    fields_of,
+)
+from threadline.config.secrets import Secret, mask_password
 from threadline.config.settings import Settings
 
 ZONES = ("Europe/Berlin", "America/New_York", "UTC")
@@ -22,51 +30,51 @@ NETWORKS = ("127.0.0.1", "10.0.0.0/8", "10.1.2.3/8", "::1", "fd00::/8")
 class Case(NamedTuple):
     """A setting at a concrete place."""
 
-    place: Place
-    leaf: Leaf
+    place: SettingPath
+    value_type: ValueType
 
     def __str__(self) -> str:
-        return dotted(self.place)
+        return dotted_path(self.place)
 
 
-def every_case(kind: type[msgspec.Struct] = Settings, at: Place = ()) -> Iterator[Case]:
+def every_case(kind: type[msgspec.Struct] = Settings, at: SettingPath = ()) -> Iterator[Case]:
     """All settings that are declared. Sections that people name have the name of their example."""
     for field in fields_of(kind):
         place = (*at, field.name)
         match field.shape:
-            case Leaf() as leaf:
-                yield Case(place, leaf)
-            case Part(inner):
+            case ValueType() as value_type:
+                yield Case(place, value_type)
+            case Section(inner):
                 yield from every_case(inner, place)
-            case Named(inner):
+            case NamedSections(inner):
                 yield from every_case(inner, (*place, field.example))
-            case Many(inner):
+            case SectionList(inner):
                 yield from every_case(inner, (*place, 0))
-            case Rest():
+            case FreeSection():
                 pass
 
 
-def values_of(leaf: Leaf) -> st.SearchStrategy[Any]:
+def values_of(value_type: ValueType) -> st.SearchStrategy[Any]:
     """Raw values that the setting can have."""
-    match leaf.kind:
+    match value_type.kind:
         case "switch":
             return st.booleans()
         case "whole":
-            return st.integers(int(leaf.least or 0), int(leaf.most or 10**6))
+            return st.integers(int(value_type.least or 0), int(value_type.most or 10**6))
         case "number":
-            return st.floats(leaf.least, leaf.most)
+            return st.floats(value_type.least, value_type.most)
         case "choice":
-            return st.sampled_from(leaf.choices)
+            return st.sampled_from(value_type.choices)
         case "secret":
             return st.sampled_from(["env:API_KEY", "file:/etc/key", "file:~/my key", "command:pass show 'api key'"])
         case "list":
-            assert leaf.item is not None
-            return st.lists(values_of(leaf.item), max_size=3)
+            assert value_type.item is not None
+            return st.lists(values_of(value_type.item), max_size=3)
         case "text":
-            return _texts(leaf)
+            return _texts(value_type)
 
 
-def companions(place: Place, value: Any) -> dict[str, Any]:
+def companions(place: SettingPath, value: Any) -> dict[str, Any]:
     """What must be set beside it, because settings lean on each other."""
     name = place[-1]
     if place[0] == "agents" and name in ("call", "model", "kind"):
@@ -85,15 +93,17 @@ def companions(place: Place, value: Any) -> dict[str, Any]:
     return {}
 
 
-def required(place: Place) -> dict[str, Any]:
+def required(place: SettingPath) -> dict[str, Any]:
     """An entry of a list of sections with all that it needs, and a platform where that can be named."""
     kind = next(
-        field.shape.kind for field in fields_of(Settings) if field.name == place[0] and isinstance(field.shape, Many)
+        field.shape.kind
+        for field in fields_of(Settings)
+        if field.name == place[0] and isinstance(field.shape, SectionList)
     )
     return {field.name: field.example for field in fields_of(kind) if field.is_required or field.name == "platform"}
 
 
-def document(place: Place, value: Any) -> dict[str, Any]:
+def document(place: SettingPath, value: Any) -> dict[str, Any]:
     """A document that sets this, and nothing else that is not needed for it."""
     inner: Any = value
     if any(isinstance(part, int) for part in place):
@@ -114,7 +124,7 @@ def joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return both
 
 
-def value_at(settings: Settings, place: Place) -> Any:
+def value_at(settings: Settings, place: SettingPath) -> Any:
     """What the settings have there, as raw values."""
     found: Any = settings
     for part in place:
@@ -124,14 +134,14 @@ def value_at(settings: Settings, place: Place) -> Any:
     return list(found) if isinstance(found, tuple) else found
 
 
-def _texts(leaf: Leaf) -> st.SearchStrategy[str]:
-    if leaf.check is not None:
-        return st.sampled_from(NETWORKS if "network" in leaf.allowed else ZONES)
-    if leaf.pattern is not None:
-        return st.from_regex(leaf.pattern).filter(_can_be_shown)
+def _texts(value_type: ValueType) -> st.SearchStrategy[str]:
+    if value_type.check is not None:
+        return st.sampled_from(NETWORKS if "network" in value_type.allowed else ZONES)
+    if value_type.pattern is not None:
+        return st.from_regex(value_type.pattern).filter(_can_be_shown)
     alphabet = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")
     return st.text(alphabet, min_size=1, max_size=20).filter(_can_be_shown)
 
 
 def _can_be_shown(text: str) -> bool:
-    return without_password(text) == text and "\x00" not in text
+    return mask_password(text) == text and "\x00" not in text

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from threadline.config.check import Finding, check
+from threadline.config.check import ConfigFinding, check
 
 SOUND = "[platforms.telegram]\n"
 
@@ -102,7 +102,7 @@ def test_a_file_that_others_can_change_is_a_warning(
     file.chmod(0o622)
     (finding,) = check(file, {})
     told = f"others can change {file}, and with it the commands that run as you; {fix.format(file=file)}"
-    assert finding == Finding("warning", told)
+    assert finding == ConfigFinding("warning", told)
 
 
 def test_the_url_of_a_file_is_no_reference_to_a_secret(file: Path) -> None:

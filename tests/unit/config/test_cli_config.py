@@ -10,7 +10,7 @@ from tests.unit.conftest import Outcome
 from typer.main import get_command
 
 from threadline.cli.config import app
-from threadline.config.show import init_text
+from threadline.config.write import starter_text
 from threadline.errors import ConfigError
 
 Config: TypeAlias = Callable[..., Outcome]
@@ -36,7 +36,7 @@ def test_init_writes_a_file_for_its_owner_alone(config: Config, file: Path) -> N
     written = config("init")
     assert (written.code, written.err) == (0, "")
     assert str(file) in written.out
-    assert file.read_text() == init_text()
+    assert file.read_text() == starter_text()
     assert file.stat().st_mode & 0o777 == 0o600
     assert list(file.parent.iterdir()) == [file]
     assert config("check").out == f"{file} can be used.\n"
@@ -45,7 +45,7 @@ def test_init_writes_a_file_for_its_owner_alone(config: Config, file: Path) -> N
 def test_init_makes_the_folder_that_is_missing(config: Config, tmp_path: Path) -> None:
     target = tmp_path / "new" / "deep" / "my.toml"
     assert config("init", "--path", str(target)).code == 0
-    assert target.read_text() == init_text()
+    assert target.read_text() == starter_text()
     assert target.parent.stat().st_mode & 0o777 == 0o700
 
 
@@ -56,7 +56,7 @@ def test_init_replaces_a_file_only_when_forced(config: Config, file: Path) -> No
         config("init")
     assert file.read_text() == "mine"
     assert config("init", "--force").code == 0
-    assert file.read_text() == init_text()
+    assert file.read_text() == starter_text()
     assert file.stat().st_mode & 0o777 == 0o600
 
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from tests.unit.config.cases import Case, companions, document, every_case, joined, value_at, values_of
 from tests.unit.config.conftest import settings_of
 
-from threadline.config.declared import all_settings, fields_of, variable_of
 from threadline.config.load import load_config
+from threadline.config.schema import all_settings, fields_of, variable_of
 from threadline.config.settings import DB, SETTINGS, Settings
-from threadline.config.show import show
-from threadline.config.toml import toml_value
+from threadline.config.write import render_config, toml_value
 
 CASES = list(every_case())
 # The values of these are names of something else that must be there, too.
@@ -40,7 +39,7 @@ def _as_variable(case: Case, raw: dict[str, Any]) -> str:
 @effort(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choice=st.data())
 def test_the_file_and_a_variable_set_the_same(case: Case, choice: st.DataObject, tmp_path: Path) -> None:
-    value = choice.draw(values_of(case.leaf))
+    value = choice.draw(values_of(case.value_type))
     beside, raw = companions(case.place, value), document(case.place, value)
     by_file = load_config(_written(tmp_path / "file.toml", joined(beside, raw)), {})
     variables = {variable_of(case.place): _as_variable(case, raw)}
@@ -54,15 +53,15 @@ def test_the_file_and_a_variable_set_the_same(case: Case, choice: st.DataObject,
 def test_what_is_shown_means_the_same_when_it_is_read_again(choice: st.DataObject, tmp_path: Path) -> None:
     raw: dict[str, Any] = {}
     for case in choice.draw(st.lists(st.sampled_from(FREE_CASES), max_size=12, unique=True)):
-        if case.place[0] != "access" or case.leaf.kind == "switch":
-            raw = joined(raw, document(case.place, choice.draw(values_of(case.leaf))))
+        if case.place[0] != "access" or case.value_type.kind == "switch":
+            raw = joined(raw, document(case.place, choice.draw(values_of(case.value_type))))
     options = choice.draw(
         st.dictionaries(st.text("abc -.é", min_size=1), st.booleans() | st.integers() | st.text("a\"'\\\n\u202eé"))
     )
     raw = joined(raw, {"platforms": {"telegram": options}})
     config = load_config(_written(tmp_path / "one.toml", raw), {})
     again = tmp_path / "two.toml"
-    again.write_text(show(config), encoding="utf-8")
+    again.write_text(render_config(config), encoding="utf-8")
     assert settings_of(load_config(again, {})) == settings_of(config)
 
 
@@ -77,7 +76,7 @@ def test_every_setting_is_explained_in_one_line(setting: Any) -> None:
 def test_every_setting_without_a_default_has_an_example_that_it_takes() -> None:
     for kind in _sections(Settings):
         for field in fields_of(kind):
-            if isinstance(field.shape, type(CASES[0].leaf)) and (field.is_required or field.default is None):
+            if isinstance(field.shape, type(CASES[0].value_type)) and (field.is_required or field.default is None):
                 field.shape.read(str(field.example) if field.shape.kind == "secret" else field.example)
 
 
@@ -85,7 +84,7 @@ def test_every_default_is_a_value_that_the_setting_takes() -> None:
     for case in CASES:
         if 0 not in case.place and case.place[0] != "platforms" and case.place[1:2] not in (("platform",), ("type",)):
             default = value_at(Settings(), case.place)
-            assert default is None or case.leaf.read(default) is not None
+            assert default is None or case.value_type.read(default) is not None
 
 
 def test_the_setting_of_every_command_is_the_database() -> None:

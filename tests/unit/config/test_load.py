@@ -7,8 +7,8 @@ import pytest
 from tests.unit.config.conftest import Load, Refused, settings_of
 
 from threadline.config.load import config_path, load_config
-from threadline.config.reading import read_settings
-from threadline.config.secret import Secret
+from threadline.config.read import read_settings
+from threadline.config.secrets import Secret
 from threadline.config.settings import AgentSettings, Config, Origin, Settings
 from threadline.errors import ConfigError, InvalidRequest
 

@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 from tests.unit.config.conftest import Load
 
-from threadline.config.policies import agent_for, find_chat, home_channels, reset_policies, session_scope, zone_of
+from threadline.config.derived import (
+    agent_for,
+    chat_settings_for,
+    home_channels,
+    installation_timezone,
+    reset_policies,
+    session_scope,
+)
 from threadline.config.settings import BindingSettings, ChatSettings, Settings
 from threadline.model.address import SessionScope
 from threadline.model.context import HomeChannel
@@ -43,8 +50,8 @@ def test_home_channels_are_as_they_are_set(load: Load) -> None:
 
 
 def test_the_zone_is_the_one_that_is_set_else_the_machines() -> None:
-    assert zone_of(Settings(timezone="Asia/Tokyo")) == "Asia/Tokyo"
-    assert zone_of(Settings())
+    assert installation_timezone(Settings(timezone="Asia/Tokyo")) == "Asia/Tokyo"
+    assert installation_timezone(Settings())
 
 
 @pytest.mark.parametrize(
@@ -75,10 +82,10 @@ def test_an_entry_for_the_very_account_goes_before_one_for_all() -> None:
     for_all = ChatSettings(platform="x", chat="1", role="guest")
     for_work = ChatSettings(platform="x", chat="1", account="work", role="trusted")
     for chats in ((for_all, for_work), (for_work, for_all)):
-        assert find_chat(chats, "x", "work", "1") == for_work
-        assert find_chat(chats, "x", "main", "1") == for_all
-        assert find_chat(chats, "x", "main", "2") is None
-        assert find_chat(chats, "y", "main", "1") is None
+        assert chat_settings_for(chats, "x", "work", "1") == for_work
+        assert chat_settings_for(chats, "x", "main", "1") == for_all
+        assert chat_settings_for(chats, "x", "main", "2") is None
+        assert chat_settings_for(chats, "y", "main", "1") is None
 
 
 def test_conversations_on_the_page_start_afresh_only_where_that_is_asked_for(load: Load) -> None:

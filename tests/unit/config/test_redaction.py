@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from threadline import HomeChannel, SessionContext, SessionSource, build_session_context_prompt
-from threadline.config.redaction import load_or_make_secret
+from threadline.config.secrets import load_or_make_secret
 from threadline.errors import ConfigError, InvalidRequest
 from threadline.model import prompt
 
@@ -113,7 +113,7 @@ def test_processes_that_make_it_at_once_get_the_same(path: Path) -> None:
     program = """
 import sys
 from pathlib import Path
-from threadline.config.redaction import load_or_make_secret
+from threadline.config.secrets import load_or_make_secret
 print("ready", flush=True)
 sys.stdin.readline()
 print(load_or_make_secret(Path(sys.argv[1])).hex())

@@ -8,8 +8,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from threadline.config.resolve import resolve, resolve_secret
-from threadline.config.secret import Secret, find_reference, names_a_secret, plain_secrets, without_password
+from threadline.config.load import current_environment
+from threadline.config.secrets import (
+    Secret,
+    find_plain_secrets,
+    find_reference,
+    is_secret_name,
+    mask_password,
+    resolve_all,
+    resolve_secret,
+)
 from threadline.errors import ConfigError
 
 
@@ -65,17 +73,17 @@ def test_a_secret_as_json_is_its_reference() -> None:
     "name", ["token", "bot_token", "TOKENS", "api-key", "apiKey", "client_secret", "password", "credentials"]
 )
 def test_the_names_of_secrets(name: str) -> None:
-    assert names_a_secret(name)
+    assert is_secret_name(name)
 
 
 @pytest.mark.parametrize("name", ["token_file", "token_url", "passwords_allowed", "key", "name", "secretary"])
 def test_names_that_are_no_secrets(name: str) -> None:
-    assert not names_a_secret(name)
+    assert not is_secret_name(name)
 
 
 def test_plain_secrets_are_found_to_any_depth() -> None:
     raw = {"token": "env:A", "a": {"b": {"password": "x"}}, "secret": ["env:A", "x"], "max_tokens": 5, "name": "x"}
-    assert plain_secrets(raw) == [("a", "b", "password"), ("secret",)]
+    assert find_plain_secrets(raw) == [("a", "b", "password"), ("secret",)]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +97,7 @@ def test_plain_secrets_are_found_to_any_depth() -> None:
     ],
 )
 def test_no_password_of_a_url_is_shown(text: str, shown: str) -> None:
-    assert without_password(text) == shown
+    assert mask_password(text) == shown
 
 
 # --- From a variable ------------------------------------------------------------------------------
@@ -101,7 +109,7 @@ def test_a_variable_holds_a_secret() -> None:
 
 def test_a_variable_of_this_process_holds_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEY_FOR_A_TEST", "s3cret")
-    assert resolve_secret(Secret("env:KEY_FOR_A_TEST")) == "s3cret"
+    assert resolve_secret(Secret("env:KEY_FOR_A_TEST"), current_environment()) == "s3cret"
 
 
 @pytest.mark.parametrize("environment", [{}, {"KEY": ""}])
@@ -241,7 +249,7 @@ def test_every_reference_in_a_mapping_is_resolved_and_nothing_else_is_changed() 
         "proxy": {"url": "u", "key": Secret("env:A")},
         "on": True,
     }
-    assert resolve(raw, {"A": "one", "B": "two"}) == {
+    assert resolve_all(raw, {"A": "one", "B": "two"}) == {
         "token": "one",
         "rooms": [1, "two", "env: no"],
         "proxy": {"url": "u", "key": "one"},

@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from tests.unit.config.cases import ACP
 from tests.unit.config.conftest import Load, settings_of
 
-from threadline.config.declared import all_settings
-from threadline.config.lines import lines_of
 from threadline.config.load import load_config
-from threadline.config.reference import config_reference
+from threadline.config.read import line_numbers
+from threadline.config.schema import all_settings
 from threadline.config.settings import Settings
-from threadline.config.show import init_text, show
-from threadline.config.toml import toml_key, toml_value
+from threadline.config.write import config_reference, render_config, starter_text, toml_key, toml_value
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
@@ -81,7 +79,7 @@ x = 1
 [[rows.deep]]
 x = 1
 '''
-    lines = lines_of(text)
+    lines = line_numbers(text)
     assert lines["top",] == 2
     assert lines["quoted \u202e name", "inner"] == 5
     assert lines["a", "b"] == 7
@@ -101,11 +99,11 @@ def _uncommented(text: str) -> str:
 
 
 def test_a_starter_file_changes_nothing(load: Load) -> None:
-    assert settings_of(load(init_text())) == Settings()
+    assert settings_of(load(starter_text())) == Settings()
 
 
 def test_a_starter_file_names_every_setting_with_its_help() -> None:
-    text = init_text()
+    text = starter_text()
     for setting in all_settings(Settings):
         assert setting.help in text
         name = setting.name.rpartition(".")[2]
@@ -113,15 +111,15 @@ def test_a_starter_file_names_every_setting_with_its_help() -> None:
 
 
 def test_a_line_of_the_starter_file_holds_the_default(load: Load) -> None:
-    for line in re.findall(r"^#\w+ = .*", init_text().partition("#[resets.platform")[0], flags=re.MULTILINE):
-        section = re.findall(r"^\[.*\]$", init_text().partition(line)[0], flags=re.MULTILINE)
+    for line in re.findall(r"^#\w+ = .*", starter_text().partition("#[resets.platform")[0], flags=re.MULTILINE):
+        section = re.findall(r"^\[.*\]$", starter_text().partition(line)[0], flags=re.MULTILINE)
         settings = settings_of(load(f"{section[-1] if section else ''}\n{line[1:]}"))
         # Those without a default show an example.
         assert (settings == Settings()) != line.startswith(("#db", '#timezone = "Eu', "#port", "#public_url"))
 
 
 def test_every_line_of_the_starter_file_can_be_used(load: Load) -> None:
-    text = _uncommented(init_text())
+    text = _uncommented(starter_text())
     # Kinds of agents exclude each other.
     text = text.replace('kind = "echo"', 'kind = "model"').replace("\ncall = ", "\n#call = ")
     before, section, agents = text.partition("[agents.main]")
@@ -141,7 +139,7 @@ def test_every_line_of_the_starter_file_can_be_used(load: Load) -> None:
 def test_what_is_no_default_is_shown_with_its_origin(load: Load, file: Path) -> None:
     text = '[web]\nport = 1\n[resets]\nat_hour = 5\n[resets.type.dm]\nmode = "idle"\n[platforms.x]\na = 1\n'
     variables = {"THREADLINE_LOG_LEVEL": "debug", "THREADLINE_ACCESS__OWNERS": "telegram:7"}
-    lines = show(load(text, variables, {"web.host": "::1"})).splitlines()
+    lines = render_config(load(text, variables, {"web.host": "::1"})).splitlines()
     assert lines[0] == f"# {file}"
     assert 'log_level = "debug"  # from THREADLINE_LOG_LEVEL' in lines
     assert "port = 1  # from the file, line 2" in lines
@@ -154,7 +152,7 @@ def test_what_is_no_default_is_shown_with_its_origin(load: Load, file: Path) -> 
 
 
 def test_of_a_secret_the_reference_is_shown_and_of_a_url_no_password(load: Load) -> None:
-    shown = show(
+    shown = render_config(
         load(
             'db = "postgresql://me:s3cret@host/db"\n[agents.main]\napi_key = "env:API_KEY"\n'
             '[platforms.x]\nproxy = ["socks5://me:s3cret@host"]\ntoken = "file:/etc/token"',
@@ -178,7 +176,7 @@ def test_sections_of_every_kind_are_shown_and_read_again(load: Load, tmp_path: P
         '[resets]\nmode = "both"\n[resets.platform.x]\nnotify = false\n[resets.type.thread]\n'
     )
     again = tmp_path / "again.toml"
-    again.write_text(show(config), encoding="utf-8")
+    again.write_text(render_config(config), encoding="utf-8")
     assert settings_of(load_config(again, {})) == settings_of(config)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threadline.agents.acp.agent import AcpAgent
 from threadline.agents.registry import AgentSettings
 from threadline.config.load import current_environment
-from threadline.config.paths import agents_folder
+from threadline.local_user import agents_folder
 
 __all__ = ["AcpAgent", "make"]
 

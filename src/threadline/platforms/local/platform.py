@@ -13,8 +13,8 @@ from typing import TypeAlias
 import msgspec
 
 from threadline.clock import Clock, SystemClock
-from threadline.config.machine import login_name
 from threadline.errors import InvalidRequest, ThreadlineError
+from threadline.local_user import login_name
 from threadline.model.delivery import Target
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.platforms.local.codec import typed
