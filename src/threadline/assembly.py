@@ -21,7 +21,6 @@ from threadline.gateway.gateway import Gateway
 from threadline.gateway.settings import ChatRules, GatewaySettings
 from threadline.ids import new_owner
 from threadline.log import get_logger
-from threadline.model import words_platforms as words
 from threadline.model.source import SessionSource
 from threadline.platforms.registry import PlatformSettings, make_platform
 from threadline.platforms.text import plain, split
@@ -29,6 +28,7 @@ from threadline.ports.agent import Agent, Closes
 from threadline.ports.platform import Capabilities, Platform, Probed, Probes, Transient
 from threadline.store.gateway import GatewayStore
 from threadline.store.people.web_access import OWNER
+from threadline.texts import platforms as texts
 
 log = get_logger(__name__)
 
@@ -127,7 +127,7 @@ async def probed(kind: str, settings: PlatformSettings, *, seconds: float = 20.0
         async with asyncio.timeout(seconds):
             return await platform.probe()
     except TimeoutError:
-        raise Transient(words.SLOW.format(seconds=seconds)) from None
+        raise Transient(texts.SLOW.format(seconds=seconds)) from None
     finally:
         await platform.close()
 

@@ -10,9 +10,8 @@ from tests.contract.gateways import OpenGateway, Run
 
 from threadline import ResetPolicies, SessionEntry, SessionResetPolicy, SessionSource
 from threadline.errors import InvalidRequest, NotYours, UnknownSession
-from threadline.model.context import HomeChannel
+from threadline.model.context import Home, HomeChannel
 from threadline.model.delivery import Target
-from threadline.model.homes import Home
 from threadline.model.inbound import Inbound
 from threadline.store.gateway import GatewayStore
 from threadline.store.verbs.choices import PersonZone

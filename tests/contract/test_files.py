@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from threadline.errors import InvalidRequest, LeaseLost, UnknownFile
-from threadline.model.files import MAX_FILE_BYTES, StoredFile, file_id_of, stored_id
-from threadline.model.inbound import Inbound, Moved
+from threadline.model.files import MAX_FILE_BYTES, StoredFile, file_id_of
+from threadline.model.inbound import Inbound, Moved, stored_id
 from threadline.model.message import encode_message
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource

@@ -13,7 +13,7 @@ from tests.unit.conftest import Cli
 from threadline.clock import to_instant
 from threadline.model.delivery import Park, Target, target_of
 from threadline.model.inbound import Attachment, Inbound, Unreadable
-from threadline.model.inert import inert
+from threadline.model.safe_text import inert
 from threadline.model.source import SessionSource
 from threadline.store.engine.sqlite.database import ServeLock
 from threadline.store.gateway import GatewayStore

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from threadline.model.context import HomeChannel
-from threadline.model.handoff import HandoffTarget, Spot, may_hand_over, read_target
-from threadline.model.homes import Home, homes_in_force
-from threadline.model.ownership import Ownership
+from threadline.model.context import Home, HomeChannel, homes_in_force
+from threadline.model.ownership import HandoffTarget, Ownership, Spot, may_hand_over, read_target
 
 ADA, BOB = Ownership("signal:ada", None), Ownership("signal:bob", None)
 GROUP, OTHERS = Ownership(None, "signal:den"), Ownership(None, "signal:shed")

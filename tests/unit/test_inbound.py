@@ -10,18 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.model.admissible import (
+from threadline.model.inbound import (
     HANDLE_BYTES,
     ID_BYTES,
     NAME_CHARS,
     RAW_BYTES,
+    Attachment,
+    Inbound,
+    Moved,
+    Quote,
+    Unreadable,
     excess_of,
     flaw_of,
     is_plain,
     mended,
     parkable,
 )
-from threadline.model.inbound import Attachment, Inbound, Moved, Quote, Unreadable
 from threadline.model.source import SessionSource
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -11,18 +11,16 @@ from hypothesis import strategies as st
 
 from threadline.errors import InvalidRequest
 from threadline.model.privacy import (
-    LABEL_CHARS,
     Redaction,
     chat_pseudonym,
-    inert,
     is_private_id,
     mask_phone_numbers,
-    quoted,
     redaction,
     redacts,
     resolve_target,
     sender_pseudonym,
 )
+from threadline.model.safe_text import LABEL_CHARS, quoted_label, safe_label
 
 SECRET = b"the installation's secret"
 NASTY = "\n\r\t\x00\x1b\x7f\x85\u2028\u2029\u202e\u2066\u2069\u200b\u200d\ufeff\u00ad\u3164\U000e0041\ud800\udfff"
@@ -34,12 +32,12 @@ identifiers = st.text(st.sampled_from("a:%@~_-+0123456789"), min_size=1, max_siz
 @given(hostile)
 @settings(max_examples=300)
 def test_inert_text_is_one_short_line_of_visible_characters(text: str) -> None:
-    shown = inert(text)
+    shown = safe_label(text)
     assert len(shown) <= LABEL_CHARS
     assert len(shown.splitlines()) <= 1
     assert not {unicodedata.category(char) for char in shown} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
-    assert inert(shown) == shown
-    assert json.loads(quoted(text)) == shown
+    assert safe_label(shown) == shown
+    assert json.loads(quoted_label(text)) == shown
     shown.encode()
 
 
@@ -60,14 +58,14 @@ def test_inert_text_is_one_short_line_of_visible_characters(text: str) -> None:
     ],
 )
 def test_visible_text_comes_back_unchanged(text: str) -> None:
-    assert inert(text) == text
+    assert safe_label(text) == text
 
 
 def test_what_is_stripped_joins_or_parts_words_as_a_reader_expects() -> None:
-    assert inert("Rules:\r\n\tbe nice\u2028now") == "Rules: be nice now"
-    assert inert("A\u200bd\u202ea\u00ad\ufe0f\U000e0041") == "Ada"
-    assert inert("half \ud83d of a pair") == "half  of a pair"
-    assert inert("abcdef", limit=3) == "abc"
+    assert safe_label("Rules:\r\n\tbe nice\u2028now") == "Rules: be nice now"
+    assert safe_label("A\u200bd\u202ea\u00ad\ufe0f\U000e0041") == "Ada"
+    assert safe_label("half \ud83d of a pair") == "half  of a pair"
+    assert safe_label("abcdef", limit=3) == "abc"
 
 
 @pytest.mark.parametrize(

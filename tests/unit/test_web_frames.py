@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threadline.model.client_sources import chat_of, read_chat
 from threadline.model.message import encode_message
-from threadline.model.webchat import chat_of, read_chat
 from threadline.ports.agent import Text, Thought, ToolCall
 from threadline.store.text import words_of_event, words_of_message
 from threadline.web.frames import Place, encoded, frame, read_place

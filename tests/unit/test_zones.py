@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from threadline.model.policy import zone_names
-from threadline.model.zones import find_zone, near_zone, time_in
+from threadline.model.policy import find_zone, near_zone, time_in, zone_names
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ from urllib.parse import quote, unquote, urlsplit
 import msgspec
 
 from threadline.errors import InvalidRequest
-from threadline.model import words_acp as words
 from threadline.model.files import MAX_FILE_BYTES
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import inert_line
 from threadline.rpc.acp import (
     AudioContent,
     ContentBlock,
@@ -24,6 +23,7 @@ from threadline.rpc.acp import (
     ResourceLink,
     TextContent,
 )
+from threadline.texts import editors as texts
 
 _FENCES = re.compile("`{3,}")
 _NAME_CHARS = 120
@@ -71,10 +71,10 @@ def heard(blocks: Sequence[ContentBlock]) -> Heard:
                 else:
                     files.append(_blob(resource))
             case AudioContent():
-                raise InvalidRequest(words.NO_SOUND)
+                raise InvalidRequest(texts.NO_SOUND)
     text = "\n\n".join(part for part in ("".join(said), *behind) if part)
     if not text.strip() and not files:
-        raise InvalidRequest(words.NOTHING_SAID)
+        raise InvalidRequest(texts.NOTHING_SAID)
     return Heard(text=text, files=tuple(files))
 
 
@@ -104,17 +104,17 @@ def _blob(resource: Resource) -> Enclosed:
 
 def _enclosed(name: str, mime: str, encoded: str) -> Enclosed:
     what = inert_line(name, _NAME_CHARS)
-    too_large = words.FILE_TOO_LARGE.format(what=what, megabytes=MAX_FILE_BYTES // 1_000_000)
+    too_large = texts.FILE_TOO_LARGE.format(what=what, megabytes=MAX_FILE_BYTES // 1_000_000)
     if len(encoded) > MAX_FILE_BYTES * 2:
         raise InvalidRequest(too_large)
     try:
         body = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as cause:
-        raise InvalidRequest(words.NOT_BASE64.format(what=what)) from cause
+        raise InvalidRequest(texts.NOT_BASE64.format(what=what)) from cause
     if len(body) > MAX_FILE_BYTES:
         raise InvalidRequest(too_large)
     if not body:
-        raise InvalidRequest(words.FILE_EMPTY.format(what=what))
+        raise InvalidRequest(texts.FILE_EMPTY.format(what=what))
     return Enclosed(name=name, mime=mime, body=body)
 
 

@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable
 from threadline.acp.contents import Enclosed
 from threadline.errors import UnknownFile
 from threadline.gateway.gateway import Gateway
-from threadline.model.editors import ACP
-from threadline.model.files import stored_id
-from threadline.model.inbound import Attachment, Inbound
+from threadline.model.client_sources import ACP
+from threadline.model.inbound import Attachment, Inbound, stored_id
 from threadline.model.ownership import keeper_of
 from threadline.model.source import MAIN_ACCOUNT, SessionSource
 from threadline.ports.agent import Agent

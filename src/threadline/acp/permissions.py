@@ -16,7 +16,7 @@ from threadline.errors import StoreError, UnknownSession
 from threadline.log import get_logger
 from threadline.model.delivery import Button, target_of
 from threadline.model.inbound import Inbound
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import inert_line
 from threadline.ports.agent import AskPermission
 from threadline.ports.platform import Outgoing, PlatformError
 from threadline.rpc.acp import (

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from threadline.config.machine import login_name
 from threadline.errors import InvalidRequest, UnknownSession
-from threadline.model.editors import (
+from threadline.model.client_sources import (
     API_MODE,
     BASE_URL,
     MODE,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from threadline.errors import UnknownFile
 from threadline.model.inbound import Attachment
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import inert_line
 from threadline.ports.agent import Turn
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from typing import TypeAlias
 
 from threadline.cli.options import Format
 from threadline.cli.parts import parts_of
-from threadline.model.inert import inert, inert_line
-from threadline.model.message import encode_message
+from threadline.model.message import TranscriptMessage, encode_message
+from threadline.model.safe_text import inert, inert_line
 from threadline.model.session import SessionEntry
-from threadline.model.transcript import TranscriptMessage
 
 Writer: TypeAlias = Callable[[SessionEntry, Iterable[TranscriptMessage]], Iterator[str]]
 

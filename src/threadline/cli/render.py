@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from threadline.errors import InvalidRequest
-from threadline.model.inert import inert, inert_json, inert_line
+from threadline.model.safe_text import inert, inert_json, inert_line
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -19,7 +19,7 @@ from threadline.config.resolve import resolve_secret
 from threadline.config.secret import Secret, find_reference, without_password
 from threadline.config.settings import AGENT_GROUP, OWN_KINDS, Config
 from threadline.errors import ConfigError
-from threadline.model.editors import AT_THE_MACHINE
+from threadline.model.client_sources import AT_THE_MACHINE
 
 Severity: TypeAlias = Literal["problem", "warning"]
 

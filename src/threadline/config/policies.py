@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from threadline.clock import installation_zone
 from threadline.config.settings import BindingSettings, ChatSettings, ResetRule, Settings
 from threadline.model.address import SessionScope
+from threadline.model.client_sources import WEB
 from threadline.model.context import HomeChannel
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
-from threadline.model.webchat import WEB
 
 
 def reset_policies(settings: Settings) -> ResetPolicies:

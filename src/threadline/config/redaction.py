@@ -11,7 +11,7 @@ from pathlib import Path
 from threadline.config.paths import redaction_secret_file
 from threadline.config.private_file import put_private_file
 from threadline.errors import ConfigError
-from threadline.model import prompt
+from threadline.model import context as model_context
 from threadline.model.context import SessionContext
 
 _BYTES = 32
@@ -29,13 +29,15 @@ def build_session_context_prompt(
     data folder is used, made there once and only where an id is replaced; `ConfigError` where its file can't be used.
     """
     if not redact_pii or secret is not None:
-        return prompt.build_session_context_prompt(context, redact_pii=redact_pii, secret=secret or b"")
+        return model_context.build_session_context_prompt(context, redact_pii=redact_pii, secret=secret or b"")
     # Any two secrets give the same text exactly where no id is replaced: then the real one is not needed.
-    texts = {prompt.build_session_context_prompt(context, redact_pii=True, secret=probe) for probe in (b"0", b"1")}
+    texts = {
+        model_context.build_session_context_prompt(context, redact_pii=True, secret=probe) for probe in (b"0", b"1")
+    }
     if len(texts) == 1:
         return texts.pop()
     real = load_or_make_secret(redaction_secret_file())
-    return prompt.build_session_context_prompt(context, redact_pii=True, secret=real)
+    return model_context.build_session_context_prompt(context, redact_pii=True, secret=real)
 
 
 def load_or_make_secret(path: Path) -> bytes:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from threadline.config.reading import Problem
 from threadline.config.settings import OWN_KINDS, AccessSettings, AgentSettings, Settings
+from threadline.model.client_sources import ACP, AT_THE_MACHINE
 from threadline.model.context import LOCAL
-from threadline.model.editors import ACP, AT_THE_MACHINE
 
 # What a kind can't do without, and which kinds a setting is for.
 _NEEDED = {"function": ("call",), "model": ("model",), "acp": ("preset", "command")}

@@ -9,13 +9,13 @@ import msgspec
 
 from threadline.model.access import Role, bare_command, highest, name_of_person
 from threadline.model.address import scoped_id
-from threadline.model.editors import AT_THE_MACHINE
+from threadline.model.client_sources import AT_THE_MACHINE
 from threadline.model.inbound import Inbound
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
-from threadline.model.words_access import PAIRING_CODE
 from threadline.store.gateway import GatewayStore
 from threadline.store.verbs.people import PairingCode
+from threadline.texts.gateway import PAIRING_CODE
 
 EVERY_GROUP = "*"
 

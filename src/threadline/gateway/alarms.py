@@ -10,18 +10,17 @@ import msgspec
 
 from threadline.gateway.outbox import Outbox
 from threadline.log import get_logger
-from threadline.model import words_alarms as words
 from threadline.model.access import name_of_person
-from threadline.model.context import HomeChannel
+from threadline.model.client_sources import AT_THE_MACHINE
+from threadline.model.context import HomeChannel, homes_in_force
 from threadline.model.delivery import Target
-from threadline.model.editors import AT_THE_MACHINE
-from threadline.model.homes import homes_in_force
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import inert_line
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.ports.agent import AgentError
 from threadline.store.gateway import GatewayStore
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.owner_alerts import ALARM, Alarm, AlarmState, notice_name
+from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
 
@@ -98,20 +97,20 @@ class Alarms:
         if where.platform in AT_THE_MACHINE:
             return
         if error is not None and error.is_owners:
-            text = words.AGENT.format(name=agent, reason=str(error)[:_LONGEST_REASON])
+            text = texts.ALERT_AGENT.format(name=agent, reason=str(error)[:_LONGEST_REASON])
             await self._sound(agent_alarm(agent), text, where)
         elif is_well:
             await self._clear(agent_alarm(agent))
 
     async def platform_refused(self, name: str, account: str, reason: str) -> None:
         """A platform does not know our key any more."""
-        text = words.PLATFORM.format(name=_shown(name, account), reason=reason[:_LONGEST_REASON])
+        text = texts.ALERT_PLATFORM.format(name=_shown(name, account), reason=reason[:_LONGEST_REASON])
         await self._sound(platform_alarm(name, account), text, None)
 
     async def platform_lies(self, name: str, account: str, given: tuple[str, str]) -> None:
         """A platform gave something as another's, of which nothing was taken."""
         other = inert_line(_shown(*given), _LONGEST_REASON)
-        text = words.FOREIGN.format(name=_shown(name, account), other=other)
+        text = texts.ALERT_FOREIGN.format(name=_shown(name, account), other=other)
         await self._sound(platform_alarm(name, account), text, None)
 
     async def platform_works(self, name: str, account: str) -> None:
@@ -120,7 +119,7 @@ class Alarms:
 
     async def platform_contested(self, name: str, account: str, reason: str) -> None:
         """Somebody else listens with our key."""
-        text = words.CONTESTED.format(name=_shown(name, account), reason=reason[:_LONGEST_REASON])
+        text = texts.ALERT_CONTESTED.format(name=_shown(name, account), reason=reason[:_LONGEST_REASON])
         await self._sound(listening_alarm(name, account), text, None)
 
     async def platform_listens(self, name: str, account: str) -> None:
@@ -129,7 +128,7 @@ class Alarms:
 
     async def message_parked(self, turn_id: str, where: Target) -> None:
         """A message is given up that gateways died of; its chat hears so too."""
-        text = words.PARKED.format(name=_shown(where.platform, where.account))
+        text = texts.ALERT_PARKED.format(name=_shown(where.platform, where.account))
         await self._sound(f"{_PARKED}{turn_id}", text, where)
 
     async def _sound(self, name: str, text: str, told_in: Target | None) -> None:
@@ -159,9 +158,9 @@ class Alarms:
             log.warning("alarm.too_many_chats", platform=chat.platform, account=chat.account)
             return
         name = _shown(chat.platform, chat.account)
-        text = words.CHAT.format(name=name, chat=inert_line(chat.chat_id), reason=reason[:_LONGEST_REASON])
+        text = texts.ALERT_CHAT.format(name=name, chat=inert_line(chat.chat_id), reason=reason[:_LONGEST_REASON])
         is_last = others + 1 >= MOST_CHATS
-        await self._sound(chat_alarm(chat), words.LAST_CHAT.format(text=text) if is_last else text, None)
+        await self._sound(chat_alarm(chat), texts.ALERT_LAST_CHAT.format(text=text) if is_last else text, None)
         if is_owners:
             # Nobody knows since when it is gone: what was told there is told once more, elsewhere.
             await self._store.untell_alarms()
@@ -267,7 +266,7 @@ def _target(home: HomeChannel) -> Target:
 
 def _notices(alarm: Alarm, targets: Sequence[Target]) -> list[NewDelivery]:
     """One notice a chat, with a name of its own each time that the alarm is opened: told again, it goes where it was not told."""
-    text = words.ONCE.format(text=alarm.text)
+    text = texts.ALERT_ONCE.format(text=alarm.text)
     platform = alarm.name.removeprefix(_CHAT).partition("/")[0] if is_about_chat(alarm.name) else None
     begins = notice_name(platform)
     return [

@@ -17,9 +17,8 @@ from threadline.gateway.streaming import Streamer
 from threadline.gateway.supervisor import Later, Supervisor
 from threadline.gateway.telling import Told
 from threadline.log import get_logger
-from threadline.model import words_gateway as words
-from threadline.model.files import stored_id
-from threadline.model.inert import inert, inert_line
+from threadline.model.inbound import stored_id
+from threadline.model.safe_text import inert, inert_line
 from threadline.model.turn import Outcome, Stop
 from threadline.ports.agent import (
     Agent,
@@ -41,6 +40,7 @@ from threadline.ports.agent import (
 from threadline.ports.live import Ending
 from threadline.store.rows import json_text
 from threadline.store.work.turn_end import Claimed
+from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
 
@@ -198,9 +198,9 @@ class Answering:
         if self._fault is not None:
             return "failed", self._fault
         if self._stop is not None:
-            return "stopped", words.STOPS[self._stop]
+            return "stopped", texts.STOPS[self._stop]
         if self._shutting_down:
-            return "interrupted", words.BROKEN_OFF
+            return "interrupted", texts.BROKEN_OFF
         return "answered", None
 
     async def _listen(self, agent: Agent, turn: Turn) -> None:
@@ -210,7 +210,7 @@ class Answering:
             await self._take_all(events)
         except AgentError as cause:
             self.error = cause
-            self._fault = words.AGENT_FAILED.format(reason=str(cause))
+            self._fault = texts.AGENT_FAILED.format(reason=str(cause))
             why = inert_line(repr(cause.__cause__), _WHY_CHARS)
             log.warning("agent.failed", turn=turn.turn_id, error=str(cause), cause=why)
         except TimeoutError:
@@ -218,7 +218,7 @@ class Answering:
         except Exception as cause:
             # Whatever an agent raises, its people are told and the gateway goes on.
             if cause is not self._journal.failure:
-                self._fault = words.AGENT_FAULT.format(error=type(cause).__name__)
+                self._fault = texts.AGENT_FAULT.format(error=type(cause).__name__)
                 log.exception("agent.fault", turn=turn.turn_id, error=repr(cause))
         finally:
             close = getattr(events, "aclose", None)
@@ -269,7 +269,7 @@ class Answering:
             self._told += [] if key is None else [key]
 
     def _silent(self) -> str:
-        return words.AGENT_SILENT.format(minutes=round(self._composer.settings.silence_seconds / 60))
+        return texts.AGENT_SILENT.format(minutes=round(self._composer.settings.silence_seconds / 60))
 
     def _leave_soon(self, grace: float = 0.0) -> None:
         """The agent is told to end in so many seconds. It may swallow that: then it is not waited for."""

@@ -15,7 +15,6 @@ from threadline.gateway.composing import Composer, Retried
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
-from threadline.model import words_commands as words
 from threadline.model.delivery import target_of
 from threadline.model.inbound import Inbound
 from threadline.model.session import SessionEntry
@@ -26,6 +25,7 @@ from threadline.store.work.inbox import Control
 from threadline.store.work.message_changes import Dropping
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.turn_end import Claimed
+from threadline.texts import commands as texts
 
 __all__ = ["TABLE", "Command", "Commands", "call_of"]
 
@@ -126,9 +126,9 @@ class Commands:
         try:
             return await _ACTIONS[call.typed.name](means, call)
         except InvalidRequest as cause:
-            return Answer(text=words.FAILED.format(reason=cause))
+            return Answer(text=texts.FAILED.format(reason=cause))
         except UnknownSession:
-            return Answer(text=words.GONE)
+            return Answer(text=texts.GONE)
 
     def _deciding(self, control: Control, answer: Answer) -> Deciding | None:
         if answer.decides is None:

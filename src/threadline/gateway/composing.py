@@ -24,16 +24,13 @@ from threadline.gateway.streaming import Streamer
 from threadline.gateway.supervisor import Supervisor
 from threadline.ids import new_ask_code
 from threadline.log import get_logger
-from threadline.model import words_gateway as words
 from threadline.model.access import Role
-from threadline.model.context import build_session_context
+from threadline.model.context import build_session_context, build_session_context_prompt, homes_in_force
 from threadline.model.delivery import Button, target_of
 from threadline.model.files import attachments_of, messages_of, names_of, stored_ids, user_message
-from threadline.model.homes import homes_in_force
 from threadline.model.inbound import Attachment, Inbound
 from threadline.model.message import Message, encode_message
 from threadline.model.ownership import person_of
-from threadline.model.prompt import build_session_context_prompt
 from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker, introduced, label_message, names_before, speaker_of
 from threadline.model.turn import Fate, Outcome, Waiting
@@ -54,6 +51,7 @@ from threadline.store.rows import json_reader, json_text
 from threadline.store.work.approvals import Answered, Asking
 from threadline.store.work.outbox import NewDelivery, showable
 from threadline.store.work.turn_end import Claimed, Finish, Said
+from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
 
@@ -188,7 +186,7 @@ class Composer:
         except InvalidRequest as cause:
             # Tried again it would be no different, and its people would never hear of it.
             log.warning("turn.not_kept", turn=claimed.held.turn_id, error=repr(cause))
-            outcome, notice = "failed", words.AGENT_FAULT.format(error=type(cause).__name__)
+            outcome, notice = "failed", texts.AGENT_FAULT.format(error=type(cause).__name__)
             await self._finish(claimed, (), outcome, notice)
         return Ending(outcome=outcome, notice=notice)
 
@@ -213,7 +211,7 @@ class Composer:
     async def _finish(self, claimed: Claimed, events: Sequence[Event], outcome: Outcome, notice: str | None) -> None:
         is_talk = claimed.lane == "talk"
         fate: Fate = "interrupted" if outcome in ("stopped", "interrupted") else "answered"
-        folded = fold(events, unfinished=words.TOOL_CANCELLED if outcome == "stopped" else words.TOOL_UNKNOWN)
+        folded = fold(events, unfinished=texts.TOOL_CANCELLED if outcome == "stopped" else texts.TOOL_UNKNOWN)
         answer = _marked(folded, outcome)
         # Whoever attends has seen it as it was said.
         parts, replies = ([], ()) if self.is_attended(claimed) else self._replies(claimed, events, notice)
@@ -271,8 +269,8 @@ class Composer:
                 at=to_instant(self.store.clock.now()),
                 said=self._said(claimed, "parked") if claimed.lane == "talk" else (),
                 settled=() if claimed.lane == "talk" else tuple((w, "parked", None) for w in claimed.taken),
-                streamed=words.PARKED,
-                replies=(self._reply(claimed, 0, words.PARKED),),
+                streamed=texts.PARKED,
+                replies=(self._reply(claimed, 0, texts.PARKED),),
                 taken=claimed.taken,
                 error=f"put aside: gateways died {claimed.suspected.deaths} times while it ran",
             )
@@ -286,7 +284,7 @@ class Composer:
 
     def presence(self, claimed: Claimed, supervisor: Supervisor) -> Presence:
         """What shows in the chat that the turn is being worked at, where its people don't see that for themselves."""
-        notice = self._delivery(claimed, f"{claimed.asked}.progress", words.STILL_AT_IT)
+        notice = self._delivery(claimed, f"{claimed.asked}.progress", texts.STILL_AT_IT)
         return Presence(self.store, self.settings, self.outbox, supervisor, claimed.held, notice)
 
     def journal(self, claimed: Claimed, on_failure: Callable[[], None]) -> Journal:
@@ -322,12 +320,12 @@ class Composer:
         text = showable("\n\n".join(part for part in (self._shown(claimed, since_asked(events)), notice) if part))
         if text.strip():
             return self.cut(claimed.origin, text)
-        return [] if sent_files(events) or showable(shown_text(events)).strip() else [words.NOTHING_SAID]
+        return [] if sent_files(events) or showable(shown_text(events)).strip() else [texts.NOTHING_SAID]
 
     def _shown(self, claimed: Claimed, events: Sequence[Event]) -> str:
         """What the chat shows of these events as text: with the names of files that it does not take."""
         files = () if self._takes_files(claimed) else sent_files(events)
-        missing = words.FILES_NOT_HERE.format(names=names_of(files)) if files else ""
+        missing = texts.FILES_NOT_HERE.format(names=names_of(files)) if files else ""
         return "\n\n".join(part for part in (shown_text(events), missing) if part)
 
     def _enclosed(self, claimed: Claimed, said: int, events: Sequence[Event]) -> tuple[NewDelivery, ...]:
@@ -441,7 +439,7 @@ class Composer:
         block = build_session_context_prompt(context, redact_pii=self.settings.redact_pii, secret=self.settings.secret)
         entry = claimed.session
         if entry.was_auto_reset and entry.reset_had_activity and not entry.message_count:
-            block += "\n\n" + (words.AFRESH_IDLE if entry.auto_reset_reason == "idle" else words.AFRESH_DAILY)
+            block += "\n\n" + (texts.AFRESH_IDLE if entry.auto_reset_reason == "idle" else texts.AFRESH_DAILY)
         kept = await self.store.keep_context(claimed.session_pk, block)
         if entry.was_auto_reset:
             # The block has told it; nobody is to tell the agent again.

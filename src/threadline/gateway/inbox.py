@@ -15,11 +15,9 @@ from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.splits import SplitTexts
 from threadline.gateway.turns import Turns
 from threadline.log import get_logger
-from threadline.model import words_gateway as words
-from threadline.model.admissible import excess_of, flaw_of, is_plain, mended, parkable
-from threadline.model.inbound import Arrival, Inbound, Moved, Unreadable
-from threadline.model.inert import inert_line
+from threadline.model.inbound import Arrival, Inbound, Moved, Unreadable, excess_of, flaw_of, is_plain, mended, parkable
 from threadline.model.ownership import person_of
+from threadline.model.safe_text import inert_line
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.turn import Lane, Stop
@@ -30,6 +28,7 @@ from threadline.store.rows import json_text
 from threadline.store.work.inbox import Admission, Admitted, Greeting, Refusal, spent
 from threadline.store.work.message_changes import Changing
 from threadline.store.work.outbox import notice_about
+from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
 
@@ -104,7 +103,7 @@ class Reception:
             return await self._turn_away(event, decision)
         excess = excess_of(event)
         if excess is not None:
-            return await self._turn_away(event, TurnedAway(decision.person, excess, words.TOO_MUCH))
+            return await self._turn_away(event, TurnedAway(decision.person, excess, texts.TOO_MUCH))
         if event.kind in ("edit", "delete"):
             return await self._change(event, decision)
         if event.kind == "button" and read_command(event) is None:
@@ -115,7 +114,7 @@ class Reception:
         """Takes what a program says, unless programs alone have talked here for too long: of that the chat is told once."""
         now = self._store.clock.now()
         if self._bots.is_enough(event, now):
-            tell = self._bots.tell_once(event, words.BOTS_ALONE.format(count=MOST_IN_A_ROW))
+            tell = self._bots.tell_once(event, texts.BOTS_ALONE.format(count=MOST_IN_A_ROW))
             return await self._turn_away(event, TurnedAway(allowed.person, "bots talk to each other", tell))
         verdict = await self._take(event, allowed)
         if verdict == "accepted":
@@ -137,7 +136,7 @@ class Reception:
             most=self._settings.queue_per_session,
             since=self._since,
             # Where nothing may wait, nothing is too much.
-            when_full=None if only_if_idle else words.QUEUE_FULL.format(count=self._settings.queue_per_session),
+            when_full=None if only_if_idle else texts.QUEUE_FULL.format(count=self._settings.queue_per_session),
             stop=self._stop_of(typed, allowed),
             only_if_idle=only_if_idle,
         )
@@ -190,7 +189,7 @@ class Reception:
         """Who talks on while a question is open is told what keeps the answer."""
         asked = await self._store.open_ask(session.session_id)
         if asked is not None:
-            notice = notice_about(event, "asked", words.ASK_FIRST.format(code=asked.code))
+            notice = notice_about(event, "asked", texts.ASK_FIRST.format(code=asked.code))
             await self._store.enqueue(msgspec.structs.replace(notice, person=person))
             self._outbox.wake()
 
@@ -265,7 +264,7 @@ class Reception:
     def _greeting(self, typed: Typed | None) -> Greeting:
         # Who says /start is greeted by the command itself.
         is_welcome = self._settings.welcome and (typed is None or typed.name != "start")
-        return Greeting(welcome=words.WELCOME if is_welcome else None, idle=words.RESET_IDLE, daily=words.RESET_DAILY)
+        return Greeting(welcome=texts.WELCOME if is_welcome else None, idle=texts.RESET_IDLE, daily=texts.RESET_DAILY)
 
     def _now(self) -> Instant:
         return to_instant(self._store.clock.now())

@@ -11,8 +11,8 @@ from threadline.errors import AlreadyServed, StoreUnavailable
 from threadline.gateway.supervisor import Supervisor
 from threadline.ids import new_owner
 from threadline.log import get_logger
-from threadline.model import words_platforms as words
 from threadline.store.gateway import GatewayStore
+from threadline.texts import platforms as texts
 
 log = get_logger(__name__)
 
@@ -41,7 +41,7 @@ async def seated(
     except TimeoutError:
         if not sitting.expired():
             raise
-        raise AlreadyServed(words.SEAT_LOST) from None
+        raise AlreadyServed(texts.SEAT_LOST) from None
     finally:
         await tasks.stop()
         try:
@@ -57,10 +57,10 @@ async def _take(store: GatewayStore, owner: str, lease: int, note: Callable[[str
     while not await store.take_name(NAME, owner, lease=lease):
         kind, _, process = await _holder(store)
         if kind == _TERMINAL and loop.time() - since > lease / 1_000_000 + 2 * _POLL_SECONDS:
-            raise AlreadyServed(words.SEAT_TAKEN.format(process=process))
+            raise AlreadyServed(texts.SEAT_TAKEN.format(process=process))
         if kind and not is_told:
             is_told = True
-            note((words.SEAT_AWAITED if kind == _PIPE else words.SEAT_LOOKED_AT).format(process=process))
+            note((texts.SEAT_AWAITED if kind == _PIPE else texts.SEAT_LOOKED_AT).format(process=process))
         await asyncio.sleep(_POLL_SECONDS)
 
 

@@ -18,7 +18,6 @@ from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Supervisor, woken
 from threadline.ids import new_turn_ids
 from threadline.log import get_logger
-from threadline.model import words_gateway as words
 from threadline.model.delivery import target_of
 from threadline.model.source import SessionSource
 from threadline.model.turn import Close, GiveUp, Rerun, Stop, after_crash, back_off
@@ -27,6 +26,7 @@ from threadline.store.gateway import GatewayStore
 from threadline.store.leases import Held, StillHeld
 from threadline.store.work.inbox import Admission, Greeting, Received
 from threadline.store.work.turn_end import Claim, Claimed
+from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
 
@@ -180,7 +180,7 @@ class Turns:
             await self._alarms.message_parked(claimed.held.turn_id, target_of(claimed.origin))
             await self._composer.park(claimed)
         elif isinstance(decision, Close):
-            await self._composer.close(claimed, "interrupted", words.BROKEN_OFF)
+            await self._composer.close(claimed, "interrupted", texts.BROKEN_OFF)
 
     async def _rerun(self, left: Sequence[Claimed]) -> None:
         """They run again after their back-offs, which are none where others are suspected."""
@@ -194,7 +194,7 @@ class Turns:
 
     async def _close_stopped(self, claimed: Claimed, stop: Stop) -> None:
         """Nobody wants it any more: it does not run again. An agent that waits for an answer in it hears so."""
-        await self._composer.close(claimed, "stopped", words.STOPS[stop])
+        await self._composer.close(claimed, "stopped", texts.STOPS[stop])
         _, agent = self._settings.agent_for(claimed.origin)
         if isinstance(agent, HearsOfEnds):
             agent.abandoned(claimed.held.turn_id)

@@ -8,14 +8,12 @@ from typing import Any
 
 import msgspec
 
-from threadline.model.inbound import Attachment
-from threadline.model.inert import inert_line
+from threadline.model.inbound import STORED_HANDLE, Attachment, stored_id
 from threadline.model.message import Message
+from threadline.model.safe_text import inert_line
 
 MAX_FILE_BYTES = 10_000_000
 _NAME_CHARS = 120
-# What an attachment's handle begins with whose content the store has.
-_STORED = "file:"
 # What chats show side by side in one message.
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/webp", "video/mp4"})
 # No more than that goes with one message, so that it can be sent, and held in memory meanwhile.
@@ -32,17 +30,12 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 
     def attachment(self) -> Attachment:
         """The file as it comes with a message."""
-        return Attachment(handle=f"{_STORED}{self.file_id}", name=self.name, mime=self.mime, size=self.size)
+        return Attachment(handle=f"{STORED_HANDLE}{self.file_id}", name=self.name, mime=self.mime, size=self.size)
 
 
 def file_id_of(body: bytes) -> str:
     """The id of a file with this content."""
     return hashlib.sha256(body).hexdigest()
-
-
-def stored_id(handle: str) -> str | None:
-    """The id of the stored file that a handle stands for; `None` for one that only its platform can fetch."""
-    return handle.removeprefix(_STORED) if handle.startswith(_STORED) else None
 
 
 def user_message(text: str, attachments: Sequence[Attachment] = ()) -> Message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from bisect import bisect_left
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
@@ -211,3 +212,38 @@ def _utc(moment: datetime) -> datetime:
         raise ValueError(f"{moment.isoformat()} has no time zone; use an aware datetime")
     # Two times of one zone are subtracted as clocks show them, which is wrong by an hour over a clock change.
     return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+
+
+_MAX_TYPED_CHARS = 64
+
+
+def find_zone(typed: str) -> str | None:
+    """The IANA name that somebody typed, in whatever case and with spaces for `_`; `None` where there is none such."""
+    return _by_folded().get(_folded(typed))
+
+
+def near_zone(typed: str) -> str | None:
+    """The zone that somebody may have meant: by a city alone, or misspelt; `None` where nothing comes near."""
+    found = difflib.get_close_matches(_folded(typed[:_MAX_TYPED_CHARS]), _by_any_name(), n=1)
+    return _by_any_name()[found[0]] if found else None
+
+
+def time_in(zone: str, now: datetime) -> str:
+    """What clocks in that zone show."""
+    return f"{now.astimezone(ZoneInfo(zone)):%H:%M}"
+
+
+def _folded(typed: str) -> str:
+    return "_".join(typed.casefold().split())
+
+
+@cache
+def _by_folded() -> dict[str, str]:
+    return {_folded(name): name for name in sorted(zone_names())}
+
+
+@cache
+def _by_any_name() -> dict[str, str]:
+    # Sorted the other way round: of cities whose continents differ, that of the first in the alphabet stays.
+    cities = {folded.rpartition("/")[2]: name for folded, name in reversed(_by_folded().items())}
+    return cities | _by_folded()

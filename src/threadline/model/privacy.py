@@ -8,35 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
 from threadline.errors import InvalidRequest
-from threadline.model import words
+from threadline.model.safe_text import INVISIBLE, LABEL_CHARS, quoted_label, safe_label, without_invisible
 from threadline.model.source import is_platform_slug
 
-LABEL_CHARS = 120
 PSEUDONYM_HEX = 12
 TAG_HEX = 6
+
+# What stands in for what is hidden.
+_HIDDEN_NUMBER: Final = "(hidden number)"
+_HIDDEN_ADDRESS: Final = "(hidden address)"
+_HIDDEN_ID: Final = "(hidden id)"
 
 # Platforms whose ids the model never needs, and those whose ids it does, or which we hand out ourselves.
 REDACTED_PLATFORMS = frozenset({"whatsapp", "signal", "telegram", "email"})
 _OPEN_PLATFORMS = frozenset({"discord", "slack", "matrix", "local", "acp", "web"})
-
-LINE_BREAKS = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
-# What takes no ink, as ranges of a character class: it could hide or split what we look for.
-INVISIBLE = (
-    "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-)
-_BREAKS = re.compile(f"[\t\x1f{LINE_BREAKS}]+")
-_UNSEEN = re.compile(f"[{INVISIBLE}]")
-_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 # Decimal digits of every script, and the raised, lowered, circled and bracketed ones.
 _DIGIT = (
@@ -70,20 +62,6 @@ _SHORT_THREAD = re.compile(r"[0-9]{1,6}")
 
 _HEX = f"(?=[0-9]*[a-f])[0-9a-f]{{{PSEUDONYM_HEX}}}"
 _HASHED = re.compile(f"(?:user_)?{_HEX}")
-
-
-def inert(text: str, limit: int = LABEL_CHARS) -> str:
-    """`text` on one line, without anything that can't be seen, at most `limit` characters long.
-
-    Line breaks become one space. Control, bidirectional, zero-width and other format characters and halves of
-    surrogate pairs are gone. Printable text that is short enough comes back unchanged.
-    """
-    return _visible(text)[:limit]
-
-
-def quoted(text: str, limit: int = LABEL_CHARS) -> str:
-    """`text`, inert, as one JSON string on one line: `json.loads` gives `inert(text, limit)` back."""
-    return json.dumps(inert(text, limit), ensure_ascii=False)
 
 
 def mask_phone_numbers(text: str) -> str:
@@ -120,22 +98,22 @@ class Redaction(msgspec.Struct, frozen=True):
 
     def name(self, text: str | None) -> str | None:
         """The name as it may be shown; `None` where nothing of it is left to see."""
-        shown = seen = _visible(text or "")
+        shown = seen = without_invisible(text or "")
         if self.secret is not None:
-            shown = mask_phone_numbers(_MAIL.sub(words.HIDDEN_ADDRESS, _without(seen, self.known)))
+            shown = mask_phone_numbers(_MAIL.sub(_HIDDEN_ADDRESS, _without(seen, self.known)))
         says_something = _rest(shown) if shown != seen else shown.strip()
         return shown[:LABEL_CHARS] if says_something else None
 
     def sender(self, platform: str, sender_id: str | None) -> str | None:
         """The sender's id, or `user_<12 hex>` in its place."""
         if not sender_id or self.secret is None or not is_private_id(platform, sender_id):
-            return inert(sender_id or "") or None
+            return safe_label(sender_id or "") or None
         return sender_pseudonym(platform, sender_id, secret=self.secret)
 
     def chat(self, platform: str, chat_id: str | None) -> str | None:
         """The chat's id, or 12 hex in its place."""
         if not chat_id or self.secret is None or not is_private_id(platform, chat_id):
-            return inert(chat_id or "") or None
+            return safe_label(chat_id or "") or None
         return chat_pseudonym(platform, chat_id, secret=self.secret)
 
     def thread(self, platform: str, thread_id: str | None) -> str | None:
@@ -192,7 +170,7 @@ def resolve_target(target: str, candidates: Iterable[str], *, secret: bytes) -> 
         found = {f"{meaning}:{thread}" for meaning in spelled.get(head, ()) if _is_short(thread)}
     if len(found) != 1:
         raise InvalidRequest(
-            f"no chat is known as {quoted(target)}; use a target that the context of this conversation lists"
+            f"no chat is known as {quoted_label(target)}; use a target that the context of this conversation lists"
         )
     return found.pop()
 
@@ -240,22 +218,15 @@ def _require_secret(secret: bytes) -> bytes:
     return secret
 
 
-def _visible(text: str) -> str:
-    if text.isascii() and text.isprintable():
-        return text
-    seen = _UNSEEN.sub("", _BREAKS.sub(" ", text))
-    return "".join(char for char in seen if unicodedata.category(char) not in _UNSEEN_CATEGORIES)
-
-
 def _without(text: str, known: frozenset[str]) -> str:
     if not known:
         return text
     longest_first = sorted(known, key=lambda item: (-len(item), item))
-    return re.sub(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)", words.HIDDEN_ID, text)
+    return re.sub(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)", _HIDDEN_ID, text)
 
 
 def _rest(shown: str) -> str:
-    for hidden in (words.HIDDEN_NUMBER, words.HIDDEN_ADDRESS, words.HIDDEN_ID):
+    for hidden in (_HIDDEN_NUMBER, _HIDDEN_ADDRESS, _HIDDEN_ID):
         shown = shown.replace(hidden, "")
     return shown.strip(" \xa0\u3000.,;:/()[]<>-+")
 
@@ -273,4 +244,4 @@ def _hide_number(match: re.Match[str]) -> str:
     opened = found[0] in "(\uff08" and len(_OPENED.findall(found)) > len(_CLOSED.findall(found))
     if not with_plus and _DATES.fullmatch(found[1:] if opened else found):
         return found
-    return f"{found[0] if opened else ''}{words.HIDDEN_NUMBER}"
+    return f"{found[0] if opened else ''}{_HIDDEN_NUMBER}"

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
+import unicodedata
+
+LABEL_CHARS = 120
+
+LINE_BREAKS = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+# What takes no ink, as ranges of a character class: it could hide or split what we look for.
+INVISIBLE = (
+    "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_BREAKS = re.compile(f"[\t\x1f{LINE_BREAKS}]+")
+_INVISIBLE = re.compile(f"[{INVISIBLE}]")
+_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 # Whole escape sequences go, not only the escape character, or their remains would litter the text. Their
 # lengths are bounded: an unfinished one must not swallow what follows it.
@@ -14,12 +29,12 @@ _SEQUENCE = re.compile(
 _LINE_END = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 # Controls, bidirectional marks, what takes no space, halves of surrogate pairs, invisible tags. Joiners stay:
 # Persian and families of emoji need them.
-_UNSEEN = (
+_UNSAFE = (
     "\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     "\U000e0000-\U000e0fff"
 )
-_CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
-_UNSAFE_IN_JSON = re.compile(f"[{_UNSEEN}]")
+_CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSAFE}]")
+_UNSAFE_IN_JSON = re.compile(f"[{_UNSAFE}]")
 
 
 def inert(text: str) -> str:
@@ -36,6 +51,27 @@ def inert_line(text: str, limit: int = 200) -> str:
 def inert_json(text: str) -> str:
     """JSON that means the same, with everything that acts on a terminal written as an escape."""
     return _UNSAFE_IN_JSON.sub(_escape, text)
+
+
+def safe_label(text: str, limit: int = LABEL_CHARS) -> str:
+    """`text` on one line, without anything that can't be seen, at most `limit` characters long.
+
+    Line breaks become one space. Control, bidirectional, zero-width and other format characters and halves of
+    surrogate pairs are gone. Printable text that is short enough comes back unchanged.
+    """
+    return without_invisible(text)[:limit]
+
+
+def quoted_label(text: str, limit: int = LABEL_CHARS) -> str:
+    """`text`, inert, as one JSON string on one line: `json.loads` gives `safe_label(text, limit)` back."""
+    return json.dumps(safe_label(text, limit), ensure_ascii=False)
+
+
+def without_invisible(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    seen = _INVISIBLE.sub("", _BREAKS.sub(" ", text))
+    return "".join(char for char in seen if unicodedata.category(char) not in _UNSEEN_CATEGORIES)
 
 
 def _escape(found: re.Match[str]) -> str:

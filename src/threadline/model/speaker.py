@@ -12,17 +12,21 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from threadline.model import words
-from threadline.model.inert import inert_line
 from threadline.model.ownership import person_of
-from threadline.model.privacy import INVISIBLE, LINE_BREAKS, redaction
+from threadline.model.privacy import redaction
+from threadline.model.safe_text import INVISIBLE, LINE_BREAKS, inert_line
 from threadline.model.source import SessionSource
 
 NAME_CHARS = 40
+
+_SOMEONE: Final = "someone"
+_LABEL: Final = "[{name}]"
+_SUFFIX: Final = " #{tag}"
+_NO_TAG: Final = "?"
 
 Content: TypeAlias = str | list[Any] | None
 
@@ -39,7 +43,7 @@ _ESCAPED_LINE = re.compile(f"{_LINE_START}\\\\(?=\\\\*+[{_OPENING}])")
 # Names that could be taken for a label which only we give.
 _LOOKS_TAGGED = re.compile("[#\u266f]\\s*\\S{1,8}$")
 _LOOKS_HASHED = re.compile(r"user\W?_?\w{12}", re.IGNORECASE)
-_RESERVED = ("system", "assistant", "user", "developer", "tool", "agent", "threadline", words.SOMEONE)
+_RESERVED = ("system", "assistant", "user", "developer", "tool", "agent", "threadline", _SOMEONE)
 
 # Letters that look alike in most fonts, after case folding. By far not all: Unicode knows thousands.
 _LOOKALIKES = str.maketrans(
@@ -142,16 +146,16 @@ def speaker_label(
     redact with an empty secret is `InvalidRequest`.
     """
     hidden = redaction(redact_pii=redact_pii, secret=secret, known=(sender_id,))
-    tag = hidden.tag(platform, sender_id) if sender_id else words.SPEAKER_NO_TAG
+    tag = hidden.tag(platform, sender_id) if sender_id else _NO_TAG
     own = _bare_name(hidden.name(name))
     shown = own or _bare_name(hidden.sender(platform, sender_id))
     if not shown:
-        return _label(words.SOMEONE, tag)
+        return _label(_SOMEONE, tag)
     # An id comes from the platform: only a name that someone chose can pose as something.
     taken = {_skeleton(_bare_name(hidden.name(other))) for other in others}
     if (own and _poses(own)) or _skeleton(shown) in taken:
         return _label(shown, tag)
-    return words.SPEAKER_LABEL.format(name=shown)
+    return _LABEL.format(name=shown)
 
 
 def escape_brackets(text: str) -> str:
@@ -173,8 +177,8 @@ def _after(label: str, text: str) -> str:
 
 
 def _label(shown: str, tag: str) -> str:
-    suffix = words.SPEAKER_SUFFIX.format(tag=tag)
-    return words.SPEAKER_LABEL.format(name=shown[: NAME_CHARS - len(suffix)].rstrip() + suffix)
+    suffix = _SUFFIX.format(tag=tag)
+    return _LABEL.format(name=shown[: NAME_CHARS - len(suffix)].rstrip() + suffix)
 
 
 def _bare_name(shown: str | None) -> str:

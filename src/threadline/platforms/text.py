@@ -1,6 +1,6 @@
 """What platforms do to text: measure it, cut it, take its markup away, make it harmless. Pure."""
 
-from threadline.model.inert import inert
+from threadline.model.safe_text import inert
 from threadline.platforms.plain import plain
 from threadline.platforms.splitting import split
 from threadline.ports.platform import length

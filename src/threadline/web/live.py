@@ -13,9 +13,9 @@ from threadline.errors import StoreError
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.model.access import Role
+from threadline.model.client_sources import read_chat, web_source
 from threadline.model.delivery import Target
 from threadline.model.source import SessionSource
-from threadline.model.webchat import read_chat, web_source
 from threadline.ports.live import Ending, Growth
 from threadline.store.engine.database import Row
 from threadline.store.gateway import GatewayStore

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.model.admissible import flaw_of, mended
-from threadline.model.inbound import Inbound, Unreadable
+from threadline.model.inbound import Inbound, Unreadable, flaw_of, mended
 from threadline.platforms.telegram.batches import updates_in
 from threadline.platforms.telegram.codec import Here, Ignored, Read, Topic, read_update
 from threadline.platforms.telegram.entities import Us, mentions, without_our_name

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from threadline.log import get_logger
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import inert_line
 from threadline.rpc.lines import Lines, LineTooLong, Sink
 from threadline.rpc.pipes import PipeSink
 from threadline.rpc.streams import StreamLines

@@ -11,8 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from threadline.agents.acp.wanted import Limits
-from threadline.model import words_acp_agent as words
-from threadline.model.inert import inert, inert_line
+from threadline.model.safe_text import inert, inert_line
 from threadline.ports.agent import (
     AskPermission,
     Diff,
@@ -27,6 +26,7 @@ from threadline.ports.agent import (
     ToolResult,
 )
 from threadline.rpc import acp
+from threadline.texts import acp_agents as texts
 
 # What becomes an event, or a file that has to be stored before it can be one.
 Told: TypeAlias = Event | NewFile
@@ -126,7 +126,7 @@ class Call(msgspec.Struct):
         """What it gave back; for want of content what it says of its output."""
         diffs = [one for one in self.content if isinstance(one, acp.Diff)][:_DIFFS]
         kept = tuple(_diff(one) for one in diffs if _size(one) <= _DIFF_CHARS)
-        left_out = [words.CUT_DIFF.format(path=inert_line(one.path)) for one in diffs if _size(one) > _DIFF_CHARS]
+        left_out = [texts.CUT_DIFF.format(path=inert_line(one.path)) for one in diffs if _size(one) > _DIFF_CHARS]
         said = [text_of(one.content) for one in self.content if isinstance(one, acp.ContentPart)]
         text = "\n".join(part for part in (*said, *left_out) if part) or ("" if kept else _plain(self.output))
         return ToolResult(self.call_id, cut(text, _RESULT_CHARS), is_error=self.status == "failed", diffs=kept)
@@ -279,7 +279,7 @@ def _weight_of(diffs: tuple[Diff, ...]) -> int:
 
 def cut(text: str, most: int) -> str:
     """`text`, inert; of a longer one its beginning, and how much is missing."""
-    return inert(text) if len(text) <= most else inert(text[:most]) + words.CUT_RESULT.format(count=len(text) - most)
+    return inert(text) if len(text) <= most else inert(text[:most]) + texts.CUT_RESULT.format(count=len(text) - most)
 
 
 def text_of(block: acp.ContentBlock) -> str:

@@ -23,7 +23,7 @@ from rich.markdown import Markdown
 from rich.segment import Segment, Segments
 
 from threadline.log import get_logger
-from threadline.model.inert import inert
+from threadline.model.safe_text import inert
 from threadline.platforms.local.codec import finished
 
 log = get_logger(__name__)

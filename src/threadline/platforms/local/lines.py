@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import TextIO
 
-from threadline.model.inert import inert
+from threadline.model.safe_text import inert
 
 _CHUNK = 65_536
 

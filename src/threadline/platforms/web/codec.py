@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from threadline.model.client_sources import chat_of, web_source
 from threadline.model.inbound import Inbound
-from threadline.model.webchat import chat_of, web_source
 from threadline.ports.live import Said, Speaker
 
 

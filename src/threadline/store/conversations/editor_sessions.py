@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from threadline.clock import Instant, to_instant
 from threadline.errors import UnknownSession
 from threadline.model.address import SessionAddress
+from threadline.model.client_sources import ACP, OPTIONS
 from threadline.model.delivery import target_of
-from threadline.model.editors import ACP, OPTIONS
 from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import Span, everything

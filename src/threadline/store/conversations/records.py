@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from threadline.clock import Instant
 from threadline.errors import InvalidRequest, LeaseLost, UnknownSession
 from threadline.model.address import SessionAddress, scoped_id
-from threadline.model.context import HomeChannel
-from threadline.model.editors import ACP, runtime_at
-from threadline.model.homes import Home
+from threadline.model.client_sources import ACP, runtime_at
+from threadline.model.context import Home, HomeChannel
 from threadline.model.ownership import Ownership, ownership_of
 from threadline.model.session import ResetReason, SessionEntry
 from threadline.model.source import SessionSource

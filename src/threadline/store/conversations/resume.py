@@ -11,8 +11,7 @@ from threadline.clock import Instant
 from threadline.errors import NotYours, UnknownSession
 from threadline.model.address import SessionAddress
 from threadline.model.delivery import target_of
-from threadline.model.handoff import may_hand_over
-from threadline.model.ownership import Ownership, may_resume, may_take
+from threadline.model.ownership import Ownership, may_hand_over, may_resume, may_take
 from threadline.model.session import SessionEntry
 from threadline.store.conversations import records, sessions, transcripts
 from threadline.store.conversations.records import AddressRow, Beginning, new_session_at

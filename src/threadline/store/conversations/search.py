@@ -9,11 +9,10 @@ import msgspec
 
 from threadline.clock import Instant, from_instant
 from threadline.errors import InvalidCursor, NotYours
-from threadline.model.editors import AT_THE_MACHINE, is_at_machine
-from threadline.model.message import decode_body, searchable_text
+from threadline.model.client_sources import AT_THE_MACHINE, is_at_machine
+from threadline.model.message import MessageRef, TranscriptMessage, decode_body, searchable_text
 from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
-from threadline.model.transcript import MessageRef, TranscriptMessage
 from threadline.model.view import MAX_SEQ, Span, View, log_of, message_number, neighbours, seq_of, shows
 from threadline.store.conversations import indexes, records, sessions, views
 from threadline.store.conversations.indexes import Listing, behind, filter_token

@@ -10,7 +10,7 @@ import msgspec
 from threadline.clock import Instant, from_instant
 from threadline.errors import InvalidRequest, UnknownSession
 from threadline.model.address import SessionAddress, parent_of
-from threadline.model.editors import ACP
+from threadline.model.client_sources import ACP
 from threadline.model.ownership import Viewer, ownership_of
 from threadline.model.policy import SessionResetPolicy, stale_reason
 from threadline.model.session import CHOSEN_MODEL, ResetReason, SessionEntry

@@ -17,9 +17,16 @@ from threadline.errors import (
     UnknownMessage,
     UnknownSession,
 )
-from threadline.model.message import ACTIVE_ROLES, EncodedMessage, Message, decode_body
+from threadline.model.message import (
+    ACTIVE_ROLES,
+    Appended,
+    EncodedMessage,
+    Message,
+    MessageRef,
+    TranscriptMessage,
+    decode_body,
+)
 from threadline.model.session import SessionEntry
-from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
 from threadline.model.view import MAX_SEQ, log_of, message_number, seq_of
 from threadline.store.conversations import records, sessions, views
 from threadline.store.engine.database import Row, Tx

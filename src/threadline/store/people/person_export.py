@@ -12,8 +12,8 @@ import msgspec
 
 from threadline.clock import from_instant
 from threadline.errors import InvalidCursor
+from threadline.model.message import TranscriptMessage
 from threadline.model.session import SessionEntry
-from threadline.model.transcript import TranscriptMessage
 from threadline.model.usage import CostStatus
 from threadline.model.view import MAX_SEQ, log_of, message_number
 from threadline.store.conversations import files, id_changes, records

@@ -9,10 +9,9 @@ import msgspec
 
 from threadline.clock import Instant, to_instant
 from threadline.model.delivery import target_of
-from threadline.model.message import tombstone
+from threadline.model.message import MessageRef, tombstone
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
-from threadline.model.transcript import MessageRef
 from threadline.model.view import MAX_SEQ, Span, joined, log_of, message_number
 from threadline.store.conversations import files, indexes, records, transcripts
 from threadline.store.engine.database import Row, Tx, find_locked

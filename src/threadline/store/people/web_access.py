@@ -13,9 +13,9 @@ from threadline.errors import InvalidRequest
 from threadline.model.access import Role
 from threadline.model.address import scoped_id
 from threadline.model.source import MAIN_ACCOUNT
-from threadline.model.words_web_access import OWNER_NAME
 from threadline.store.engine.database import Tx
 from threadline.store.people import people
+from threadline.texts.web import OWNER_NAME
 
 PLATFORM = "web"
 OWNER_ID = "owner"

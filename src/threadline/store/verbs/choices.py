@@ -9,12 +9,11 @@ import msgspec
 from threadline.clock import to_instant
 from threadline.ids import new_session_id
 from threadline.model.address import SessionAddress
-from threadline.model.context import HomeChannel
+from threadline.model.context import Home, HomeChannel
 from threadline.model.delivery import target_of
-from threadline.model.homes import Home
 from threadline.model.ownership import person_of
 from threadline.model.policy import checked_zone
-from threadline.model.privacy import inert
+from threadline.model.safe_text import safe_label
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.store.conversations import records, resume, sessions
@@ -61,7 +60,7 @@ class ChoiceVerbs(VerbsBase):
             channel=HomeChannel(
                 target.platform,
                 clean_text("the id of a chat", target.chat_id),
-                inert(source.chat_name or source.description),
+                safe_label(source.chat_name or source.description),
                 clean_or_none("the id of a thread", target.thread_id),
                 clean_text("the name of an account", target.account),
             ),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from threadline.errors import UnknownSession
 from threadline.ids import new_session_id
 from threadline.model.address import address_of
-from threadline.model.editors import ACP, editor_source, is_editor_session
+from threadline.model.client_sources import ACP, editor_source, is_editor_session
 from threadline.model.session import checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import Span

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from threadline.errors import InvalidRequest
-from threadline.model.admissible import keepable
 from threadline.model.files import MAX_FILE_BYTES, StoredFile, file_id_of
+from threadline.model.inbound import keepable
 from threadline.model.source import SessionSource
 from threadline.store.conversations import files
 from threadline.store.engine.database import Plan, read, write

@@ -12,13 +12,13 @@ from threadline.errors import InvalidRequest
 from threadline.model.access import CODE_LENGTH, CODE_LETTERS, ROLES, NoCodeReason, Role, name_of_person, typed_code
 from threadline.model.delivery import target_of
 from threadline.model.ownership import person_of
-from threadline.model.privacy import inert
+from threadline.model.safe_text import safe_label
 from threadline.model.source import SessionSource
-from threadline.model.words_access import PAIRED
 from threadline.store.engine.database import Plan, read, write
 from threadline.store.people import people
 from threadline.store.verbs.arguments import MAX_KEY_CHARS, clean_text
 from threadline.store.verbs.base import VerbsBase
+from threadline.texts.gateway import PAIRED
 
 
 class PairingCode(msgspec.Struct, frozen=True):
@@ -153,4 +153,4 @@ def _given(role: Role) -> Role:
 
 def _shown(name: str | None) -> str | None:
     """A stranger's name, one line and short enough to keep."""
-    return inert(name or "") or None
+    return safe_label(name or "") or None

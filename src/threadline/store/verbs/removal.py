@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from threadline.errors import InvalidRequest
+from threadline.model.message import MessageRef
 from threadline.model.source import SessionSource
-from threadline.model.transcript import MessageRef
 from threadline.store.conversations import adoptions, id_changes
 from threadline.store.engine.database import EngineStep, Plan, Progress, read, write
 from threadline.store.people import removal

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from threadline.clock import to_instant
 from threadline.errors import InvalidMessage
 from threadline.ids import new_session_id
-from threadline.model.message import Message, digest_of, encode_messages
+from threadline.model.message import Appended, Message, MessageRef, TranscriptMessage, digest_of, encode_messages
 from threadline.model.session import SessionEntry
-from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
 from threadline.store.conversations import records, transcripts
 from threadline.store.engine.database import BatchStep, Plan, read, write
 from threadline.store.rows import Page

@@ -9,10 +9,10 @@ from threadline.errors import InvalidRequest
 from threadline.ids import new_session_id
 from threadline.model.address import address_of
 from threadline.model.delivery import target_of
+from threadline.model.message import MessageRef
 from threadline.model.ownership import person_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.model.transcript import MessageRef
 from threadline.store.engine.database import Plan, Row, read, write
 from threadline.store.rows import Page, check_limit
 from threadline.store.verbs.base import VerbsBase

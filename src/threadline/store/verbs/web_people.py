@@ -12,7 +12,7 @@ import msgspec
 from threadline.clock import Instant
 from threadline.errors import InvalidRequest
 from threadline.model.access import Role
-from threadline.model.privacy import inert
+from threadline.model.safe_text import safe_label
 from threadline.store.engine.database import Plan, read, write
 from threadline.store.people import web_access
 from threadline.store.verbs.arguments import MAX_KEY_CHARS, clean_text
@@ -111,7 +111,7 @@ def _user_id(who: str) -> str | None:
 
 
 def _shown_name(who: str) -> str:
-    name = inert(who).strip()
+    name = safe_label(who).strip()
     if not name:
         raise InvalidRequest("say who is invited: a name by which you and the agent know them")
     return name

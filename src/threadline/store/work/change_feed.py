@@ -11,10 +11,10 @@ from threadline.clock import Instant, to_instant
 from threadline.errors import InvalidRequest, UnknownMessage, UnknownSession
 from threadline.model.address import SessionAddress
 from threadline.model.delivery import Button
+from threadline.model.message import MessageRef, TranscriptMessage
 from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.model.transcript import MessageRef, TranscriptMessage
 from threadline.model.turn import Lane, Outcome, Stop, Waiting
 from threadline.model.view import MAX_SEQ, View, message_number
 from threadline.store.conversations import indexes, records, sessions, transcripts, views

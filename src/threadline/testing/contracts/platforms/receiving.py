@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from threadline.model.files import stored_id
-from threadline.model.inbound import Arrival, Inbound, Moved, Unreadable
+from threadline.model.inbound import Arrival, Inbound, Moved, Unreadable, stored_id
 from threadline.model.source import SessionSource
 from threadline.ports.platform import Capabilities, Fetches, Gone, Outgoing, TooLong, Verdict
 from threadline.testing.contracts.platforms.staging import (
