@@ -19,7 +19,7 @@ from threadline.gateway.access import AccessRules
 from threadline.gateway.alarms import agent_alarm, listening_alarm, platform_alarm
 from threadline.gateway.gateway import Gateway
 from threadline.gateway.settings import ChatRules, GatewaySettings
-from threadline.ids import new_owner
+from threadline.ids import new_lease_owner
 from threadline.log import get_logger
 from threadline.model.source import SessionSource
 from threadline.platforms.registry import PlatformSettings, make_platform
@@ -179,7 +179,7 @@ def gateway_settings(config: Config, kind: str, agents: Agents, secret: bytes, *
     """How a gateway behaves by this configuration. `kind` tells what sort of process it lives in."""
     wanted = config.gateway
     values: dict[str, object] = {
-        "owner": new_owner(kind),
+        "owner": new_lease_owner(kind),
         "agent_for": agents.answering,
         "split": _split,
         "plain": plain,

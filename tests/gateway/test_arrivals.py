@@ -13,7 +13,7 @@ from threadline.clock import to_instant
 from threadline.model.inbound import Inbound
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.source import SessionSource
-from threadline.model.turn import Lane
+from threadline.model.turn import QueueKind
 from threadline.store.gateway import GatewayStore
 from threadline.store.work.inbox import Admission
 from threadline.store.work.turn_end import Claim
@@ -193,7 +193,7 @@ async def test_a_reset_is_not_told_where_nobody_wants_to_hear_of_it(location: st
         assert await here.transcript() == [("user", "two"), ("assistant", "you said: two")]
 
 
-async def accepted(store: GatewayStore, text: str, lane: Lane, *, ago: timedelta = timedelta()) -> None:
+async def accepted(store: GatewayStore, text: str, lane: QueueKind, *, ago: timedelta = timedelta()) -> None:
     """Ada's message as a gateway took it, which then died."""
     now = store.clock.now()
     event = Inbound(dedupe_key=text, message_id=text, source=ADA, sent_at=now, text=text)

@@ -23,7 +23,7 @@ from threadline.model.inbound import (
     Inbound,
     Quote,
     Unreadable,
-    parkable,
+    sanitized_unreadable,
 )
 from threadline.model.source import SessionSource
 from threadline.ports.agent import Event, Text, Turn
@@ -154,7 +154,7 @@ async def test_of_a_flood_of_unreadable_events_what_the_last_said_is_kept(opened
         for platform in ("telegram", "scripted"):
             for number in range(5):
                 poem = Unreadable(platform=platform, account="main", raw=f"poem {number}", reason="no sense")
-                assert (await here.store.park_event(parkable(poem), keep=3)).pk is not None
+                assert (await here.store.park_event(sanitized_unreadable(poem), keep=3)).pk is not None
         stories = await parked(here)
         assert [story.raw for story in stories] == ["poem 4", "poem 3", "poem 2", None, None] * 2
 

@@ -8,7 +8,7 @@ from tests.gateway.talk import GROUP, THREAD, ask, asked, current, echo, heard, 
 from tests.gateway.world import EVERYONE, Open, awaited
 
 from threadline.gateway.access import AccessRules
-from threadline.model.inbound import Moved
+from threadline.model.inbound import IdChange
 from threadline.ports.agent import AskPermission, Event, Text, Turn
 from threadline.testing.agents import ScriptedAgent
 from threadline.texts import commands as commands_texts
@@ -46,7 +46,7 @@ async def test_what_is_told_twice_moves_once_and_blocks_nothing(opened: Open) ->
         await heard(here)
         (line,) = await here.store.list_messages("merged")
         assert (await here.store.message_story(line.pk)).raw == "chat den is lair"
-        moved = Moved(platform="scripted", account="main", dedupe_key="x", what="user", old_id="bob", new_id="bob")
+        moved = IdChange(platform="scripted", account="main", dedupe_key="x", what="user", old_id="bob", new_id="bob")
         assert await here.gateway.accept(moved) == "parked"
         (parked,) = await here.store.list_messages("parked")
         assert parked.note == "it names no two ids"

@@ -15,7 +15,7 @@ from threadline.gateway.answering import Answering
 from threadline.gateway.composing import Composer
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.supervisor import Supervisor
-from threadline.model.turn import Lane, Stop
+from threadline.model.turn import QueueKind, StopReason
 from threadline.ports.agent import Event, Text, ToolCall, ToolResult, Turn
 from threadline.ports.platform import Capabilities
 from threadline.store.gateway import GatewayStore
@@ -107,7 +107,7 @@ async def test_a_long_answer_that_broke_off_is_cut_for_a_platform_that_is_not_th
 @pytest.mark.parametrize(("text", "lane"), [("/help", "control"), ("/undo", "session")])
 @awaited
 async def test_a_long_answer_to_a_command_is_cut_for_a_platform_that_is_not_there_yet(
-    opened: Open, location: str, text: str, lane: Lane
+    opened: Open, location: str, text: str, lane: QueueKind
 ) -> None:
     async with await GatewayStore.open(location, clock=FakeClock()) as store:
         await accepted(store, text, lane=lane)
@@ -163,7 +163,7 @@ async def test_an_answer_whose_message_somebody_deleted_gets_another(opened: Ope
 @pytest.mark.parametrize("is_released", [False, True], ids=["held", "waiting"])
 @awaited
 async def test_what_its_people_stopped_does_not_run_again(
-    opened: Open, location: str, stop: Stop, notice: str, is_released: bool
+    opened: Open, location: str, stop: StopReason, notice: str, is_released: bool
 ) -> None:
     async with await GatewayStore.open(location) as store:
         claimed = await begun(store)

@@ -14,7 +14,7 @@ from tests.gateway.world import Running, awaited, settings_for
 from threadline.errors import NotYours
 from threadline.gateway.access import AccessRules
 from threadline.gateway.gateway import Gateway
-from threadline.model.ownership import Ownership, may_take
+from threadline.model.ownership import Ownership, may_copy_between_owners
 from threadline.ports.agent import Agent
 from threadline.store.gateway import GatewayStore
 from threadline.testing import dm
@@ -272,4 +272,4 @@ async def test_the_store_itself_gives_nobodys_session_but_the_named_owners(locat
     ],
 )
 def test_what_may_be_taken(is_dm: bool, owner: str | None, owners: str | None, may: bool) -> None:
-    assert may_take(is_dm=is_dm, wanted=Ownership(owner, None), owners=owners) is may
+    assert may_copy_between_owners(is_dm=is_dm, wanted=Ownership(owner, None), owners=owners) is may

@@ -13,7 +13,7 @@ import msgspec
 
 from threadline.errors import InvalidRequest
 from threadline.model.files import MAX_FILE_BYTES
-from threadline.model.safe_text import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.rpc.acp import (
     AudioContent,
     ContentBlock,
@@ -82,14 +82,14 @@ def _mention(said: list[str], name: str, uri: str) -> None:
     """Names a file where it was named, apart from the words around it."""
     if said and said[-1] and not said[-1][-1].isspace():
         said.append(" ")
-    label = re.sub(r"[\[\]`\\]", "", inert_line(name, _NAME_CHARS)) or "file"
-    said.append(f"[@{label}]({quote(inert_line(uri, _URI_CHARS), safe=_PLAIN_IN_URI)}) ")
+    label = re.sub(r"[\[\]`\\]", "", safe_line(name, _NAME_CHARS)) or "file"
+    said.append(f"[@{label}]({quote(safe_line(uri, _URI_CHARS), safe=_PLAIN_IN_URI)}) ")
 
 
 def _fenced(uri: str, text: str) -> str:
     longest = max((len(run) for run in _FENCES.findall(text)), default=2)
     fence = "`" * (longest + 1)
-    return f"{inert_line(uri, _URI_CHARS)}:\n{fence}\n{text}\n{fence}"
+    return f"{safe_line(uri, _URI_CHARS)}:\n{fence}\n{text}\n{fence}"
 
 
 def _picture(block: ImageContent) -> Enclosed:
@@ -103,7 +103,7 @@ def _blob(resource: Resource) -> Enclosed:
 
 
 def _enclosed(name: str, mime: str, encoded: str) -> Enclosed:
-    what = inert_line(name, _NAME_CHARS)
+    what = safe_line(name, _NAME_CHARS)
     too_large = texts.FILE_TOO_LARGE.format(what=what, megabytes=MAX_FILE_BYTES // 1_000_000)
     if len(encoded) > MAX_FILE_BYTES * 2:
         raise InvalidRequest(too_large)
@@ -124,4 +124,4 @@ def _name_of(uri: str | None, mime: str | None, otherwise: str = "file") -> str:
         last = unquote(urlsplit(uri or "").path).rstrip("/").rpartition("/")[2]
     except ValueError:
         last = ""
-    return inert_line(last, _NAME_CHARS) or otherwise + (mimetypes.guess_extension(mime or "") or "")
+    return safe_line(last, _NAME_CHARS) or otherwise + (mimetypes.guess_extension(mime or "") or "")

@@ -22,7 +22,7 @@ from threadline.acp.table import Table
 from threadline.acp.translate import iso
 from threadline.acp.workplaces import check_path, workplace_of
 from threadline.errors import InvalidRequest, UnknownSession
-from threadline.model.safe_text import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.ports.agent import ChoosesModel, Workplace
 from threadline.rpc.acp import (
     CloseSessionRequest,
@@ -155,10 +155,10 @@ class Openings:
         """An option has that value from now on; all of them as they are then."""
         conversation = await self.reopen(params.session_id)
         if not isinstance(params.value, str):
-            raise InvalidRequest(texts.NOT_A_CHOICE.format(option=inert_line(params.config_id, _NAME_CHARS)))
+            raise InvalidRequest(texts.NOT_A_CHOICE.format(option=safe_line(params.config_id, _NAME_CHARS)))
         known = [option.id for option in conversation.options]
         if params.config_id not in known:
-            name = inert_line(params.config_id, _NAME_CHARS)
+            name = safe_line(params.config_id, _NAME_CHARS)
             raise InvalidRequest(texts.NO_OPTION.format(option=name, options=", ".join(known)))
         if params.config_id == MODE_OPTION:
             await self._choose_mode(conversation, params.value)
@@ -233,7 +233,7 @@ class Openings:
 
     async def _choose_mode(self, conversation: Conversation, mode: str) -> None:
         if mode not in texts.MODES:
-            shown = inert_line(mode, _NAME_CHARS)
+            shown = safe_line(mode, _NAME_CHARS)
             raise InvalidRequest(texts.NO_MODE.format(mode=shown, modes=", ".join(texts.MODES)))
         session = await self._sessions.save_session(conversation.session_id, mode=mode)
         await self._follow(conversation, _known(session))

@@ -20,7 +20,7 @@ from threadline.acp.sessions import AsyncSessionManager
 from threadline.acp.table import Table
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.gateway.supervisor import Supervisor
-from threadline.model.safe_text import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.rpc.acp import (
     METHODS,
     PROTOCOL_VERSION,
@@ -137,7 +137,7 @@ class AcpServer:
             return self._prompt(request, _params(request))
         method = self._methods.get(request.method)
         if method is None:
-            raise RpcError(METHOD_NOT_FOUND, texts.NO_METHOD.format(method=inert_line(request.method, _NAME_CHARS)))
+            raise RpcError(METHOD_NOT_FOUND, texts.NO_METHOD.format(method=safe_line(request.method, _NAME_CHARS)))
         return _told(method, _params(request))
 
     def _hear(self, method: str, raw: msgspec.Raw) -> None:
@@ -236,7 +236,7 @@ async def _told(method: Method, params: Shape) -> Shape:
 
 def _params(request: Request) -> Shape:
     if request.method not in METHODS:
-        raise RpcError(METHOD_NOT_FOUND, texts.NO_METHOD.format(method=inert_line(request.method, _NAME_CHARS)))
+        raise RpcError(METHOD_NOT_FOUND, texts.NO_METHOD.format(method=safe_line(request.method, _NAME_CHARS)))
     try:
         return decode_params(request.method, request.params)
     except WrongShape as cause:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from threadline.config.reading import Problem
 from threadline.config.settings import OWN_KINDS, AccessSettings, AgentSettings, Settings
-from threadline.model.client_sources import ACP, AT_THE_MACHINE
+from threadline.model.client_sources import ACP, LOCAL_PLATFORMS
 from threadline.model.context import LOCAL
 
 # What a kind can't do without, and which kinds a setting is for.
@@ -76,7 +76,7 @@ def _platforms(settings: Settings) -> Iterator[Problem]:
                 ("platforms", name),
                 "editors are no platform of a gateway; leave this out and let the editor run `threadline acp`",
             )
-        elif name in AT_THE_MACHINE:
+        elif name in LOCAL_PLATFORMS:
             # The name of a section is the platform of all that comes from there.
             where = "at the terminal" if name == LOCAL else "in an editor"
             yield Problem(

@@ -11,13 +11,13 @@ from threadline.errors import NothingToRedo, NothingToUndo, NotYours, UnknownSes
 from threadline.gateway.command_table import TABLE, Call
 from threadline.gateway.composing import Composer, Retried
 from threadline.gateway.settings import GatewaySettings
-from threadline.model.access import Role, allows, lowest, may_stop
+from threadline.model.access import Role, allows, lowest_role, may_stop
 from threadline.model.delivery import target_of
 from threadline.model.files import attachments_of
 from threadline.model.message import Message, text_of
-from threadline.model.safe_text import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.model.session import SessionEntry
-from threadline.model.turn import Stop, Waiting
+from threadline.model.turn import PendingMessage, StopReason
 from threadline.ports.agent import AskPermission, ChoosesModel
 from threadline.store.conversations.search import Hit
 from threadline.store.gateway import GatewayStore
@@ -41,7 +41,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     # What the agent is to answer again.
     retried: Retried | None = None
     # A waiting message to drop.
-    drops: Waiting | None = None
+    drops: PendingMessage | None = None
     # A question to answer, and how.
     decides: int | None = None
     decision: Decision = "denied"
@@ -55,7 +55,7 @@ class Means:
     def __init__(
         self,
         store: GatewayStore,
-        stop_turn: Callable[[str, Stop], None],
+        stop_turn: Callable[[str, StopReason], None],
         composer: Composer,
         is_owner: Callable[[str], Awaitable[bool]],
         owners: Callable[[], Collection[str]],
@@ -123,7 +123,7 @@ async def _decide(means: Means, call: Call, decision: Decision) -> Answer:
     """Only by who may, only on the question that they mean, and only on one that they can have read."""
     asked, code = await means.store.open_ask(call.session.session_id), call.argument.upper()
     if code and (asked is None or code != asked.code):
-        asked = await means.store.ask_in_chat(target_of(call.source).lane, code) or asked
+        asked = await means.store.ask_in_chat(target_of(call.source).ordering_key, code) or asked
     if asked is None:
         return Answer(text=texts.NOTHING_ASKED)
     if code and code != asked.code:
@@ -132,7 +132,7 @@ async def _decide(means: Means, call: Call, decision: Decision) -> Answer:
     if not is_read and (decision == "granted" or not code):
         return Answer(text=texts.NOT_SHOWN_YET.format(code=asked.code))
     question = msgspec.json.decode(asked.event, type=AskPermission)
-    tool = inert_line(question.tool, _LINE)
+    tool = safe_line(question.tool, _LINE)
     if not allows(call.role, asked.least):
         return Answer(text=texts.NOT_YOURS_TO_ALLOW.format(tool=tool, whom=texts.ROLE_MEANS[asked.least]))
     granted = texts.APPROVED_FOR_GOOD if question.is_for_good else texts.APPROVED
@@ -148,7 +148,7 @@ async def _queue(means: Means, call: Call) -> Answer:
     return Answer(text="\n".join([texts.QUEUE.format(count=len(rows)), *rows]) if rows else texts.QUEUE_EMPTY)
 
 
-def _drop(call: Call, waiting: list[Waiting], place: int) -> Answer:
+def _drop(call: Call, waiting: list[PendingMessage], place: int) -> Answer:
     if not 1 <= place <= len(waiting):
         return Answer(text=texts.NO_SUCH_PLACE.format(place=place))
     wanted = waiting[place - 1]
@@ -313,7 +313,7 @@ async def _role_of_question(means: Means, call: Call) -> Role:
     """Somebody else's words get no more rights because of who lets them be answered again."""
     if not call.session.is_shared:
         return call.role
-    return lowest([call.role, *await means.store.roles_of_question(call.session.session_id)])
+    return lowest_role([call.role, *await means.store.roles_of_question(call.session.session_id)])
 
 
 async def _new(means: Means, call: Call) -> Answer:
@@ -364,7 +364,7 @@ def _short(text: str | None) -> str:
 
 def _quoted(text: str, most: int) -> str:
     """What people wrote, on one line of ours. Everybody in the chat reads it: no link of theirs hides where it leads."""
-    return inert_line(text, most).replace("](", "] (")
+    return safe_line(text, most).replace("](", "] (")
 
 
 ACTIONS: Mapping[str, Action] = {

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from threadline.gateway.actions import Action, Answer, Means
 from threadline.gateway.command_table import Call
 from threadline.model.address import account_name
-from threadline.model.policy import find_zone, near_zone, time_in
-from threadline.model.safe_text import inert_line
+from threadline.model.policy import find_zone, local_time, suggest_zone
+from threadline.model.safe_text import safe_line
 from threadline.model.session import SessionEntry
 from threadline.ports.agent import ChoosesModel
 from threadline.texts import commands as texts
@@ -29,15 +29,15 @@ async def _model(means: Means, call: Call) -> Answer:
         return Answer(text=texts.MODEL_FIXED)
     name = await agent.check_model(call.argument)
     await means.store.choose_model(session_id, name)
-    return Answer(text=texts.MODEL_CHOSEN.format(model=inert_line(name, _LINE)))
+    return Answer(text=texts.MODEL_CHOSEN.format(model=safe_line(name, _LINE)))
 
 
 def _which(means: Means, call: Call, entry: SessionEntry) -> str:
     """What is to answer, and what has."""
     chosen = means.chosen_model(call, entry)
-    told = [texts.MODEL_IS_OWN if chosen is None else texts.MODEL_IS.format(model=inert_line(chosen, _LINE))]
+    told = [texts.MODEL_IS_OWN if chosen is None else texts.MODEL_IS.format(model=safe_line(chosen, _LINE))]
     if entry.model is not None:
-        told.append(texts.MODEL_LAST.format(model=inert_line(entry.model, _LINE)))
+        told.append(texts.MODEL_LAST.format(model=safe_line(entry.model, _LINE)))
     return " ".join(told)
 
 
@@ -59,11 +59,11 @@ async def _timezone(means: Means, call: Call) -> Answer:
 async def _zone_told(means: Means, person: str, where_none: str) -> Answer:
     zone = await means.store.zone_of_person(person)
     said = texts.ZONE_IS if zone.is_own else where_none
-    return Answer(text=said.format(zone=zone.name, time=time_in(zone.name, means.store.clock.now())))
+    return Answer(text=said.format(zone=zone.name, time=local_time(zone.name, means.store.clock.now())))
 
 
 def _no_zone(typed: str) -> str:
-    near, name = near_zone(typed), inert_line(typed, _LINE)
+    near, name = suggest_zone(typed), safe_line(typed, _LINE)
     return texts.NO_ZONE.format(name=name) if near is None else texts.NO_ZONE_NEAR.format(name=name, near=near)
 
 
@@ -77,7 +77,7 @@ async def _sethome(means: Means, call: Call) -> Answer:
         return Answer(text=texts.NO_HOME_SET.format(platform=place))
     for channel in means.settings.home_channels:
         if (channel.platform, channel.account) == (source.platform, source.account):
-            name = inert_line(channel.name, _LINE)
+            name = safe_line(channel.name, _LINE)
             return Answer(text=texts.HOME_CONFIGURED.format(platform=place, name=name))
     return Answer(text=texts.HOME_GONE.format(platform=place))
 

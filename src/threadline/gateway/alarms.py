@@ -10,11 +10,11 @@ import msgspec
 
 from threadline.gateway.outbox import Outbox
 from threadline.log import get_logger
-from threadline.model.access import name_of_person
-from threadline.model.client_sources import AT_THE_MACHINE
-from threadline.model.context import HomeChannel, homes_in_force
+from threadline.model.access import parse_person_name
+from threadline.model.client_sources import LOCAL_PLATFORMS
+from threadline.model.context import HomeChannel, effective_home_channels
 from threadline.model.delivery import Target
-from threadline.model.safe_text import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.ports.agent import AgentError
 from threadline.store.gateway import GatewayStore
@@ -94,7 +94,7 @@ class Alarms:
 
         At the terminal of this machine nothing follows from that: the owner sits there, perhaps trying another agent out.
         """
-        if where.platform in AT_THE_MACHINE:
+        if where.platform in LOCAL_PLATFORMS:
             return
         if error is not None and error.is_owners:
             text = texts.ALERT_AGENT.format(name=agent, reason=str(error)[:_LONGEST_REASON])
@@ -109,7 +109,7 @@ class Alarms:
 
     async def platform_lies(self, name: str, account: str, given: tuple[str, str]) -> None:
         """A platform gave something as another's, of which nothing was taken."""
-        other = inert_line(_shown(*given), _LONGEST_REASON)
+        other = safe_line(_shown(*given), _LONGEST_REASON)
         text = texts.ALERT_FOREIGN.format(name=_shown(name, account), other=other)
         await self._sound(platform_alarm(name, account), text, None)
 
@@ -135,7 +135,7 @@ class Alarms:
         if name in self._open:
             return
         targets = await self._targets(but=name)
-        elsewhere = [target for target in targets if told_in is None or target.lane != told_in.lane]
+        elsewhere = [target for target in targets if told_in is None or target.ordering_key != told_in.ordering_key]
         alarm = Alarm(name=name, text=text, since=self._store.clock.now(), is_told=bool(targets))
         is_new = await self._store.sound_alarm(alarm, _notices(alarm, elsewhere), self._owners())
         self._open |= {name}
@@ -152,13 +152,13 @@ class Alarms:
         """
         if chat_alarm(chat) in self._open:
             return
-        is_owners = chat.lane in [target.lane for target in await self._targets()]
+        is_owners = chat.ordering_key in [target.ordering_key for target in await self._targets()]
         others = sum(map(is_about_chat, self._open))
         if others >= MOST_CHATS and not is_owners:
             log.warning("alarm.too_many_chats", platform=chat.platform, account=chat.account)
             return
         name = _shown(chat.platform, chat.account)
-        text = texts.ALERT_CHAT.format(name=name, chat=inert_line(chat.chat_id), reason=reason[:_LONGEST_REASON])
+        text = texts.ALERT_CHAT.format(name=name, chat=safe_line(chat.chat_id), reason=reason[:_LONGEST_REASON])
         is_last = others + 1 >= MOST_CHATS
         await self._sound(chat_alarm(chat), texts.ALERT_LAST_CHAT.format(text=text) if is_last else text, None)
         if is_owners:
@@ -200,14 +200,14 @@ class Alarms:
                 log.info("alarm.unknown", alarm=state.name)
 
     async def _homes(self) -> list[Target]:
-        return [_target(home) for home in homes_in_force(self.audience.homes, await self._store.homes())]
+        return [_target(home) for home in effective_home_channels(self.audience.homes, await self._store.homes())]
 
     async def _targets(self, but: str | None = None) -> list[Target]:
         """Where the owner is told: in no chat that has an open alarm of its own, and not in the one whose alarm is `but`."""
-        accounts = [place for place in self._outbox.accounts if place[0] not in AT_THE_MACHINE]
+        accounts = [place for place in self._outbox.accounts if place[0] not in LOCAL_PLATFORMS]
         gone = {name.removeprefix(_CHAT) for name in {*self._open, but or ""} if is_about_chat(name)}
         homes = [home for home in await self._homes() if (home.platform, home.account) in accounts]
-        reachable = [home for home in homes if home.lane not in gone]
+        reachable = [home for home in homes if home.ordering_key not in gone]
         if reachable:
             return reachable
         chat = await self._store.owners_chat(self._owners(), accounts, gone)
@@ -217,12 +217,12 @@ class Alarms:
         return await self._store.tell_alarm(alarm.name, _notices(alarm, targets), self._owners())
 
     def _owners(self) -> list[str]:
-        return sorted(map(name_of_person, self.audience.owners))
+        return sorted(map(parse_person_name, self.audience.owners))
 
 
 def chat_alarm(chat: Target) -> str:
     """The name of the alarm about a chat."""
-    return f"{_CHAT}{chat.lane}"
+    return f"{_CHAT}{chat.ordering_key}"
 
 
 def is_about_chat(name: str) -> bool:
@@ -276,5 +276,5 @@ def _notices(alarm: Alarm, targets: Sequence[Target]) -> list[NewDelivery]:
 
 
 def _digest(alarm: Alarm, target: Target) -> str:
-    named = f"{alarm.name}\0{alarm.since.isoformat()}\0{target.lane}"
+    named = f"{alarm.name}\0{alarm.since.isoformat()}\0{target.ordering_key}"
     return hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

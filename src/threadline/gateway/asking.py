@@ -9,7 +9,7 @@ from datetime import timedelta
 import msgspec
 
 from threadline.model.delivery import Button
-from threadline.model.safe_text import inert, inert_json, inert_line
+from threadline.model.safe_text import safe_json, safe_line, safe_text
 from threadline.ports.agent import AskPermission, Event
 from threadline.texts import gateway as texts
 
@@ -37,9 +37,9 @@ def question(ask: AskPermission, code: str) -> str:
     longest = max((len(run) for run in _FENCES.findall(ask.arguments)), default=2)
     fence = "`" * (longest + 1)
     return texts.ASK.format(
-        tool=inert_line(ask.tool, _NAME_AT_MOST),
-        call=f"{fence}\n{inert_json(ask.arguments)}\n{fence}",
-        reason=f"{inert(ask.reason)}\n\n" if ask.reason.strip() else "",
+        tool=safe_line(ask.tool, _NAME_AT_MOST),
+        call=f"{fence}\n{safe_json(ask.arguments)}\n{fence}",
+        reason=f"{safe_text(ask.reason)}\n\n" if ask.reason.strip() else "",
         code=code,
         what=texts.ASK_FOR_GOOD if ask.is_for_good else texts.ASK_ONCE,
     )

@@ -13,7 +13,7 @@ from threadline.model.access import COMMANDS, Role, allows, may_change
 from threadline.model.inbound import Inbound
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.model.turn import Lane
+from threadline.model.turn import QueueKind
 from threadline.ports.platform import OfferedCommand
 from threadline.texts import commands as texts
 
@@ -26,7 +26,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table. `takes` is the pattern of what may stand behind the name."""
 
     name: str
-    lane: Lane
+    lane: QueueKind
     least: Role
     usage: str
     help: str
@@ -45,7 +45,7 @@ class Typed(msgspec.Struct, frozen=True):
     command: Command | None
 
     @property
-    def lane(self) -> Lane:
+    def lane(self) -> QueueKind:
         """Where it goes: one that is not known is answered at once."""
         return "control" if self.command is None else self.command.lane
 
@@ -82,7 +82,7 @@ def _stopping(name: str, argument: str = "", *, takes: str = "") -> Command:
 
 
 def _row(
-    name: str, lane: Lane, argument: str, *, takes: str, stops: bool = False, is_repeatable: bool = False
+    name: str, lane: QueueKind, argument: str, *, takes: str, stops: bool = False, is_repeatable: bool = False
 ) -> Command:
     return Command(
         name=name,

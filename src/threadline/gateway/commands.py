@@ -18,7 +18,7 @@ from threadline.log import get_logger
 from threadline.model.delivery import target_of
 from threadline.model.inbound import Inbound
 from threadline.model.session import SessionEntry
-from threadline.model.turn import Stop, Waiting
+from threadline.model.turn import PendingMessage, StopReason
 from threadline.store.gateway import GatewayStore
 from threadline.store.work.approvals import Deciding
 from threadline.store.work.inbox import Control
@@ -35,7 +35,7 @@ _UNHANDLED_SECONDS = 5.0
 _ACTIONS: Mapping[str, Action] = {**ACTIONS, **CHOOSING_ACTIONS, **HANDOFF_ACTIONS}
 
 
-def call_of(waiting: Waiting, session: SessionEntry) -> Call:
+def call_of(waiting: PendingMessage, session: SessionEntry) -> Call:
     """The command that a message is, as its sender gave it in a session."""
     typed = read_command(waiting.event) or Typed("", "", None)
     event = waiting.event
@@ -59,7 +59,7 @@ class Commands:
         composer: Composer,
         outbox: Outbox,
         supervisor: Supervisor,
-        stop_turn: Callable[[str, Stop], None],
+        stop_turn: Callable[[str, StopReason], None],
         wake_turns: Callable[[], None],
         is_owner: Callable[[str], Awaitable[bool]],
         owners: Callable[[], Collection[str]],
@@ -75,7 +75,9 @@ class Commands:
 
     def start_control(self, pk: int, event: Inbound, allowed: Allowed, session: SessionEntry, session_pk: int) -> None:
         """Carries a control command out at once, beside the queue."""
-        waiting = Waiting(pk, "control", event, allowed.person, allowed.role, to_instant(self._store.clock.now()))
+        waiting = PendingMessage(
+            pk, "control", event, allowed.person, allowed.role, to_instant(self._store.clock.now())
+        )
         self._begun.add(pk)
         self._supervisor.start(f"command.{pk}", self._control(Control(waiting, session, session_pk)))
 

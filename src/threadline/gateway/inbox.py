@@ -15,12 +15,22 @@ from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.splits import SplitTexts
 from threadline.gateway.turns import Turns
 from threadline.log import get_logger
-from threadline.model.inbound import Arrival, Inbound, Moved, Unreadable, excess_of, flaw_of, is_plain, mended, parkable
+from threadline.model.inbound import (
+    Arrival,
+    IdChange,
+    Inbound,
+    Unreadable,
+    needs_no_cleaning,
+    sanitized,
+    sanitized_unreadable,
+    size_error,
+    validation_error,
+)
 from threadline.model.ownership import person_of
-from threadline.model.safe_text import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.model.turn import Lane, Stop
+from threadline.model.turn import QueueKind, StopReason
 from threadline.ports.platform import Verdict
 from threadline.store.conversations.sessions import Resolve
 from threadline.store.gateway import GatewayStore
@@ -70,14 +80,14 @@ class Reception:
         """
         if isinstance(event, Unreadable):
             return await self._park(event)
-        if isinstance(event, Moved):
+        if isinstance(event, IdChange):
             return await self._move(event)
-        is_fit = is_plain(event)
-        flaw = None if is_fit else flaw_of(event)
+        is_fit = needs_no_cleaning(event)
+        flaw = None if is_fit else validation_error(event)
         if flaw is not None:
             return await self._park_unfit(event, flaw)
         try:
-            return await self._admit(event if is_fit else mended(event))
+            return await self._admit(event if is_fit else sanitized(event))
         except InvalidRequest as cause:
             # Told again it would be no different, and all that comes after it would wait.
             return await self._park_unfit(event, str(cause))
@@ -101,7 +111,7 @@ class Reception:
             return "ignored"
         if isinstance(decision, TurnedAway):
             return await self._turn_away(event, decision)
-        excess = excess_of(event)
+        excess = size_error(event)
         if excess is not None:
             return await self._turn_away(event, TurnedAway(decision.person, excess, texts.TOO_MUCH))
         if event.kind in ("edit", "delete"):
@@ -123,7 +133,7 @@ class Reception:
 
     async def _take(self, event: Inbound, allowed: Allowed) -> Verdict:
         typed = read_command(event)
-        lane: Lane = "talk" if typed is None else typed.lane
+        lane: QueueKind = "talk" if typed is None else typed.lane
         only_if_idle = lane == "talk" and self._outbox.is_attended(event.source.platform, event.source.account)
         wanted = Admission(
             event=event,
@@ -179,7 +189,7 @@ class Reception:
         is_last_part = can is not None and self._splits.is_last_part(event, can, self._store.clock.now())
         return 0.0 if is_last_part else self._settings.burst_seconds
 
-    def _stop_of(self, typed: Typed | None, allowed: Allowed) -> Stop | None:
+    def _stop_of(self, typed: Typed | None, allowed: Allowed) -> StopReason | None:
         """What a message asks of the turn that runs."""
         if typed is None:
             return "interrupt" if self._settings.when_busy == "interrupt" else None
@@ -234,16 +244,16 @@ class Reception:
         return await self._park(unfit, person_of(source))
 
     async def _park(self, event: Unreadable, person: str | None = None) -> Verdict:
-        kept = parkable(event)
+        kept = sanitized_unreadable(event)
         admitted = await self._store.park_event(kept, person)
         if admitted.pk is None:
             return "duplicate"
-        log.warning("message.parked", platform=kept.platform, number=admitted.pk, reason=inert_line(kept.reason))
+        log.warning("message.parked", platform=kept.platform, number=admitted.pk, reason=safe_line(kept.reason))
         return "parked"
 
-    async def _move(self, event: Moved) -> Verdict:
+    async def _move(self, event: IdChange) -> Verdict:
         """The conversation goes on under the new id. What the configuration says of the old one is its owner's to change."""
-        flaw = flaw_of(event)
+        flaw = validation_error(event)
         if flaw is not None:
             told = f"{event.what} {event.old_id} is {event.new_id}"
             unfit = Unreadable(platform=event.platform, account=event.account, raw=told, reason=flaw)

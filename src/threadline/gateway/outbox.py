@@ -173,7 +173,7 @@ class Outbox:
             owner=self._settings.owner,
             lease=self._settings.lease,
             limit=room,
-            lanes=None if bound is None else [target_of(source).lane for source in bound],
+            lanes=None if bound is None else [target_of(source).ordering_key for source in bound],
         )
         for delivery in taken:
             self._flying = (*self._flying, delivery)

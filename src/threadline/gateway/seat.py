@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from threadline.errors import AlreadyServed, StoreUnavailable
 from threadline.gateway.supervisor import Supervisor
-from threadline.ids import new_owner
+from threadline.ids import new_lease_owner
 from threadline.log import get_logger
 from threadline.store.gateway import GatewayStore
 from threadline.texts import platforms as texts
@@ -30,7 +30,7 @@ async def seated(
     A pipe is waited for: it ends. A terminal may be open for days: unless it is gone within the length of a lease, that is
     `AlreadyServed`, and so is the end of what is within where this process slept and another took the seat.
     """
-    owner = f"{new_owner('chat')}/{_PIPE if is_pipe else _TERMINAL} {os.getpid()}"
+    owner = f"{new_lease_owner('chat')}/{_PIPE if is_pipe else _TERMINAL} {os.getpid()}"
     lease = int(lease_seconds * 1_000_000)
     await _take(store, owner, lease, note)
     tasks, sitting = Supervisor(), asyncio.timeout(None)

@@ -74,11 +74,11 @@ COMMANDS: Final[Mapping[str, Role]] = MappingProxyType(
 # Letters that nobody takes for one another, however they are written or read out.
 CODE_LETTERS: Final = "ABCDEFGHJKMNPRSTVWXYZ"
 CODE_LENGTH: Final = 8
-CODE_LASTS: Final = timedelta(hours=1)
-ASKED_ONCE_IN: Final = timedelta(minutes=10)
-PENDING_AT_MOST: Final = 3
-WRONG_AT_MOST: Final = 5
-LOCKED_FOR: Final = timedelta(hours=1)
+CODE_LIFETIME: Final = timedelta(hours=1)
+PAIRING_INTERVAL: Final = timedelta(minutes=10)
+MAX_PENDING_PAIRINGS: Final = 3
+MAX_WRONG_CODES: Final = 5
+PAIRING_LOCK_TIME: Final = timedelta(hours=1)
 
 # Why somebody gets no code now.
 NoCodeReason: TypeAlias = Literal["locked", "too soon", "too many"]
@@ -88,7 +88,7 @@ _UNSAID = re.compile(r"[\s-]+")
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Guard(msgspec.Struct, frozen=True):
+class PairingGuard(msgspec.Struct, frozen=True):
     """How many wrong approvals there were, when the last was, and until when pairing is locked."""
 
     wrong: int = 0
@@ -102,7 +102,7 @@ class Guard(msgspec.Struct, frozen=True):
     @property
     def left(self) -> int:
         """How many more wrong approvals are borne."""
-        return max(0, WRONG_AT_MOST - self.wrong)
+        return max(0, MAX_WRONG_CODES - self.wrong)
 
 
 def allows(role: Role, least: Role) -> bool:
@@ -110,12 +110,12 @@ def allows(role: Role, least: Role) -> bool:
     return ROLES.index(role) >= ROLES.index(least)
 
 
-def lowest(roles: Iterable[Role]) -> Role:
+def lowest_role(roles: Iterable[Role]) -> Role:
     """The least of these roles: a turn has no more rights than the least of those whose words are in it."""
     return min(roles, key=ROLES.index, default="group")
 
 
-def highest(roles: Iterable[Role]) -> Role | None:
+def highest_role(roles: Iterable[Role]) -> Role | None:
     """The most of these roles."""
     return max(roles, key=ROLES.index, default=None)
 
@@ -138,14 +138,14 @@ def may_stop(role: Role, *, own_turn: bool) -> bool:
     return own_turn or allows(role, "guest")
 
 
-def bare_command(text: str) -> str | None:
+def command_name(text: str) -> str | None:
     """The command that a text gives without naming a bot: `/stop now`, not `/stop@other`; `None` for any other text."""
     found = _COMMAND.match(text)
     command = found.group(1).lower() if found else None
     return command if command in COMMANDS else None
 
 
-def name_of_person(text: str) -> str:
+def parse_person_name(text: str) -> str:
     """The name that a person or chat goes by here, as people write it: `matrix:@ada:example.org` has its colon escaped.
 
     A name that holds `%` was escaped before and stays as it is.
@@ -158,28 +158,28 @@ def name_of_person(text: str) -> str:
     return place + scoped_id(platform, MAIN_ACCOUNT, identifier).removeprefix(platform)
 
 
-def typed_code(text: str) -> str:
+def normalize_code(text: str) -> str:
     """A code as it was made, however it was typed: in small letters, in groups, with spaces around it."""
     return _UNSAID.sub("", text).upper()
 
 
-def why_no_code(guard: Guard, *, asked_at: Instant | None, others: int, at: Instant) -> NoCodeReason | None:
+def code_refusal(guard: PairingGuard, *, asked_at: Instant | None, others: int, at: Instant) -> NoCodeReason | None:
     """Why somebody who last asked at `asked_at` gets no code now, while so many others on their platform wait; or `None`."""
     if guard.is_locked(at):
         return "locked"
     # A clock that was set back does not make anybody wait for longer.
-    if asked_at is not None and 0 <= at - asked_at < ASKED_ONCE_IN // _MICROSECOND:
+    if asked_at is not None and 0 <= at - asked_at < PAIRING_INTERVAL // _MICROSECOND:
         return "too soon"
-    return "too many" if others >= PENDING_AT_MOST else None
+    return "too many" if others >= MAX_PENDING_PAIRINGS else None
 
 
-def after_wrong(guard: Guard, at: Instant) -> Guard:
+def guard_after_wrong_code(guard: PairingGuard, at: Instant) -> PairingGuard:
     """The guard after one more wrong approval. Those before an hour of peace are forgotten; with the fifth it locks."""
-    hour = LOCKED_FOR // _MICROSECOND
+    hour = PAIRING_LOCK_TIME // _MICROSECOND
     wrong = guard.wrong + 1 if at - guard.wrong_at < hour and guard.left else 1
-    return Guard(wrong, at, Instant(at + hour) if wrong >= WRONG_AT_MOST else guard.locked_until)
+    return PairingGuard(wrong, at, Instant(at + hour) if wrong >= MAX_WRONG_CODES else guard.locked_until)
 
 
-def expiry_of(at: Instant) -> Instant:
+def code_expiry(at: Instant) -> Instant:
     """When a code that is made now ends."""
-    return Instant(at + CODE_LASTS // _MICROSECOND)
+    return Instant(at + CODE_LIFETIME // _MICROSECOND)

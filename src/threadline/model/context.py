@@ -10,7 +10,7 @@ from msgspec.structs import force_setattr
 
 from threadline.errors import InvalidRequest
 from threadline.model.address import SessionScope, address_of
-from threadline.model.privacy import Redaction, is_private_id, redaction, redacts
+from threadline.model.privacy import Redaction, is_private_id, is_redacted_platform, make_redaction
 from threadline.model.safe_text import quoted_label
 from threadline.model.session import SessionEntry
 from threadline.model.source import MAIN_ACCOUNT, ChatType, SessionSource, is_platform_slug
@@ -175,7 +175,7 @@ def _require_slug(platform: str) -> str:
     return platform
 
 
-class Home(msgspec.Struct, frozen=True, kw_only=True):
+class NamedHomeChannel(msgspec.Struct, frozen=True, kw_only=True):
     """A home channel that an owner named in the chat itself; `person` is whose direct chat it is, `None` for any other."""
 
     channel: HomeChannel
@@ -183,7 +183,9 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
     person: str | None
 
 
-def homes_in_force(configured: Iterable[HomeChannel], named: Iterable[Home]) -> tuple[HomeChannel, ...]:
+def effective_home_channels(
+    configured: Iterable[HomeChannel], named: Iterable[NamedHomeChannel]
+) -> tuple[HomeChannel, ...]:
     """All home channels. What was said in the chat goes before what the configuration says of the same account."""
     said = tuple(home.channel for home in named)
     replaced = {(channel.platform, channel.account) for channel in said}
@@ -197,7 +199,7 @@ def build_session_context_prompt(context: SessionContext, *, redact_pii: bool = 
     `secret`, and no phone number or e-mail address shows in any name. To redact with an empty secret is
     `InvalidRequest`.
     """
-    hidden = redaction(redact_pii=redact_pii, secret=secret, known=_private_ids(context))
+    hidden = make_redaction(redact_pii=redact_pii, secret=secret, known_ids=_private_ids(context))
     source = _presented(context.source, hidden)
     sections = (
         (_PROMPT_TITLE, _PROMPT_LABELS),
@@ -231,7 +233,7 @@ def _private_ids(context: SessionContext) -> Iterator[str | None]:
     source = context.source
     ids = (source.user_id, source.user_id_alt, source.chat_id, source.chat_id_alt)
     yield from (item for item in ids if item and is_private_id(source.platform, item))
-    if redacts(source.platform):
+    if is_redacted_platform(source.platform):
         yield source.user_handle
     yield from (home.chat_id for home in context.home_channels if is_private_id(home.platform, home.chat_id))
 

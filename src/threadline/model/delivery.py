@@ -19,7 +19,7 @@ from threadline.model.source import MAIN_ACCOUNT, ChatType, SessionSource
 # dropped  somebody said `drop`, or its turn ended without it
 DeliveryState: TypeAlias = Literal["pending", "open", "sending", "sent", "unknown", "parked", "dropped"]
 
-HELD_AT_MOST = timedelta(minutes=10)
+MAX_RETRY_TIME = timedelta(minutes=10)
 _FIRST_WAIT = timedelta(seconds=1)
 _LONGEST_WAIT = timedelta(minutes=1)
 
@@ -34,7 +34,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thread_id: str | None = None
 
     @property
-    def lane(self) -> str:
+    def ordering_key(self) -> str:
         """What is delivered in order: all that goes to one chat. Parts are escaped, so two chats never share a lane."""
         parts = (self.platform, self.account, self.chat_id, self.thread_id or "")
         return "/".join(part.replace("%", "%25").replace("/", "%2f") for part in parts)
@@ -79,6 +79,6 @@ def after_failure(
     """
     own = min(_FIRST_WAIT * 2 ** min(attempts, 10), _LONGEST_WAIT)
     at = Instant(now + max(own, wait or own) // timedelta(microseconds=1))
-    if at - first_at > HELD_AT_MOST // timedelta(microseconds=1):
+    if at - first_at > MAX_RETRY_TIME // timedelta(microseconds=1):
         return Park(reason)
     return RetryAt(at)

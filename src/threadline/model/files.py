@@ -10,7 +10,7 @@ import msgspec
 
 from threadline.model.inbound import STORED_HANDLE, Attachment, stored_id
 from threadline.model.message import Message
-from threadline.model.safe_text import inert_line
+from threadline.model.safe_text import safe_line
 
 MAX_FILE_BYTES = 10_000_000
 _NAME_CHARS = 120
@@ -53,7 +53,7 @@ def stored_ids(attachments: Sequence[Attachment]) -> tuple[str, ...]:
     return tuple(filter(None, (stored_id(file.handle) for file in attachments))) if attachments else ()
 
 
-def messages_of(files: Iterable[Attachment], album: int) -> list[tuple[Attachment, ...]]:
+def file_messages(files: Iterable[Attachment], album: int) -> list[tuple[Attachment, ...]]:
     """Which files go together in one message: pictures that follow one another, at most `album`; any other goes alone."""
     groups: list[tuple[Attachment, ...]] = []
     for file in files:
@@ -74,7 +74,7 @@ def attachments_of(message: Message) -> tuple[Attachment, ...]:
 
 def names_of(files: Iterable[Attachment]) -> str:
     """The names of files as a chat shows them. They are strangers' text: each stands for itself, and is of bounded length."""
-    names = (inert_line(file.name, _NAME_CHARS).replace("`", "'") for file in files)
+    names = (safe_line(file.name, _NAME_CHARS).replace("`", "'") for file in files)
     return ", ".join(f"`{name or 'a file without a name'}`" for name in names)
 
 

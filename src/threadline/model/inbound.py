@@ -98,7 +98,7 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
     dedupe_key: str = ""
 
 
-class Moved(msgspec.Struct, frozen=True, kw_only=True):
+class IdChange(msgspec.Struct, frozen=True, kw_only=True):
     """A platform has given a chat, or a person, another id for good: the conversation goes on under the new one."""
 
     platform: str
@@ -110,7 +110,7 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # All that comes in by the gateway's one door.
-Arrival: TypeAlias = Inbound | Unreadable | Moved
+Arrival: TypeAlias = Inbound | Unreadable | IdChange
 
 
 def stored_id(handle: str) -> str | None:
@@ -118,7 +118,7 @@ def stored_id(handle: str) -> str | None:
     return handle.removeprefix(STORED_HANDLE) if handle.startswith(STORED_HANDLE) else None
 
 
-def is_plain(event: Inbound) -> bool:
+def needs_no_cleaning(event: Inbound) -> bool:
     """Whether nothing can be wrong with an event, and nothing is to be mended in it. Nearly all are, and this tells at once."""
     if event.reply_to is not None or event.attachments or not event.dedupe_key or not _is_sound(event.text):
         return False
@@ -130,7 +130,7 @@ def is_plain(event: Inbound) -> bool:
     return _is_short("".join(filter(None, ids + places + names)))
 
 
-def flaw_of(event: Inbound | Moved) -> str | None:
+def validation_error(event: Inbound | IdChange) -> str | None:
     """Why an event can't be kept under the ids that it has; `None` for any that can."""
     if not event.dedupe_key:
         return "its platform gave it no key to know it again by"
@@ -141,12 +141,12 @@ def flaw_of(event: Inbound | Moved) -> str | None:
             return f"its {name} holds what no id can hold"
         if len(value) > most or len(value.encode()) > most:
             return f"its {name} is longer than {most:,} bytes"
-    if isinstance(event, Moved) and not (event.old_id and event.new_id and event.old_id != event.new_id):
+    if isinstance(event, IdChange) and not (event.old_id and event.new_id and event.old_id != event.new_id):
         return "it names no two ids"
     return None
 
 
-def excess_of(event: Inbound) -> str | None:
+def size_error(event: Inbound) -> str | None:
     """Why an event is more than one message should be; `None` for any other."""
     if len(event.text) > TEXT_CHARS:
         return f"its text is longer than {TEXT_CHARS:,} characters"
@@ -155,7 +155,7 @@ def excess_of(event: Inbound) -> str | None:
     return None
 
 
-def mended(event: Inbound) -> Inbound:
+def sanitized(event: Inbound) -> Inbound:
     """The event with names cut to length and whatever no engine keeps replaced; the same one where nothing is to be done.
 
     Its files know from then on which account has them.
@@ -173,19 +173,22 @@ def mended(event: Inbound) -> Inbound:
     return msgspec.structs.replace(event, **changes) if changes else event
 
 
-def keepable(text: str, most: int) -> str:
+def storable_text(text: str, most: int) -> str:
     """The text as every engine keeps it, at most so many bytes of it."""
     return _UNKEEPABLE.sub(_REPLACEMENT, text[:most]).encode()[:most].decode(errors="ignore")
 
 
-def parkable(event: Unreadable) -> Unreadable:
+def sanitized_unreadable(event: Unreadable) -> Unreadable:
     """The event with a key, a text and a reason that can be kept. Two that differ keep different keys."""
     key = event.dedupe_key
     if not key or _UNKEEPABLE.search(key) or len(key.encode()) > ID_BYTES:
         digest = hashlib.blake2b(f"{key}\0{event.raw}".encode("utf-8", "surrogatepass"), digest_size=16)
         key = f"unreadable.{digest.hexdigest()}"
     return msgspec.structs.replace(
-        event, dedupe_key=key, raw=keepable(event.raw, RAW_BYTES), reason=keepable(event.reason, _REASON_CHARS)
+        event,
+        dedupe_key=key,
+        raw=storable_text(event.raw, RAW_BYTES),
+        reason=storable_text(event.reason, _REASON_CHARS),
     )
 
 
@@ -195,9 +198,9 @@ def _is_short(text: str) -> bool:
     return len(text) <= most and "\0" not in text and _is_sound(text)
 
 
-def _ids(event: Inbound | Moved) -> Iterator[tuple[str, str | None, int]]:
+def _ids(event: Inbound | IdChange) -> Iterator[tuple[str, str | None, int]]:
     yield "key", event.dedupe_key, ID_BYTES
-    if isinstance(event, Moved):
+    if isinstance(event, IdChange):
         yield from (("id", value, PLACE_BYTES) for value in (event.old_id, event.new_id))
         return
     source = event.source

@@ -85,7 +85,7 @@ def decode_body(body: Body) -> Message:
     return decoded
 
 
-class StoredMessages(Sequence[Message]):
+class LazyMessages(Sequence[Message]):
     """Messages that are read from their stored texts once somebody looks at them: not every agent does."""
 
     __slots__ = ("_bodies", "_read")
@@ -103,7 +103,7 @@ class StoredMessages(Sequence[Message]):
     def __getitem__(self, place: slice) -> Sequence[Message]: ...
     def __getitem__(self, place: int | slice) -> Message | Sequence[Message]:
         if isinstance(place, slice) and self._read is None:
-            return StoredMessages(self._bodies[place])
+            return LazyMessages(self._bodies[place])
         return self._messages()[place]
 
     def __iter__(self) -> Iterator[Message]:
@@ -126,7 +126,7 @@ class StoredMessages(Sequence[Message]):
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def digest_of(messages: Sequence[EncodedMessage]) -> bytes:
+def content_digest(messages: Sequence[EncodedMessage]) -> bytes:
     """8 bytes that tell whether an idempotency key comes again with other content."""
     # JSON text holds no raw NUL, so it ends each.
     text = "".join([message.body + "\x00" for message in messages])

@@ -47,7 +47,7 @@ def person_of(source: SessionSource) -> str | None:
     return f"{place}:{_CHAT_STANDS_IN}{chat}"
 
 
-def keeper_of(source: SessionSource) -> str:
+def file_owner_of(source: SessionSource) -> str:
     """In whose name a file is kept that is made for a message: who speaks, or the chat where nobody says who that is."""
     return person_of(source) or person_of(msgspec.structs.replace(source, chat_type="dm")) or ""
 
@@ -60,7 +60,7 @@ def ownership_of(source: SessionSource, address: SessionAddress) -> Ownership:
     return Ownership(owner, scoped_id(source.platform, source.account, source.chat_id))
 
 
-def viewer_at(source: SessionSource) -> Viewer:
+def viewer_of_source(source: SessionSource) -> Viewer:
     """What the sender of a message may see from where they write: in a group, that group alone."""
     if source.chat_type == "dm":
         return Viewer(person_of(source))
@@ -79,7 +79,7 @@ def may_resume(here: Ownership, *, is_dm: bool, wanted: Ownership) -> bool:
     return here.chat is not None and here.chat == wanted.chat and here.owner == wanted.owner
 
 
-def may_take(*, is_dm: bool, wanted: Ownership, owners: str | None) -> bool:
+def may_copy_between_owners(*, is_dm: bool, wanted: Ownership, owners: str | None) -> bool:
     """Whether a conversation may go on with a copy of a session that somebody else holds: between owners, in a direct chat.
 
     `owners`: an owner asks, and this is the owner whose session they mean. What nobody owns alone is never copied so.
@@ -91,7 +91,7 @@ def may_take(*, is_dm: bool, wanted: Ownership, owners: str | None) -> bool:
 _COLONS_AT_MOST = 8
 
 
-class Spot(msgspec.Struct, frozen=True):
+class ChatPlace(msgspec.Struct, frozen=True):
     """A chat, or a thread in it, as a target may mean it."""
 
     chat_id: str
@@ -104,7 +104,7 @@ class HandoffTarget(msgspec.Struct, frozen=True, kw_only=True):
     platform: str
     account: str | None
     # In the order in which they are tried: an id may hold the colon that else parts it from its thread.
-    spots: tuple[Spot, ...] = ()
+    spots: tuple[ChatPlace, ...] = ()
 
     @property
     def account_or_main(self) -> str:
@@ -112,7 +112,7 @@ class HandoffTarget(msgspec.Struct, frozen=True, kw_only=True):
         return self.account or MAIN_ACCOUNT
 
 
-def read_target(text: str) -> HandoffTarget | None:
+def parse_handoff_target(text: str) -> HandoffTarget | None:
     """`platform`, `platform:chat_id` or `platform:chat_id:thread_id`, with `@account` behind the platform; else `None`."""
     place, colon, rest = text.strip().partition(":")
     platform, at, account = place.partition("@")
@@ -132,11 +132,11 @@ def may_hand_over(conversation: Ownership, to: Ownership, *, is_dm: bool, is_own
     return is_owners and is_dm and conversation.owner is not None
 
 
-def _spots(rest: str) -> tuple[Spot, ...]:
+def _spots(rest: str) -> tuple[ChatPlace, ...]:
     parts = rest.split(":")
-    found = [Spot(rest)]
+    found = [ChatPlace(rest)]
     for at in range(len(parts) - 1, max(0, len(parts) - 1 - _COLONS_AT_MOST), -1):
         chat_id, thread_id = ":".join(parts[:at]), ":".join(parts[at:])
         if chat_id and thread_id:
-            found.append(Spot(chat_id, thread_id))
+            found.append(ChatPlace(chat_id, thread_id))
     return tuple(found)

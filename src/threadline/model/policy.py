@@ -134,7 +134,7 @@ def resolve_zone(policy: SessionResetPolicy, *, installation: str, person: str |
     return policy.timezone
 
 
-def counts_persons_days(policy: SessionResetPolicy) -> bool:
+def uses_person_timezone(policy: SessionResetPolicy) -> bool:
     """Whether somebody's own time zone must be known to tell what `policy` says of their session."""
     return policy.timezone == PERSON_ZONE and policy.mode in ("daily", "both")
 
@@ -222,13 +222,13 @@ def find_zone(typed: str) -> str | None:
     return _by_folded().get(_folded(typed))
 
 
-def near_zone(typed: str) -> str | None:
+def suggest_zone(typed: str) -> str | None:
     """The zone that somebody may have meant: by a city alone, or misspelt; `None` where nothing comes near."""
     found = difflib.get_close_matches(_folded(typed[:_MAX_TYPED_CHARS]), _by_any_name(), n=1)
     return _by_any_name()[found[0]] if found else None
 
 
-def time_in(zone: str, now: datetime) -> str:
+def local_time(zone: str, now: datetime) -> str:
     """What clocks in that zone show."""
     return f"{now.astimezone(ZoneInfo(zone)):%H:%M}"
 

@@ -74,7 +74,7 @@ def mask_phone_numbers(text: str) -> str:
     return _NUMBER.sub(_hide_number, text)
 
 
-def redacts(platform: str) -> bool:
+def is_redacted_platform(platform: str) -> bool:
     """Whether ids of this platform are replaced when personal details are redacted."""
     return platform in REDACTED_PLATFORMS
 
@@ -82,12 +82,12 @@ def redacts(platform: str) -> bool:
 class Redaction(msgspec.Struct, frozen=True):
     """How names and ids are shown: as they are where `secret` is `None`, else without personal details.
 
-    `known` holds ids that must not show inside names either. Whatever comes out is inert and at most 120
+    `known_ids` holds ids that must not show inside names either. Whatever comes out is inert and at most 120
     characters long.
     """
 
     secret: bytes | None = None
-    known: frozenset[str] = frozenset()
+    known_ids: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.secret is not None:
@@ -100,7 +100,7 @@ class Redaction(msgspec.Struct, frozen=True):
         """The name as it may be shown; `None` where nothing of it is left to see."""
         shown = seen = without_invisible(text or "")
         if self.secret is not None:
-            shown = mask_phone_numbers(_MAIL.sub(_HIDDEN_ADDRESS, _without(seen, self.known)))
+            shown = mask_phone_numbers(_MAIL.sub(_HIDDEN_ADDRESS, _without(seen, self.known_ids)))
         says_something = _rest(shown) if shown != seen else shown.strip()
         return shown[:LABEL_CHARS] if says_something else None
 
@@ -125,16 +125,16 @@ class Redaction(msgspec.Struct, frozen=True):
         return _digest(platform, sender_id, self.secret or b"-")[:TAG_HEX]
 
 
-def redaction(*, redact_pii: bool, secret: bytes, known: Iterable[str | None] = ()) -> Redaction:
+def make_redaction(*, redact_pii: bool, secret: bytes, known_ids: Iterable[str | None] = ()) -> Redaction:
     """The redaction for these settings. To redact with an empty secret is `InvalidRequest`."""
     if not redact_pii:
         return Redaction()
-    return Redaction(secret, frozenset(item for item in known if item and len(item) >= _MIN_KNOWN_CHARS))
+    return Redaction(secret, frozenset(item for item in known_ids if item and len(item) >= _MIN_KNOWN_CHARS))
 
 
 def is_private_id(platform: str, identifier: str) -> bool:
     """Whether redaction replaces this id: by platform; on an unknown one, if it holds a phone number."""
-    if redacts(platform) or not platform:
+    if is_redacted_platform(platform) or not platform:
         return True
     return platform not in _OPEN_PLATFORMS and mask_phone_numbers(identifier) != identifier
 
@@ -218,10 +218,10 @@ def _require_secret(secret: bytes) -> bytes:
     return secret
 
 
-def _without(text: str, known: frozenset[str]) -> str:
-    if not known:
+def _without(text: str, known_ids: frozenset[str]) -> str:
+    if not known_ids:
         return text
-    longest_first = sorted(known, key=lambda item: (-len(item), item))
+    longest_first = sorted(known_ids, key=lambda item: (-len(item), item))
     return re.sub(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)", _HIDDEN_ID, text)
 
 

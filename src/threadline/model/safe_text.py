@@ -37,18 +37,18 @@ _CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSAFE}]")
 _UNSAFE_IN_JSON = re.compile(f"[{_UNSAFE}]")
 
 
-def inert(text: str) -> str:
+def safe_text(text: str) -> str:
     """`text` as it reads, on its own lines, without anything that acts on a terminal or a page."""
     return _CONTROL.sub("", _LINE_END.sub("\n", _SEQUENCE.sub("", text)))
 
 
-def inert_line(text: str, limit: int = 200) -> str:
+def safe_line(text: str, limit: int = 200) -> str:
     """The same on one line, at most `limit` characters long."""
-    line = " ".join(inert(text[: limit * 8]).split())
+    line = " ".join(safe_text(text[: limit * 8]).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
-def inert_json(text: str) -> str:
+def safe_json(text: str) -> str:
     """JSON that means the same, with everything that acts on a terminal written as an escape."""
     return _UNSAFE_IN_JSON.sub(_escape, text)
 

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from threadline.model.ownership import person_of
-from threadline.model.privacy import redaction
-from threadline.model.safe_text import INVISIBLE, LINE_BREAKS, inert_line
+from threadline.model.privacy import make_redaction
+from threadline.model.safe_text import INVISIBLE, LINE_BREAKS, safe_line
 from threadline.model.source import SessionSource
 
 NAME_CHARS = 40
@@ -62,15 +62,15 @@ class Speaker(msgspec.Struct, frozen=True):
 
 def speaker_of(source: SessionSource) -> Speaker:
     """Who speaks, and under which name; the id stands in for a missing one."""
-    return Speaker(person_of(source) or "", inert_line(source.user_name or "") or inert_line(source.sender or ""))
+    return Speaker(person_of(source) or "", safe_line(source.user_name or "") or safe_line(source.sender or ""))
 
 
-def introduced(known: Sequence[Speaker], speaking: Iterable[Speaker]) -> tuple[Speaker, ...]:
+def with_new_speakers(known: Sequence[Speaker], speaking: Iterable[Speaker]) -> tuple[Speaker, ...]:
     """Those who were known and those who speak now, each in the place where they first used their name."""
     return tuple(dict.fromkeys((*known, *speaking)))
 
 
-def names_before(speaker: Speaker, known: Sequence[Speaker]) -> list[str]:
+def earlier_names(speaker: Speaker, known: Sequence[Speaker]) -> list[str]:
     """The names that other people used before this one took theirs: who was first keeps the bare name, whoever comes later."""
     earlier = takewhile(lambda other: other != speaker, known)
     return [other.name for other in earlier if other.person != speaker.person]
@@ -145,7 +145,7 @@ def speaker_label(
     sender alone. A missing name is the id; with `redact_pii` names and ids are shown as in the prompt. To
     redact with an empty secret is `InvalidRequest`.
     """
-    hidden = redaction(redact_pii=redact_pii, secret=secret, known=(sender_id,))
+    hidden = make_redaction(redact_pii=redact_pii, secret=secret, known_ids=(sender_id,))
     tag = hidden.tag(platform, sender_id) if sender_id else _NO_TAG
     own = _bare_name(hidden.name(name))
     shown = own or _bare_name(hidden.sender(platform, sender_id))

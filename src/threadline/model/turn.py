@@ -15,15 +15,15 @@ from threadline.model.inbound import Inbound
 # talk     a message for the agent
 # session  a command that takes its turn in the session
 # control  a command that acts at once, beside the queue
-Lane: TypeAlias = Literal["talk", "session", "control"]
+QueueKind: TypeAlias = Literal["talk", "session", "control"]
 WhenBusy: TypeAlias = Literal["collect", "queue", "interrupt", "steer"]
 # Whether a turn that broke off may run again: at will, until a tool was called, or not at all.
 Replay: TypeAlias = Literal["safe", "until_tool", "never"]
 # What a message ends as; each has exactly one.
-Fate: TypeAlias = Literal["answered", "merged", "interrupted", "refused", "parked", "dropped"]
-Outcome: TypeAlias = Literal["answered", "failed", "interrupted", "stopped", "parked", "dropped"]
+MessageOutcome: TypeAlias = Literal["answered", "merged", "interrupted", "refused", "parked", "dropped"]
+TurnOutcome: TypeAlias = Literal["answered", "failed", "interrupted", "stopped", "parked", "dropped"]
 # Why a turn is to end: somebody said so, the next message did, or nobody answered its question in time.
-Stop: TypeAlias = Literal["stop", "interrupt", "expired"]
+StopReason: TypeAlias = Literal["stop", "interrupt", "expired"]
 
 # So many deaths a turn must be suspected of, the last one alone, before it is parked.
 PARKED_AFTER = 4
@@ -36,18 +36,18 @@ BATCH_CHARS = 100_000
 _SECOND = 1.0
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class PendingMessage(msgspec.Struct, frozen=True):
     """An accepted message that has no fate yet."""
 
     pk: int
-    lane: Lane
+    lane: QueueKind
     event: Inbound
     person: str | None
     role: Role
     at: Instant
 
 
-def next_batch(waiting: Sequence[Waiting], when_busy: WhenBusy, burst: int) -> list[Waiting]:
+def next_turn_messages(waiting: Sequence[PendingMessage], when_busy: WhenBusy, burst: int) -> list[PendingMessage]:
     """The waiting messages that the next turn answers, in order; never empty where something waits.
 
     A command that takes its turn goes alone, and nothing jumps over it. With `queue`, and with `steer` for what the running
@@ -70,7 +70,7 @@ def next_batch(waiting: Sequence[Waiting], when_busy: WhenBusy, burst: int) -> l
     return batch
 
 
-def _belongs(before: Waiting, item: Waiting, burst: int) -> bool:
+def _belongs(before: PendingMessage, item: PendingMessage, burst: int) -> bool:
     if item.person != before.person:
         return False
     same_album = item.event.album_id is not None and item.event.album_id == before.event.album_id
@@ -134,7 +134,7 @@ def apart_for(deaths: int, first: int) -> int:
     return first * _BACK_OFFS[-1] * 4 ** min(deaths - 2, 4) if deaths > 1 else 0
 
 
-def after_crash(replay: Replay, *, called_tool: bool, suspected: Suspicion) -> Rerun | Close | GiveUp:
+def recovery_decision(replay: Replay, *, called_tool: bool, suspected: Suspicion) -> Rerun | Close | GiveUp:
     """What becomes of a turn whose worker is gone."""
     may_rerun = replay == "safe" or (replay == "until_tool" and not called_tool)
     if not may_rerun:

@@ -65,22 +65,22 @@ def cut_after(view: View, number: int, *, log: int, last_seq: int) -> View:
     return View(_reopened([*_before(view.shown, number), Span(number, number)], log, last_seq), view.folded)
 
 
-def inherited(view: View, *, from_log: int, last_seq: int, log: int) -> View:
+def forked_view(view: View, *, from_log: int, last_seq: int, log: int) -> View:
     """The view of a fork: all that `view` shows now, then the fork's own log. Its size costs nothing."""
     return View(_reopened(_closed(view.shown, from_log, last_seq), log, 0), view.folded)
 
 
-def rewritten(view: View, shown: Iterable[Span], *, log: int, last_seq: int) -> View:
+def rewritten_view(view: View, shown: Iterable[Span], *, log: int, last_seq: int) -> View:
     """The view that shows `shown` instead; what it no longer shows is folded.
 
     `last_seq` counts what was just appended.
     """
     kept = _reopened(list(shown), log, last_seq)
     hidden = _without([*view.folded, *_closed(view.shown, log, last_seq)], kept)
-    return View(kept, joined(hidden))
+    return View(kept, merge_spans(hidden))
 
 
-def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+def merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
     """The same messages in ascending order, in as few spans as it takes."""
     out: list[Span] = []
     for span in sorted(spans):
@@ -102,20 +102,20 @@ def spans_of(numbers: Sequence[int]) -> list[Span]:
     return out
 
 
-def shows(view: View, number: int) -> bool:
+def is_visible(view: View, number: int) -> bool:
     """Whether the view shows the message or folded it away."""
     return any(span.lo <= number <= span.hi for span in (*view.shown, *view.folded))
 
 
-def everything(view: View, *, log: int, last_seq: int) -> tuple[Span, ...]:
+def all_spans(view: View, *, log: int, last_seq: int) -> tuple[Span, ...]:
     """All that the view shows now, and all that was folded away, in the order in which it was said.
 
     Every log is older than the forks that show it, so the order of numbers is that of time.
     """
-    return joined([*_closed(view.shown, log, last_seq), *view.folded])
+    return merge_spans([*_closed(view.shown, log, last_seq), *view.folded])
 
 
-def upto(spans: Iterable[Span], number: int) -> list[Span]:
+def spans_up_to(spans: Iterable[Span], number: int) -> list[Span]:
     """Of spans in ascending order what is not beyond `number`."""
     return [Span(span.lo, min(span.hi, number)) for span in spans if span.lo <= number]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from threadline.errors import IdempotencyConflict, InvalidRequest
-from threadline.model.client_sources import WEB, chat_of
+from threadline.model.client_sources import WEB, web_chat_id
 from threadline.model.inbound import Attachment
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.ports.live import Said
@@ -63,7 +63,7 @@ async def _require_same(call: Call, said: Said) -> None:
 
 
 def _key(call: Call, message_id: str) -> str:
-    return f"{chat_of(call.caller.user_id, call.conversation)}/{message_id}"
+    return f"{web_chat_id(call.caller.user_id, call.conversation)}/{message_id}"
 
 
 async def _take_back(call: Call, message_id: str, ref: str) -> Response | None:

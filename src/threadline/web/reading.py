@@ -9,7 +9,7 @@ from threadline.clock import from_instant
 from threadline.gateway.asking import buttons
 from threadline.model import turn as turns
 from threadline.model.access import Role, allows
-from threadline.model.client_sources import read_chat
+from threadline.model.client_sources import parse_web_chat_id
 from threadline.model.delivery import Button
 from threadline.model.files import attachments_of
 from threadline.model.inbound import Attachment as Attached
@@ -53,7 +53,7 @@ def conversation_seen(seen: Seen) -> Conversation:
 
 
 def _conversation(entry: SessionEntry, first: str, *, is_busy: bool) -> Conversation:
-    place = read_chat(entry.origin.chat_id)
+    place = parse_web_chat_id(entry.origin.chat_id)
     return Conversation(
         id="" if place is None else place[1],
         session_id=entry.session_id,
@@ -85,7 +85,7 @@ def message_of(found: TranscriptMessage) -> Message:
     )
 
 
-def waiting_of(found: turns.Waiting) -> Waiting:
+def waiting_of(found: turns.PendingMessage) -> Waiting:
     """What somebody wrote and nobody has answered yet."""
     event = found.event
     return Waiting(
@@ -137,7 +137,7 @@ def usage_of(entry: SessionEntry) -> Usage:
 
 def hit_of(found: Found) -> Hit | None:
     """A message that was found; `None` for one of a session that no page can open."""
-    place = read_chat(found.session.origin.chat_id)
+    place = parse_web_chat_id(found.session.origin.chat_id)
     if place is None:
         return None
     return Hit(

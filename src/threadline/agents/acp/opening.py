@@ -15,7 +15,7 @@ from threadline.agents.acp.memory import NAME_CHARS, Remembered, is_continued, m
 from threadline.agents.acp.process import AgentProcess, AgentSession, fault_of, reason_of
 from threadline.agents.acp.prompt import record_of, told_before
 from threadline.log import get_logger
-from threadline.model.safe_text import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.ports.agent import AgentError, McpServer, Turn
 from threadline.rpc import acp
 from threadline.rpc.connection import (
@@ -126,7 +126,7 @@ class _Opening:
         if self._given is None:
             return None
         given = {one.name for one in self._given}
-        missing = [inert_line(one.name, _SERVER_CHARS) for one in self._named if one.name not in given]
+        missing = [safe_line(one.name, _SERVER_CHARS) for one in self._named if one.name not in given]
         if not missing:
             return None
         log.warning("acp.without_servers", agent=self._process.wanted.name, servers=len(missing))

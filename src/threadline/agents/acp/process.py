@@ -16,7 +16,7 @@ from threadline.agents.acp.wanted import Limits, Wanted
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.model.access import Role
-from threadline.model.safe_text import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.ports.agent import AgentError
 from threadline.rpc import acp
 from threadline.rpc.connection import (
@@ -308,7 +308,7 @@ class AgentProcess:
     def _ways(self) -> str:
         """How the agent lets itself be signed in without anybody at a terminal."""
         own = [method.id for method in self._methods if method.type is None]
-        return ", ".join(inert_line(one, 60) for one in own[:_WAYS])
+        return ", ".join(safe_line(one, 60) for one in own[:_WAYS])
 
     async def _authenticate(self, method: str) -> None:
         try:
@@ -340,13 +340,13 @@ async def started(
 def fault_of(error: Exception) -> str:
     """An agent's fault as the log may hold it: the agent chose its words, and how many there are."""
     if not isinstance(error, RpcError):
-        return inert_line(repr(error), _REASON_CHARS)
+        return safe_line(repr(error), _REASON_CHARS)
     return f"{error.code}: {reason_of(error)}"
 
 
 def reason_of(error: RpcError) -> str:
     """What the agent says of its fault, as a chat may show it."""
-    return inert_line(str(error), _REASON_CHARS).rstrip(".") or texts.NO_REASON
+    return safe_line(str(error), _REASON_CHARS).rstrip(".") or texts.NO_REASON
 
 
 async def _cancelled() -> acp.RequestPermissionResponse:

@@ -10,7 +10,7 @@ from threadline.errors import UnknownFile
 from threadline.model.files import attachments_of
 from threadline.model.inbound import Attachment
 from threadline.model.message import Message
-from threadline.model.safe_text import inert, inert_line, quoted_label
+from threadline.model.safe_text import quoted_label, safe_line, safe_text
 from threadline.ports.agent import Turn
 from threadline.rpc import acp
 from threadline.texts import acp_agents as texts
@@ -89,7 +89,7 @@ async def _file_blocks(turn: Turn, file: Attachment, can: acp.PromptCapabilities
 
 
 def _named(file: Attachment) -> str:
-    return json.dumps(inert_line(file.name, _NAME_CHARS), ensure_ascii=False)
+    return json.dumps(safe_line(file.name, _NAME_CHARS), ensure_ascii=False)
 
 
 def _line(message: Message) -> str:
@@ -99,7 +99,7 @@ def _line(message: Message) -> str:
     )
     if role not in ("user", "assistant") or not text.strip():
         return ""
-    shown = inert(text[:_MESSAGE_CHARS])
+    shown = safe_text(text[:_MESSAGE_CHARS])
     if len(text) > _MESSAGE_CHARS:
         shown += texts.CUT.format(count=len(text) - _MESSAGE_CHARS)
     return json.dumps({"role": role, "text": shown}, ensure_ascii=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from threadline.agents.acp.choices import choice_of
 from threadline.agents.acp.process import AgentSession
-from threadline.model.safe_text import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.model.usage import micros_of
 from threadline.ports.agent import ContextWindow, Event, Notice, Titled, UsageOf
 from threadline.rpc import acp
@@ -31,7 +31,7 @@ _MOST_DOLLARS = 1_000.0
 def last_events(session: AgentSession, response: acp.PromptResponse) -> Iterator[Event]:
     """The events that end a turn. What they tell is told once."""
     if session.title is not None:
-        title = inert_line(session.title, _TITLE_CHARS)
+        title = safe_line(session.title, _TITLE_CHARS)
         if title and not _is_ours(title):
             yield Titled(title)
         session.title = None
@@ -63,7 +63,7 @@ def _usage(session: AgentSession, response: acp.PromptResponse) -> UsageOf | Non
         reasoning_tokens=_tokens(used.thought_tokens if used else 0),
         cost_micros=0 if dollars is None else micros_of(dollars),
         cost_status="unknown" if dollars is None else "estimated",
-        model=None if model is None else inert_line(model.current, _MODEL_CHARS),
+        model=None if model is None else safe_line(model.current, _MODEL_CHARS),
     )
 
 

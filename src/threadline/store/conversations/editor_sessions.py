@@ -17,7 +17,7 @@ from threadline.model.client_sources import ACP, OPTIONS
 from threadline.model.delivery import target_of
 from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
-from threadline.model.view import Span, everything
+from threadline.model.view import Span, all_spans
 from threadline.store.conversations import id_changes, indexes, records, sessions, views
 from threadline.store.conversations.indexes import Listing
 from threadline.store.engine.database import Row, Tx
@@ -168,8 +168,8 @@ def replayed(tx: Tx, place: Place) -> Replayed:
     """What a replay has: all that the session shows now, what compaction folded away, and what was told besides since it began."""
     session = _get(tx, place)
     view = views.load(tx, session.pk, session.view_version)
-    spans = everything(view, log=session.pk, last_seq=session.last_seq)
-    since, lane = to_instant(session.entry.created_at), target_of(place.source).lane
+    spans = all_spans(view, log=session.pk, last_seq=session.last_seq)
+    since, lane = to_instant(session.entry.created_at), target_of(place.source).ordering_key
     rows = tx.rows("told_beside", lane=lane, since=since, limit=_ASIDES)
     return Replayed(spans, tuple(_placed(tx, spans, rows[::-1])))
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from threadline.clock import Instant, from_instant
 from threadline.errors import LeaseLost, UnknownFile
 from threadline.model.files import StoredFile
-from threadline.model.ownership import keeper_of
+from threadline.model.ownership import file_owner_of
 from threadline.store.engine.database import Tx
 from threadline.store.rows import source_of
 
@@ -55,7 +55,7 @@ def keep_for_turn(tx: Tx, at: Instant, turn_pk: int, fence: int, new: NewFile) -
     row = tx.find("hold_turn", turn_pk=turn_pk, fence=fence)
     if row is None:
         raise LeaseLost
-    return keep(tx, at, replace(new, person=keeper_of(source_of(row[0]))))
+    return keep(tx, at, replace(new, person=file_owner_of(source_of(row[0]))))
 
 
 def of_person(tx: Tx, person: str, file_id: str) -> StoredFile:

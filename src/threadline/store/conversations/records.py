@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from threadline.clock import Instant
 from threadline.errors import InvalidRequest, LeaseLost, UnknownSession
 from threadline.model.address import SessionAddress, scoped_id
-from threadline.model.client_sources import ACP, runtime_at
-from threadline.model.context import Home, HomeChannel
+from threadline.model.client_sources import ACP, merge_runtime
+from threadline.model.context import HomeChannel, NamedHomeChannel
 from threadline.model.ownership import Ownership, ownership_of
 from threadline.model.session import ResetReason, SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker
-from threadline.model.view import View, inherited, log_of, new_view
+from threadline.model.view import View, forked_view, log_of, new_view
 from threadline.store.conversations import views
 from threadline.store.engine.database import Row, Tx, find_locked
 from threadline.store.leases import Held
@@ -90,7 +90,7 @@ def begin(
     view = new_view(pk)
     if inherit is not None:
         parent, shown = inherit
-        view = inherited(shown, from_log=parent.pk, last_seq=parent.last_seq, log=pk)
+        view = forked_view(shown, from_log=parent.pk, last_seq=parent.last_seq, log=pk)
         if parent.entry.is_shared:
             tx.run("copy_speakers", session_pk=pk, parent_pk=parent.pk)
     tx.run(
@@ -193,7 +193,7 @@ def new_session_at(place: SessionEntry, coming: SessionEntry, *, new_id: str, at
     how = Beginning(new_id, place.origin, at, display_name=place.display_name)
     if place.platform != ACP:
         return how
-    return replace(how, cwd=place.cwd, runtime=json_text(runtime_at(place.runtime, coming.runtime)))
+    return replace(how, cwd=place.cwd, runtime=json_text(merge_runtime(place.runtime, coming.runtime)))
 
 
 def queue_flush(tx: Tx, at: Instant, session_pk: int) -> None:
@@ -239,10 +239,10 @@ def set_timezone(tx: Tx, person: str, zone: str | None) -> None:
         tx.run("keep_timezone", person=person, timezone=zone)
 
 
-def list_home_channels(tx: Tx) -> list[Home]:
+def list_home_channels(tx: Tx) -> list[NamedHomeChannel]:
     """All of them, one for each account at most."""
     return [
-        Home(
+        NamedHomeChannel(
             channel=HomeChannel(platform, chat_id, name, thread_id, account),
             chat_type=chat_type,
             person=person,
@@ -251,7 +251,7 @@ def list_home_channels(tx: Tx) -> list[Home]:
     ]
 
 
-def set_home_channel(tx: Tx, home: Home) -> None:
+def set_home_channel(tx: Tx, home: NamedHomeChannel) -> None:
     """The home channel of its account from now on, in place of the one that was named before."""
     channel = home.channel
     tx.run(

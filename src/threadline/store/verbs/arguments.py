@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from threadline.clock import Instant, to_instant
 from threadline.errors import InvalidRequest
-from threadline.model.ownership import Viewer, person_of, viewer_at
+from threadline.model.ownership import Viewer, person_of, viewer_of_source
 from threadline.model.source import SessionSource
 
 Who: TypeAlias = SessionSource | str | None
@@ -54,7 +54,7 @@ def viewer_of(who: Who) -> Viewer | None:
     """What a person sees, or the sender of a source from where they write; `None`: the operator, who sees all."""
     if who is None:
         return None
-    return viewer_at(who) if isinstance(who, SessionSource) else Viewer(person_named(who))
+    return viewer_of_source(who) if isinstance(who, SessionSource) else Viewer(person_named(who))
 
 
 def instant_of(moment: datetime | None, otherwise: int = 0) -> Instant:

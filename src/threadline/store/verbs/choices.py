@@ -9,7 +9,7 @@ import msgspec
 from threadline.clock import to_instant
 from threadline.ids import new_session_id
 from threadline.model.address import SessionAddress
-from threadline.model.context import Home, HomeChannel
+from threadline.model.context import HomeChannel, NamedHomeChannel
 from threadline.model.delivery import target_of
 from threadline.model.ownership import person_of
 from threadline.model.policy import checked_zone
@@ -49,14 +49,14 @@ class ChoiceVerbs(VerbsBase):
         chosen = clean_or_none("the name of a model", name, _MODEL_CHARS)
         return (yield from write(sessions.choose_model, self._now(), session_id, chosen))
 
-    def homes(self) -> Plan[list[Home]]:
+    def homes(self) -> Plan[list[NamedHomeChannel]]:
         """The home channels that were named in a chat; those of the configuration are not asked."""
         return (yield from read(records.list_home_channels))
 
-    def set_home(self, source: SessionSource) -> Plan[Home]:
+    def set_home(self, source: SessionSource) -> Plan[NamedHomeChannel]:
         """The chat, and thread, of `source` is the home channel of its account from now on. Without a chat: `InvalidRequest`."""
         target = target_of(source)
-        home = Home(
+        home = NamedHomeChannel(
             channel=HomeChannel(
                 target.platform,
                 clean_text("the id of a chat", target.chat_id),

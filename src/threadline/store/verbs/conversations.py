@@ -10,7 +10,7 @@ from threadline.clock import to_instant
 from threadline.ids import new_session_id
 from threadline.model.address import address_of, build_session_key
 from threadline.model.ownership import ownership_of
-from threadline.model.policy import counts_persons_days, resolve_zone
+from threadline.model.policy import resolve_zone, uses_person_timezone
 from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
 from threadline.store.conversations import indexes, records, resume, sessions
@@ -74,7 +74,7 @@ class ConversationVerbs(VerbsBase):
             flush=flush,
             must_exist=must_exist,
             # Several people share a session: it has the days of none of them.
-            person=ownership_of(source, address).owner if counts_persons_days(policy) else None,
+            person=ownership_of(source, address).owner if uses_person_timezone(policy) else None,
         )
 
     def session_key(self, source: SessionSource, *, agent: str | None = None) -> str:

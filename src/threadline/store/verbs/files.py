@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from threadline.errors import InvalidRequest
 from threadline.model.files import MAX_FILE_BYTES, StoredFile, file_id_of
-from threadline.model.inbound import keepable
+from threadline.model.inbound import storable_text
 from threadline.model.source import SessionSource
 from threadline.store.conversations import files
 from threadline.store.engine.database import Plan, read, write
@@ -41,11 +41,11 @@ class FileVerbs(VerbsBase):
 
     def find_file(self, person: SessionSource | str, file_id: str) -> Plan[StoredFile]:
         """A file that this person sent; `UnknownFile` for any other."""
-        return (yield from read(files.of_person, _sender(person), keepable(file_id, MAX_NAME_BYTES)))
+        return (yield from read(files.of_person, _sender(person), storable_text(file_id, MAX_NAME_BYTES)))
 
     def read_file(self, person: SessionSource | str, file_id: str) -> Plan[tuple[StoredFile, bytes]]:
         """A file that this person sent, with what is in it; `UnknownFile` for any other."""
-        return (yield from read(files.read_of_person, _sender(person), keepable(file_id, MAX_NAME_BYTES)))
+        return (yield from read(files.read_of_person, _sender(person), storable_text(file_id, MAX_NAME_BYTES)))
 
     def file_body(self, file_id: str) -> Plan[bytes]:
         """What is in a file, whoever sent it: for the agent that answers the message."""
@@ -70,8 +70,8 @@ def _checked(body: bytes, name: str, mime: str, person: str = "") -> files.NewFi
     return files.NewFile(
         person=person,
         digest=file_id_of(body),
-        name=keepable(name, MAX_NAME_BYTES) or "file",
-        mime=keepable(mime, MAX_NAME_BYTES) or "application/octet-stream",
+        name=storable_text(name, MAX_NAME_BYTES) or "file",
+        mime=storable_text(mime, MAX_NAME_BYTES) or "application/octet-stream",
         body=bytes(body),
     )
 

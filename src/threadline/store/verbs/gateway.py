@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from threadline.clock import Instant
 from threadline.model.access import Role
 from threadline.model.delivery import Park, RetryAt, target_of
-from threadline.model.inbound import Moved, Unreadable
+from threadline.model.inbound import IdChange, Unreadable
 from threadline.model.source import SessionSource
-from threadline.model.turn import Replay, Stop, Waiting
+from threadline.model.turn import PendingMessage, Replay, StopReason
 from threadline.store import leases, maintenance
 from threadline.store.conversations import id_changes, sessions
 from threadline.store.engine.database import Plan, read, write
@@ -68,7 +68,7 @@ class GatewayVerbs(
         """Keeps an event that nobody can act on, once; of its platform's unreadable ones it is kept what the last `keep` said."""
         return (yield from write(inbox.park, self._now(), event, person=person, keep=keep))
 
-    def move(self, event: Moved) -> Plan[bool]:
+    def move(self, event: IdChange) -> Plan[bool]:
         """A chat or a person goes on under another id; False if that was done before."""
         is_new = yield from write(id_changes.move, self._now(), event)
         self._grown()
@@ -86,7 +86,7 @@ class GatewayVerbs(
         """The context block that the session keeps."""
         return (yield from write(turns.ensure_context, session_pk, block))
 
-    def take_more(self, held: leases.Held, session_id: str, role: Role) -> Plan[list[Waiting]]:
+    def take_more(self, held: leases.Held, session_id: str, role: Role) -> Plan[list[PendingMessage]]:
         """Takes what was said since a turn began into it."""
         return (yield from write(turns.take_pending, held, session_id, role))
 
@@ -143,7 +143,7 @@ class GatewayVerbs(
         """Ends the leases of holders that are dead for certain."""
         return (yield from write(leases.expire_owned_by, owners))
 
-    def ask_to_stop(self, session_id: str, stop: Stop) -> Plan[bool]:
+    def ask_to_stop(self, session_id: str, stop: StopReason) -> Plan[bool]:
         """Asks the turn that runs in a session to end."""
         return (yield from write(turns.request_stop, self._now(), session_id, stop))
 
@@ -214,7 +214,7 @@ class GatewayVerbs(
     def is_pending_at(self, source: SessionSource, *, agent: str | None = None) -> Plan[bool]:
         """Whether anything of a conversation is not finished."""
         digest = self._wanted(source, agent=agent).address.digest
-        return (yield from read(outbox.is_pending_at, digest, target_of(source).lane))
+        return (yield from read(outbox.is_pending_at, digest, target_of(source).ordering_key))
 
     def list_messages(
         self, fate: str | None = None, *, before: int = _ALL, limit: int = 50
@@ -238,7 +238,7 @@ class GatewayVerbs(
         """Gives a delivery up for good."""
         yield from write(outbox.drop, pk)
 
-    def waiting_messages(self, session_id: str) -> Plan[list[Waiting]]:
+    def waiting_messages(self, session_id: str) -> Plan[list[PendingMessage]]:
         """What waits in a session."""
         return (yield from read(inbox.waiting_in, session_id))
 

@@ -9,7 +9,15 @@ import msgspec
 
 from threadline.clock import from_instant
 from threadline.errors import InvalidRequest
-from threadline.model.access import CODE_LENGTH, CODE_LETTERS, ROLES, NoCodeReason, Role, name_of_person, typed_code
+from threadline.model.access import (
+    CODE_LENGTH,
+    CODE_LETTERS,
+    ROLES,
+    NoCodeReason,
+    Role,
+    normalize_code,
+    parse_person_name,
+)
 from threadline.model.delivery import target_of
 from threadline.model.ownership import person_of
 from threadline.model.safe_text import safe_label
@@ -126,7 +134,7 @@ class PeopleVerbs(VerbsBase):
         """The number that an approval names, or the digest of its code."""
         if isinstance(code, int):
             return code, None
-        typed = typed_code(clean_text("a code", code))
+        typed = normalize_code(clean_text("a code", code))
         if not typed:
             raise InvalidRequest(
                 "say whom to approve: by their code, or by the number that `threadline pair list` shows"
@@ -138,7 +146,7 @@ class PeopleVerbs(VerbsBase):
 
 
 def _named(person: str) -> str:
-    name = name_of_person(clean_text("a person's name", person, 2 * MAX_KEY_CHARS))
+    name = parse_person_name(clean_text("a person's name", person, 2 * MAX_KEY_CHARS))
     place, _, identifier = name.partition(":")
     if not place or not identifier:
         raise InvalidRequest(f"{person!r} names nobody; people are named like telegram:7")

@@ -8,7 +8,7 @@ from threadline.clock import Instant, to_instant
 from threadline.ids import new_session_id
 from threadline.model.access import Role
 from threadline.model.session import SessionEntry
-from threadline.model.turn import Waiting
+from threadline.model.turn import PendingMessage
 from threadline.store.conversations import resume, sessions
 from threadline.store.engine.database import Plan, read, write
 from threadline.store.verbs.base import VerbsBase
@@ -47,13 +47,13 @@ class ReceptionVerbs(VerbsBase):
         """The text and the files' handles of a message that came in under that key; `None`: nobody knows."""
         return (yield from read(message_changes.find_words, platform, account, dedupe_key, message_id))
 
-    def withdraw_again(self, asked: Waiting, session_pk: int) -> Plan[bool]:
+    def withdraw_again(self, asked: PendingMessage, session_pk: int) -> Plan[bool]:
         """Carries out a deletion that was postponed; False: it must wait longer."""
         return (yield from write(message_changes.withdraw_again, self._now(), asked, session_pk))
 
     def answer_control(
         self,
-        waiting: Waiting,
+        waiting: PendingMessage,
         replies: Sequence[outbox.NewDelivery],
         *,
         dropping: message_changes.Dropping | None = None,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from threadline.clock import to_instant
 from threadline.errors import InvalidMessage
 from threadline.ids import new_session_id
-from threadline.model.message import Appended, Message, MessageRef, TranscriptMessage, digest_of, encode_messages
+from threadline.model.message import Appended, Message, MessageRef, TranscriptMessage, content_digest, encode_messages
 from threadline.model.session import SessionEntry
 from threadline.store.conversations import records, transcripts
 from threadline.store.engine.database import BatchStep, Plan, read, write
@@ -48,7 +48,7 @@ class TranscriptVerbs(VerbsBase):
             encoded,
             self._now(),
             idempotency_key,
-            None if idempotency_key is None else digest_of(encoded),
+            None if idempotency_key is None else content_digest(encoded),
             person_named(author),
             clean_or_none("external_id", external_id),
         )

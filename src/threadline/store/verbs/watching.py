@@ -67,7 +67,10 @@ class WatchingVerbs(VerbsBase):
     def glance(self, places: Sequence[tuple[SessionSource, str | None]]) -> Plan[list[Row | None]]:
         """For each conversation what changes with whatever happens there; `None` where there is none."""
         wanted = [
-            (target_of(source).lane, address_of(source, self._settings.scope, agent or self._settings.agent).digest)
+            (
+                target_of(source).ordering_key,
+                address_of(source, self._settings.scope, agent or self._settings.agent).digest,
+            )
             for source, agent in places
         ]
         found = yield from read(change_feed.glance, wanted)
@@ -130,7 +133,7 @@ class WatchingVerbs(VerbsBase):
         return Looking(
             person=person,
             chat_id=chat_id,
-            lane=target_of(source).lane,
+            lane=target_of(source).ordering_key,
             address=address_of(source, self._settings.scope, agent or self._settings.agent),
             at=self._now(),
             session_id=session_id,

@@ -15,7 +15,7 @@ from threadline.model.message import MessageRef, TranscriptMessage
 from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.model.turn import Lane, Outcome, Stop, Waiting
+from threadline.model.turn import PendingMessage, QueueKind, StopReason, TurnOutcome
 from threadline.model.view import MAX_SEQ, View, message_number
 from threadline.store.conversations import indexes, records, sessions, transcripts, views
 from threadline.store.engine.database import Row, Tx
@@ -63,8 +63,8 @@ class TurnSeen(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str
     attempt: int
     state: str
-    lane: Lane
-    said: tuple[Waiting, ...]
+    lane: QueueKind
+    said: tuple[PendingMessage, ...]
     upto: int
     # Each with its place in the journal, as JSON, in order.
     events: tuple[tuple[int, str], ...]
@@ -84,8 +84,8 @@ class CutShort(msgspec.Struct, frozen=True):
     """A turn that did not come to its own end, and why."""
 
     turn_id: str
-    outcome: Outcome
-    stop: Stop | None
+    outcome: TurnOutcome
+    stop: StopReason | None
     error: str | None
     at: Instant
 
@@ -107,7 +107,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     is_onward: bool
     has_earlier: bool
     turn: TurnSeen | None
-    waiting: list[Waiting]
+    waiting: list[PendingMessage]
     ask: approvals.OpenAsk | None
     told: list[Told]
     cut_short: list[CutShort]

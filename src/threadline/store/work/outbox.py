@@ -10,7 +10,7 @@ import msgspec
 
 from threadline.clock import Instant, from_instant
 from threadline.errors import UnknownDelivery
-from threadline.model.delivery import HELD_AT_MOST, Button, DeliveryState, Park, RetryAt, Target, target_of
+from threadline.model.delivery import MAX_RETRY_TIME, Button, DeliveryState, Park, RetryAt, Target, target_of
 from threadline.model.inbound import Attachment, Inbound
 from threadline.store.conversations import records
 from threadline.store.engine.database import Row, Tx
@@ -216,7 +216,7 @@ def recover(tx: Tx, at: Instant, safe: Sequence[tuple[str, str]]) -> int:
     """
     rows = tx.rows("expired_deliveries", at=at, limit=_STEP)
     for pk, platform, account, attempts, created_at in rows:
-        is_held_long = at - created_at > HELD_AT_MOST // timedelta(microseconds=1)
+        is_held_long = at - created_at > MAX_RETRY_TIME // timedelta(microseconds=1)
         gives_up = attempts > 1 and is_held_long
         tx.run(
             "doubt_delivery",
@@ -292,7 +292,7 @@ def _held(delivery: Delivery, owner: str) -> dict[str, object]:
 def _place(new: NewDelivery) -> dict[str, object]:
     return {
         "delivery_id": new.delivery_id,
-        "lane": new.target.lane,
+        "lane": new.target.ordering_key,
         "platform": new.target.platform,
         "account": new.target.account,
         "target": json_text(new.target),
