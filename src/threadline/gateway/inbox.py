@@ -95,7 +95,9 @@ class Reception:
     async def park_foreign(self, event: Arrival, platform: str, account: str) -> Verdict:
         """Parks what a platform gave as another's, under its own name: nothing of it is taken, and nobody is meant by it."""
         said = event.source if isinstance(event, Inbound) else event
-        raw = json_text({"kind": type(event).__name__, "platform": str(said.platform), "account": str(said.account)})
+        # Stored, so it keeps the name that the class once had.
+        kind = "Moved" if isinstance(event, IdChange) else type(event).__name__
+        raw = json_text({"kind": kind, "platform": str(said.platform), "account": str(said.account)})
         reason = (
             f"{platform}@{account} gave it as coming from {said.platform}@{said.account}, for which it does not speak"
         )
