@@ -1,4 +1,8 @@
-"""The facts of a conversation that its agent is told."""
+"""What an agent is told about its conversation: the facts, and the block of the prompt that is made of them.
+
+Equal contexts give equal bytes. Names of people, chats and topics are untrusted. Each stands as one JSON string on a line of its
+own, below a line of ours that says what it is. So no name can add a line, end a string or look like a heading.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +75,7 @@ _TARGET_CHAT: Final = '- "platform:chat_id": to one chat of a connected platform
 
 
 class HomeChannel(msgspec.Struct, frozen=True):
-    """The chat of a platform where messages go that answer nobody. Ids are text; numbers become text."""
+    """The chat of a platform that gets messages which answer nobody. Ids are text; numbers are turned into text."""
 
     platform: str
     chat_id: str
@@ -94,10 +98,10 @@ class HomeChannel(msgspec.Struct, frozen=True):
 class SessionContext(msgspec.Struct, frozen=True):
     """Where a conversation takes place and what can be reached from it.
 
-    However it is made, it holds: each connected platform once, `local` first and the others sorted; home
-    channels of connected platforms only, sorted. Any iterable will do for either, and a mapping from platform
-    to home channel. `shared` is whether several people speak here; left `None`, the source tells, with the
-    default scope.
+    Every instance holds each connected platform once, `local` first and the others sorted, and the sorted home
+    channels of connected platforms only. Both arguments may be any iterable; home channels also a mapping from
+    platform to channel. `shared` says whether several people write here. If it is `None`, it is computed from the
+    source with the default scope.
     """
 
     source: SessionSource
@@ -122,9 +126,9 @@ def build_session_context(
     entry: SessionEntry | None = None,
     scope: SessionScope | None = None,
 ) -> SessionContext:
-    """The context of a message from `source`. Whether it is shared tells `entry`, else the source in `scope`.
+    """Return the context of a message from `source`. `entry` says whether it is shared, else `source` and `scope` do.
 
-    What is no platform or no home channel is `InvalidRequest`.
+    Raises `InvalidRequest` for an invalid platform or home channel.
     """
     connected = _connected(connected_platforms)
     homes = _homes(home_channels, connected)
@@ -176,7 +180,7 @@ def _require_slug(platform: str) -> str:
 
 
 class NamedHomeChannel(msgspec.Struct, frozen=True, kw_only=True):
-    """A home channel that an owner named in the chat itself; `person` is whose direct chat it is, `None` for any other."""
+    """A home channel that an owner set in the chat itself. `person` is set if the chat is a direct chat of that person."""
 
     channel: HomeChannel
     chat_type: ChatType
@@ -186,18 +190,18 @@ class NamedHomeChannel(msgspec.Struct, frozen=True, kw_only=True):
 def effective_home_channels(
     configured: Iterable[HomeChannel], named: Iterable[NamedHomeChannel]
 ) -> tuple[HomeChannel, ...]:
-    """All home channels. What was said in the chat goes before what the configuration says of the same account."""
+    """Return all home channels. One set in a chat replaces the configured one of the same account."""
     said = tuple(home.channel for home in named)
     replaced = {(channel.platform, channel.account) for channel in said}
     return (*(channel for channel in configured if (channel.platform, channel.account) not in replaced), *said)
 
 
 def build_session_context_prompt(context: SessionContext, *, redact_pii: bool = False, secret: bytes = b"") -> str:
-    """What the agent is told of its conversation.
+    """Return the block of the prompt that describes the conversation.
 
     With `redact_pii`, ids of platforms whose ids the model never needs are replaced by hashes keyed with
-    `secret`, and no phone number or e-mail address shows in any name. To redact with an empty secret is
-    `InvalidRequest`.
+    `secret`, and phone numbers and e-mail addresses in names are hidden. Raises `InvalidRequest` if `secret` is
+    empty then.
     """
     hidden = make_redaction(redact_pii=redact_pii, secret=secret, known_ids=_private_ids(context))
     source = _presented(context.source, hidden)
@@ -215,7 +219,7 @@ def build_session_context_prompt(context: SessionContext, *, redact_pii: bool = 
 
 
 def _presented(source: SessionSource, hidden: Redaction) -> SessionSource:
-    """The source as it may be shown: names inert, ids replaced where they must be, no handle."""
+    """Return the source as the prompt may show it: names cleaned, ids replaced where required, no handle."""
     platform = source.platform
     return SessionSource(
         platform=platform,

@@ -1,4 +1,4 @@
-"""Strangers' text made inert: it moves no cursor, colours no screen, turns no writing around."""
+"""Makes untrusted text safe to show: no terminal control, no change of colours, no reversed writing, no hidden characters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import unicodedata
 LABEL_CHARS = 120
 
 LINE_BREAKS = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
-# What takes no ink, as ranges of a character class: it could hide or split what we look for.
+# Characters without any visible form, as ranges of a character class. They could hide or split text that we search for.
 INVISIBLE = (
     "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
@@ -19,16 +19,16 @@ _BREAKS = re.compile(f"[\t\x1f{LINE_BREAKS}]+")
 _INVISIBLE = re.compile(f"[{INVISIBLE}]")
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
-# Whole escape sequences go, not only the escape character, or their remains would litter the text. Their
-# lengths are bounded: an unfinished one must not swallow what follows it.
+# Whole escape sequences are removed, not only the escape character, or the rest of them would remain visible. Their
+# lengths are bounded: an unfinished one must not remove the text after it.
 _SEQUENCE = re.compile(
     "(?:\x1b\\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"
     "|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]{0,2048}(?:\x07|\x1b\\\\|\x9c)"
     "|\x1b[ -/]{0,4}[0-~]"
 )
 _LINE_END = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-# Controls, bidirectional marks, what takes no space, halves of surrogate pairs, invisible tags. Joiners stay:
-# Persian and families of emoji need them.
+# Control characters, bidirectional marks, zero-width characters, single surrogates, invisible tags. Joiners stay:
+# Persian and emoji sequences need them.
 _UNSAFE = (
     "\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     "\U000e0000-\U000e0fff"
@@ -38,36 +38,37 @@ _UNSAFE_IN_JSON = re.compile(f"[{_UNSAFE}]")
 
 
 def safe_text(text: str) -> str:
-    """`text` as it reads, on its own lines, without anything that acts on a terminal or a page."""
+    """Return `text` with its lines, without anything that controls a terminal or a page."""
     return _CONTROL.sub("", _LINE_END.sub("\n", _SEQUENCE.sub("", text)))
 
 
 def safe_line(text: str, limit: int = 200) -> str:
-    """The same on one line, at most `limit` characters long."""
+    """Return `safe_text` on one line, at most `limit` characters long."""
     line = " ".join(safe_text(text[: limit * 8]).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def safe_json(text: str) -> str:
-    """JSON that means the same, with everything that acts on a terminal written as an escape."""
+    """Return equal JSON with everything that controls a terminal written as an escape."""
     return _UNSAFE_IN_JSON.sub(_escape, text)
 
 
 def safe_label(text: str, limit: int = LABEL_CHARS) -> str:
-    """`text` on one line, without anything that can't be seen, at most `limit` characters long.
+    """Return `text` on one line, without invisible characters, at most `limit` characters long.
 
-    Line breaks become one space. Control, bidirectional, zero-width and other format characters and halves of
-    surrogate pairs are gone. Printable text that is short enough comes back unchanged.
+    Line breaks become one space. Control, bidirectional, zero-width and other format characters and single
+    surrogates are removed. Short printable text is returned unchanged.
     """
     return without_invisible(text)[:limit]
 
 
 def quoted_label(text: str, limit: int = LABEL_CHARS) -> str:
-    """`text`, inert, as one JSON string on one line: `json.loads` gives `safe_label(text, limit)` back."""
+    """Return the safe label as one JSON string on one line: `json.loads` returns `safe_label(text, limit)`."""
     return json.dumps(safe_label(text, limit), ensure_ascii=False)
 
 
 def without_invisible(text: str) -> str:
+    """Return `text` on one line, without invisible characters."""
     if text.isascii() and text.isprintable():
         return text
     seen = _INVISIBLE.sub("", _BREAKS.sub(" ", text))

@@ -1,4 +1,4 @@
-"""The catalogue of the web page's API: what is told to whoever asks for what can't be had, and what to do next."""
+"""The sentences of the web page and its API: errors with what to do next, and the setup card."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTHING_TO_SAY: Final = "Write something, or attach a file."
 STILL_ANSWERING: Final = "Something is still being answered here. Stop it or wait for its end, then edit the message."
 NO_PAGE: Final = "The page was not built. `make web` builds it; an installed package brings it along."
 
-# What a page shows whose agent only says back what it hears.
+# The setup card, shown while only the echo agent answers.
 CARD_TITLE: Final = "Choose who answers"
 CARD_TEXT: Final = (
     "No agent is configured yet, so everything you write comes back to you as it is. Try it, then let a model or a program of "
@@ -38,8 +38,8 @@ CARD_TEXT_GUEST: Final = (
     "change that."
 )
 
-# The way in: what is told to whoever is not let through, and to those who just were.
-# What the owner is called on the page and towards agents, who has no name there.
+# Requests that are refused, and logging in.
+# The name of the owner on the page and for agents.
 OWNER_NAME: Final = "Owner"
 
 WRONG_HOST: Final = (
