@@ -222,23 +222,14 @@ class Names(ast.NodeVisitor):
         self._bind(node.name)
         self.definitions.append((self.scope, node))
         arguments = node.args
-        outside: list[ast.expr | None] = [
-            *node.decorator_list,
-            *arguments.defaults,
-            *arguments.kw_defaults,
-            node.returns,
-        ]
+        outside = [*node.decorator_list, *arguments.defaults, *arguments.kw_defaults, node.returns]
         outside += [part.annotation for part in ast.walk(arguments) if isinstance(part, ast.arg)]
         for part in outside:
             if part is not None:
                 self.visit(part)
         self._inside(node, list(node.body), arguments)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        self._function(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self._function(node)
+    visit_FunctionDef = visit_AsyncFunctionDef = _function  # noqa: N815
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         for part in (*node.args.defaults, *node.args.kw_defaults):
@@ -360,7 +351,7 @@ class Rewriter:
             # A plain `context` is what many functions call their argument.
             return home, name, alias.asname or f"model_{name}"
         alone = f"{name}_texts" if name != "texts" else "telegram_texts"
-        simple = alias.asname == "words" and "texts" not in set().union(*(s.bound for s in self._scopes()))
+        simple = alias.asname == "words" and all("texts" not in scope.bound for scope in self._scopes())
         return home, name, "texts" if simple else alone
 
     def _scopes(self) -> set[Scope]:
@@ -372,8 +363,7 @@ class Rewriter:
         if blocked or new in scope.bound - {old}:
             others = {a.asname or a.name for s, n in self.names.imports if s is scope for a in n.names}
             if blocked or new not in others:
-                lines = sorted({node.lineno for used, node in places for s in used.chain_to(scope) if new in s.bound})
-                self.complaints.append(f"{self.path}: {old} keeps its name, {new} means something else, lines {lines}")
+                self.complaints.append(f"{self.path}: {old} keeps its name, {new} means something else there")
                 return False
         for _, node in places:
             start = self._at(node.lineno, node.col_offset)
