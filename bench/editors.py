@@ -15,7 +15,7 @@ import msgspec
 from bench.editor_pipe import Pipe, agent, ours, piped
 from bench.measure import Figure, Sample, alternate, interleave, rate, say
 from bench.stage import Stage
-from threadline.model.editors import editor_source
+from threadline.model.client_sources import editor_source
 from threadline.store.facade import GatewayStore
 
 _PROMPTS = 400

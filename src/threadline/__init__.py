@@ -41,10 +41,10 @@ from threadline.errors import (
 )
 from threadline.model.address import SessionAddress, SessionScope, address_of, build_session_key
 from threadline.model.context import HomeChannel, SessionContext, build_session_context
+from threadline.model.message import Appended, MessageRef, TranscriptMessage
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
 from threadline.ports.agent import AgentError
 from threadline.store.facade import AsyncSessionStore, SessionStore
 from threadline.version import __version__ as __version__

@@ -20,10 +20,10 @@ from threadline.config.settings import Config
 from threadline.errors import InvalidLocation, ThreadlineError
 from threadline.local_user import agents_folder, default_database, ensure_user_folder, web_token_file
 from threadline.log import EventFormatter, get_logger
-from threadline.model import words_platforms
 from threadline.store.engine.database import Location, SqliteLocation, parse_location
 from threadline.store.engine.sqlite.database import Holder, ServeLock
 from threadline.store.facade import SessionStore
+from threadline.texts import platforms as platforms_texts
 
 if TYPE_CHECKING:
     # Loaded where they are used: most commands need no gateway, and would pay for it at every start.
@@ -376,7 +376,7 @@ def _advise(config: Config, note: Tell) -> None:
         where = f"{config.path} is the place" if config.path else "`threadline config init` writes a file to start from"
         note(f"No agent is configured: the echo agent answers. {where}.")
     if not config.platforms:
-        note(f"{words_platforms.NONE} `threadline platforms list` shows what can be added.")
+        note(f"{platforms_texts.NONE} `threadline platforms list` shows what can be added.")
 
 
 def _log_to(handler: logging.Handler, level: str) -> None:

@@ -27,9 +27,8 @@ from threadline.gateway.access import AccessRules
 from threadline.gateway.alarms import agent_alarm, listening_alarm, platform_alarm
 from threadline.gateway.gateway import Gateway
 from threadline.gateway.settings import ChatRules, GatewaySettings
-from threadline.ids import new_owner
+from threadline.ids import new_lease_owner
 from threadline.log import get_logger
-from threadline.model import words_platforms as words
 from threadline.model.source import SessionSource
 from threadline.platforms.registry import PlatformSettings, make_platform
 from threadline.platforms.text import plain, split
@@ -37,6 +36,7 @@ from threadline.ports.agent import Agent, Closes
 from threadline.ports.platform import Capabilities, Platform, Probed, Probes, Transient
 from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import OWNER
+from threadline.texts import platforms as texts
 
 log = get_logger(__name__)
 
@@ -135,7 +135,7 @@ async def probed(kind: str, settings: PlatformSettings, *, seconds: float = 20.0
         async with asyncio.timeout(seconds):
             return await platform.probe()
     except TimeoutError:
-        raise Transient(words.SLOW.format(seconds=seconds)) from None
+        raise Transient(texts.SLOW.format(seconds=seconds)) from None
     finally:
         await platform.close()
 
@@ -187,7 +187,7 @@ def gateway_settings(config: Config, kind: str, agents: Agents, secret: bytes, *
     """How a gateway behaves by this configuration. `kind` tells what sort of process it lives in."""
     wanted = config.gateway
     values: dict[str, object] = {
-        "owner": new_owner(kind),
+        "owner": new_lease_owner(kind),
         "agent_for": agents.answering,
         "split": _split,
         "plain": plain,

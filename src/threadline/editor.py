@@ -16,13 +16,13 @@ from threadline.gateway.gateway import Gateway
 from threadline.gateway.supervisor import Supervisor
 from threadline.local_user import login_name
 from threadline.log import get_logger
-from threadline.model import words_acp as words
-from threadline.model.editors import ACP
+from threadline.model.client_sources import ACP
 from threadline.model.source import MAIN_ACCOUNT, SessionSource
 from threadline.model.turn import Replay
 from threadline.ports.agent import Agent, AgentError, Event, Turn
 from threadline.rpc.lines import Lines, Sink
 from threadline.store.facade import GatewayStore
+from threadline.texts import editors as texts
 from threadline.version import __version__
 
 log = get_logger(__name__)
@@ -46,7 +46,7 @@ class NoAgent:
 
     async def run(self, turn: Turn) -> AsyncIterator[Event]:  # noqa: ARG002 - whatever is said
         """Fails."""
-        raise AgentError(words.NO_AGENT.format(reason=self._reason))
+        raise AgentError(texts.NO_AGENT.format(reason=self._reason))
         yield  # for the form of it: an agent gives events
 
 

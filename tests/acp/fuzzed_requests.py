@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from tests.acp.editor_world import CWD
 
 from threadline.gateway.command_table import TABLE
-from threadline.model.words_acp import MODES
+from threadline.texts.editors import MODES
 
 Params: TypeAlias = dict[str, Any]
 Make: TypeAlias = "Callable[[random.Random, Known], Params]"

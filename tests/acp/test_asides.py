@@ -10,7 +10,7 @@ from tests.contract.gateways import Run
 
 from threadline.acp.sessions import AsyncSessionManager, source_of
 from threadline.model.delivery import Button, target_of
-from threadline.model.view import Span, message_number, upto
+from threadline.model.view import Span, message_number, spans_up_to
 from threadline.store.conversations.editor_sessions import Aside
 from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import NewDelivery
@@ -51,7 +51,7 @@ async def order(store: GatewayStore, manager: AsyncSessionManager, session_id: s
     out: list[str] = []
     passed = 0
     for aside in whole.asides:
-        before = sum(span.hi - span.lo + 1 for span in upto(whole.spans, aside.after))
+        before = sum(span.hi - span.lo + 1 for span in spans_up_to(whole.spans, aside.after))
         out += [*told[passed:before], aside.text]
         passed = before
     return [*out, *told[passed:]]
@@ -131,7 +131,7 @@ def test_a_command_is_forgotten_with_its_answer(
 
 def test_parts_of_spans() -> None:
     spans = [Span(message_number(1, 1), message_number(1, 5)), Span(message_number(2, 1), message_number(2, 3))]
-    assert upto(spans, 0) == []
-    assert upto(spans, message_number(1, 2)) == [Span(message_number(1, 1), message_number(1, 2))]
-    assert upto(spans, message_number(1, 5)) == spans[:1]
-    assert upto(spans, message_number(2, 3)) == spans
+    assert spans_up_to(spans, 0) == []
+    assert spans_up_to(spans, message_number(1, 2)) == [Span(message_number(1, 1), message_number(1, 2))]
+    assert spans_up_to(spans, message_number(1, 5)) == spans[:1]
+    assert spans_up_to(spans, message_number(2, 3)) == spans

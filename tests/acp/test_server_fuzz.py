@@ -15,10 +15,10 @@ from tests.acp.fuzzed_editor import ANSWERS, FuzzedEditor, fuzzed
 from tests.acp.fuzzed_requests import REQUESTS
 from tests.system.seeds import seeded, soak_count
 
-from threadline.model import words_acp as words
 from threadline.rpc.acp import METHODS
 from threadline.rpc.connection import INTERNAL
 from threadline.rpc.envelope import NOT_FOUND
+from threadline.texts import editors as texts
 
 TALKS = 14
 STEPS = 90
@@ -98,7 +98,7 @@ def _answer_to(editor: FuzzedEditor, own: object) -> dict[str, Any]:
 
 def _is_ours(failure: dict[str, Any]) -> bool:
     """Whether it is a mistake of our own that an editor was told of."""
-    return failure["code"] == INTERNAL and ("went wrong" in failure["message"] or failure["message"] == words.FAILED)
+    return failure["code"] == INTERNAL and ("went wrong" in failure["message"] or failure["message"] == texts.FAILED)
 
 
 async def _fill(location: str) -> None:

@@ -12,7 +12,7 @@ from threadline.acp.conversation import Conversation, Prompt
 from threadline.acp.desk import Desk
 from threadline.acp.permissions import Permissions
 from threadline.acp.table import Table
-from threadline.model.editors import editor_source
+from threadline.model.client_sources import editor_source
 from threadline.ports.live import Ending
 from threadline.rpc.connection import Connection
 

@@ -12,7 +12,7 @@ import msgspec
 
 from threadline.errors import StoreUnavailable, ThreadlineError
 from threadline.model.delivery import Target
-from threadline.model.inbound import Arrival, Attachment, Inbound, Moved, Unreadable
+from threadline.model.inbound import Arrival, Attachment, IdChange, Inbound, Unreadable
 from threadline.ports.platform import (
     Accept,
     Ambiguous,
@@ -135,7 +135,7 @@ class MovesLate(Takes):
     """Tells of a new id when it comes to it."""
 
     async def take(self, event: Arrival, accept: Accept) -> Verdict:
-        if not isinstance(event, Moved):
+        if not isinstance(event, IdChange):
             return await accept(event)
         self.tasks.add(asyncio.create_task(self._later(event, accept)))
         return "accepted"

@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from threadline.errors import ThreadlineError
+from threadline.model.client_sources import web_source
 from threadline.model.delivery import Target
 from threadline.model.files import StoredFile, file_id_of
 from threadline.model.source import SessionSource
-from threadline.model.webchat import web_source
 from threadline.platforms.local import Terminal
 from threadline.platforms.local.lines import Lines
 from threadline.platforms.web import WebPlatform

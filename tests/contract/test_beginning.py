@@ -17,7 +17,7 @@ from threadline.model.inbound import Inbound
 from threadline.model.message import encode_message
 from threadline.model.policy import SessionResetPolicy
 from threadline.model.source import SessionSource
-from threadline.model.turn import Lane
+from threadline.model.turn import QueueKind
 from threadline.store.engine.database import Tx, read, write
 from threadline.store.facade import GatewayStore
 from threadline.store.rows import StoredSession
@@ -258,7 +258,9 @@ def test_a_message_that_was_here_before_begins_nothing(gateway: GatewayStore, ru
 
 
 @pytest.mark.parametrize("lane", ["talk", "session", "control"])
-def test_where_a_message_begins_no_conversation_there_must_be_one(gateway: GatewayStore, run: Run, lane: Lane) -> None:
+def test_where_a_message_begins_no_conversation_there_must_be_one(
+    gateway: GatewayStore, run: Run, lane: QueueKind
+) -> None:
     def wanted(key: str) -> Admission:
         resolve = gateway.resolve_request(dm(), must_exist=True)
         return replace(admission(gateway, key, dm()), resolve=resolve, lane=lane)

@@ -10,9 +10,8 @@ from tests.contract.gateways import OpenGateway, Run
 
 from threadline import ResetPolicies, SessionEntry, SessionResetPolicy, SessionSource
 from threadline.errors import InvalidRequest, NotYours, UnknownSession
-from threadline.model.context import HomeChannel
+from threadline.model.context import HomeChannel, NamedHomeChannel
 from threadline.model.delivery import Target
-from threadline.model.homes import Home
 from threadline.model.inbound import Inbound
 from threadline.store.conversations.records import PersonZone
 from threadline.store.facade import GatewayStore
@@ -162,8 +161,8 @@ def test_each_account_has_one_home_and_the_last_word_counts(gateway: GatewayStor
     run(gateway.preferences.set_home_channel(dm("7", account="work")))
     run(gateway.preferences.set_home_channel(thread("7", chat_name="Garden")))
     assert run(gateway.preferences.list_home_channels()) == [
-        Home(channel=HomeChannel("telegram", "g1", "Garden", "t1"), chat_type="group", person=None),
-        Home(
+        NamedHomeChannel(channel=HomeChannel("telegram", "g1", "Garden", "t1"), chat_type="group", person=None),
+        NamedHomeChannel(
             channel=HomeChannel("telegram", "dm-7", "DM with 7", None, "work"),
             chat_type="dm",
             person="telegram@work:7",

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from threadline.errors import InvalidRequest, LeaseLost, UnknownFile
-from threadline.model.files import MAX_FILE_BYTES, StoredFile, file_id_of, stored_id
-from threadline.model.inbound import Inbound, Moved
+from threadline.model.files import MAX_FILE_BYTES, StoredFile, file_id_of
+from threadline.model.inbound import IdChange, Inbound, stored_id
 from threadline.model.message import encode_message
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
@@ -180,7 +180,7 @@ def test_a_person_is_told_of_their_files_and_erasing_them_takes_the_content(
 def test_a_person_with_another_id_keeps_their_files(gateway: GatewayStore, runner: asyncio.Runner) -> None:
     async def story() -> None:
         kept = await gateway.keep_file(ADA, CONTENT, name="heron")
-        moved = Moved(platform="web", account="main", dedupe_key="mv", what="user", old_id="ada", new_id="ada2")
+        moved = IdChange(platform="web", account="main", dedupe_key="mv", what="user", old_id="ada", new_id="ada2")
         await gateway.id_changes.apply(moved)
         assert (await gateway.read_file("web:ada2", kept.file_id)) == (kept, CONTENT)
 

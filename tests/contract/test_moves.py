@@ -20,7 +20,7 @@ from threadline import SessionStore
 from threadline.clock import to_instant
 from threadline.model.address import SessionScope, address_of
 from threadline.model.delivery import Target, target_of
-from threadline.model.inbound import Inbound, Moved
+from threadline.model.inbound import IdChange, Inbound
 from threadline.model.ownership import person_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
@@ -38,9 +38,9 @@ from threadline.testing.contracts.storage.fixtures import RawExecute, StoredByte
 NASTY = ("1", "10", "-1", "-100", "%", "_", "!", '"', "\\", "a:b", "a", "é", "%25", '"user_id":"1"', "x" * 300)
 
 
-def move(what: str, old: str, new: str, **fields: Any) -> Moved:
+def move(what: str, old: str, new: str, **fields: Any) -> IdChange:
     values: dict[str, Any] = {"platform": "telegram", "account": "main", "dedupe_key": f"{what}/{old}/{new}"}
-    return Moved(**values | {"what": what, "old_id": old, "new_id": new} | fields)
+    return IdChange(**values | {"what": what, "old_id": old, "new_id": new} | fields)
 
 
 @asynccontextmanager

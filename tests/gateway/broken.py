@@ -12,7 +12,7 @@ from threadline.ids import new_turn_ids
 from threadline.model.delivery import Target, target_of
 from threadline.model.inbound import Inbound
 from threadline.model.source import SessionSource
-from threadline.model.turn import Lane, Replay, Suspicion
+from threadline.model.turn import QueueKind, Replay, Suspicion
 from threadline.ports.agent import Event, ToolCall
 from threadline.ports.platform import Outgoing
 from threadline.store.facade import GatewayStore
@@ -31,7 +31,7 @@ def source_of(user: str = "ada") -> SessionSource:
     return SessionSource(platform="scripted", chat_id=f"dm-{user}", user_id=user)
 
 
-async def accepted(store: GatewayStore, text: str, user: str = "ada", *, lane: Lane = "talk") -> None:
+async def accepted(store: GatewayStore, text: str, user: str = "ada", *, lane: QueueKind = "talk") -> None:
     """Somebody's message, as a gateway took it."""
     source, now = source_of(user), store.clock.now()
     event = Inbound(dedupe_key=f"{user}/{text}", message_id=text, source=source, sent_at=now, text=text)

@@ -17,8 +17,8 @@ from tests.gateway.world import settings_for
 from threadline.gateway.access import AccessRules
 from threadline.gateway.gateway import Gateway
 from threadline.model.access import Role
+from threadline.model.client_sources import web_source, web_target
 from threadline.model.turn import Replay
-from threadline.model.webchat import web_source, web_target
 from threadline.ports.agent import Agent, Event, Text, Turn
 from threadline.ports.live import Said, Speaker
 from threadline.store.facade import GatewayStore

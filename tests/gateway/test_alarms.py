@@ -328,10 +328,13 @@ async def test_the_chat_of_an_owner_that_is_gone_gives_way_to_another_owners(loc
         await ask(here, "later", user="ada")
         newest = await here.store.owner_alerts.find_owner_chat(["scripted:ada"], accounts)
         assert newest == Target(platform="scripted", chat_id="dm-ada")
-        other = await here.store.owner_alerts.find_owner_chat(["scripted:ada"], accounts, [newest.lane])
+        other = await here.store.owner_alerts.find_owner_chat(["scripted:ada"], accounts, [newest.ordering_key])
         assert other == Target(platform="scripted", chat_id="dm-bob")
         assert (
-            await here.store.owner_alerts.find_owner_chat(["scripted:ada"], accounts, [newest.lane, other.lane]) is None
+            await here.store.owner_alerts.find_owner_chat(
+                ["scripted:ada"], accounts, [newest.ordering_key, other.ordering_key]
+            )
+            is None
         )
 
 

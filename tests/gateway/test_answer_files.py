@@ -15,7 +15,6 @@ from tests.gateway.world import Open, Running, awaited
 from threadline.agents.echo import EchoAgent
 from threadline.agents.function import FunctionAgent, FunctionTurn
 from threadline.errors import UnknownFile
-from threadline.model import words_gateway as words
 from threadline.model.files import MAX_FILE_BYTES, attachments_of
 from threadline.model.inbound import Attachment
 from threadline.model.turn import Replay
@@ -27,6 +26,7 @@ from threadline.testing.agents import ScriptedAgent
 from threadline.testing.contracts.storage.fixtures import StoredBytes
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_world import ALL_CAPABILITIES
+from threadline.texts import gateway as texts
 
 PLAN = b"three herons and a plan"
 PICTURE = "image/png"
@@ -133,7 +133,7 @@ async def test_where_no_files_can_go_a_line_names_them(opened: Open) -> None:
 
     async with opened(ScriptedAgent(two), chat=ScriptedChat(capabilities=Capabilities(max_length=300))) as here:
         here.chat.say("the plan?")
-        missing = words.FILES_NOT_HERE.format(names="`plan.txt`, `'x' .txt`")
+        missing = texts.FILES_NOT_HERE.format(names="`plan.txt`, `'x' .txt`")
         await here.shows(f"look\n\n{missing}")
         (entry,) = await here.store.list_sessions()
         assert len(attachments_of((await here.store.load_transcript(entry.session_id))[1])) == 2
@@ -179,7 +179,7 @@ async def test_what_was_sent_before_a_question_is_not_sent_again_after_it(opened
         assert [file.name for file in attachments_of(answer)] == ["before", "after"]
 
 
-@pytest.mark.parametrize(("replay", "said"), [("never", words.BROKEN_OFF), ("safe", "here it is")])
+@pytest.mark.parametrize(("replay", "said"), [("never", texts.BROKEN_OFF), ("safe", "here it is")])
 @awaited
 async def test_a_turn_that_broke_off_sends_its_file_once(
     opened: Open, location: str, replay: Replay, said: str
@@ -210,7 +210,7 @@ async def test_a_file_that_may_have_arrived_is_sent_again_and_marked(opened: Ope
     async with opened(ScriptedAgent(file_alone)) as here:
         here.chat.swallow_next()
         here.chat.say("the plan?")
-        mark = words.MAY_BE_REPEATED.format(text="").strip()
+        mark = texts.MAY_BE_REPEATED.format(text="").strip()
         await shows(here, ("", [("plan.txt", PLAN)]), (mark, [("plan.txt", PLAN)]))
         await eventually(lambda: is_quiet(here))
         assert [line.state for line in await here.store.outbox.list_page()] == ["unknown"]
@@ -226,7 +226,7 @@ async def test_a_file_that_was_taken_back_before_it_was_sent_is_told_as_such(ope
         answer = (await here.store.read_transcript(entry.session_id))[1]
         await here.store.redact(answer.ref)
         here.chat.release()
-        await shows(here, ("here it is", []), (words.FILES_NOT_SENT, []))
+        await shows(here, ("here it is", []), (texts.FILES_NOT_SENT, []))
 
 
 async def has_answered(here: Running) -> bool:
@@ -275,7 +275,7 @@ async def test_a_file_that_is_not_stored_is_the_agents_fault(opened: Open) -> No
 
     async with opened(ScriptedAgent(makes_up)) as here:
         here.chat.say("go")
-        await here.shows(words.AGENT_FAULT.format(error="TypeError"))
+        await here.shows(texts.AGENT_FAULT.format(error="TypeError"))
 
 
 def plain(_: FunctionTurn) -> NewFile:
@@ -308,7 +308,7 @@ async def test_echo_sends_back_what_came_and_names_what_it_can_not_get(opened: O
     async with opened(EchoAgent(pause=0.0)) as here:
         files = [here.chat.add_file(PLAN, name="plan.txt", mime="text/plain"), Attachment(handle="f9", name="gone.txt")]
         here.chat.say("look", attachments=files)
-        missing = words.FILES_NOT_HAD.format(names="`gone.txt`")
+        missing = texts.FILES_NOT_HAD.format(names="`gone.txt`")
         await shows(here, (f"look\n\n{missing}", []), ("", [("plan.txt", PLAN)]))
 
 

@@ -10,8 +10,6 @@ import pytest
 from tests.gateway.talk import GROUP, ask, asked, current, eventually, heard, running_with, turns_of
 from tests.gateway.world import Open, awaited
 
-from threadline.model import words_commands as commands
-from threadline.model import words_gateway as words
 from threadline.model.access import Role
 from threadline.ports.agent import AskPermission, Event, Text, ToolCall, ToolResult, Turn
 from threadline.ports.platform import Gone
@@ -19,6 +17,8 @@ from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_world import ALL_CAPABILITIES
+from threadline.texts import commands as commands_texts
+from threadline.texts import gateway as texts
 
 REMOVE = AskPermission(ask_id="c1", tool="shell", arguments='{"command": "rm notes"}', reason="They are old.")
 
@@ -64,7 +64,7 @@ async def test_a_turn_that_asks_goes_on_when_it_is_allowed(opened: Open) -> None
         assert "They are old." in shown[1]
         here.chat.say("/approve")
         await here.chat.wait_for(lambda: "Done." in here.texts())
-        assert set(here.texts()[2:]) == {commands.APPROVED.format(tool="shell"), "Done."}
+        assert set(here.texts()[2:]) == {commands_texts.APPROVED.format(tool="shell"), "Done."}
         assert await here.transcript() == [
             ("user", "tidy up"),
             ("assistant", "Let me see."),
@@ -81,7 +81,7 @@ async def test_a_turn_that_asks_goes_on_when_it_is_denied(opened: Open) -> None:
         code = await asked(here)
         here.chat.say(f"/deny {code.lower()}")
         await here.chat.wait_for(lambda: "Then I leave them." in here.texts())
-        assert commands.DENIED.format(tool="shell") in here.texts()
+        assert commands_texts.DENIED.format(tool="shell") in here.texts()
 
 
 @awaited
@@ -90,7 +90,7 @@ async def test_a_button_answers_too(opened: Open) -> None:
         here.chat.say("tidy up")
         code = await asked(here)
         question = here.chat.messages("dm-ada")[-1]
-        assert [button.label for button in question.buttons] == [words.ASK_YES, words.ASK_NO]
+        assert [button.label for button in question.buttons] == [texts.ASK_YES, texts.ASK_NO]
         here.chat.press(question.message_id, f"/approve {code}")
         await here.chat.wait_for(lambda: "Done." in here.texts())
 
@@ -102,8 +102,8 @@ async def test_an_answer_counts_once(opened: Open) -> None:
         code = await asked(here)
         here.chat.say(f"/approve {code}")
         await here.chat.wait_for(lambda: "Done." in here.texts())
-        assert await ask(here, f"/deny {code}") == commands.NOTHING_ASKED
-        assert await ask(here, "/approve") == commands.NOTHING_ASKED
+        assert await ask(here, f"/deny {code}") == commands_texts.NOTHING_ASKED
+        assert await ask(here, "/approve") == commands_texts.NOTHING_ASKED
 
 
 @awaited
@@ -129,7 +129,7 @@ async def test_an_answer_to_an_older_question_does_not_count(opened: Open) -> No
         here.chat.say("tidy up")
         code = await asked(here)
         wrong = "ABCD" if code != "ABCD" else "ABCE"
-        assert await ask(here, f"/approve {wrong}") == commands.ANOTHER_QUESTION.format(code=code)
+        assert await ask(here, f"/approve {wrong}") == commands_texts.ANOTHER_QUESTION.format(code=code)
         assert "Done." not in here.texts()
 
 
@@ -143,9 +143,11 @@ async def test_only_who_may_use_the_tool_may_allow_it(opened: Open, least: Role,
         code = await asked(here, f"dm-{user}")
         answer = await ask(here, f"/approve {code}", user=user)
         if ranks.index(role) >= ranks.index(least):
-            assert answer in (commands.APPROVED.format(tool="files"), "allowed: True")
+            assert answer in (commands_texts.APPROVED.format(tool="files"), "allowed: True")
         else:
-            assert answer == commands.NOT_YOURS_TO_ALLOW.format(tool="files", whom=commands.ROLE_MEANS[least])
+            assert answer == commands_texts.NOT_YOURS_TO_ALLOW.format(
+                tool="files", whom=commands_texts.ROLE_MEANS[least]
+            )
 
 
 @awaited
@@ -154,7 +156,9 @@ async def test_in_a_group_the_owner_allows_what_a_guest_asked_for(opened: Open) 
         here.chat.say("go", user="bob", **GROUP)
         code = await asked(here, "den")
         refused = await ask(here, f"/approve {code}", user="bob", **GROUP)
-        assert refused == commands.NOT_YOURS_TO_ALLOW.format(tool="files", whom=commands.ROLE_MEANS["owner"])
+        assert refused == commands_texts.NOT_YOURS_TO_ALLOW.format(
+            tool="files", whom=commands_texts.ROLE_MEANS["owner"]
+        )
         # A conversation of her own there, but the question stands before her eyes.
         here.chat.say(f"/approve {code}", user="ada", **GROUP)
         await here.chat.wait_for(lambda: "allowed: True" in here.texts("den"))
@@ -165,7 +169,7 @@ async def test_a_question_in_one_chat_is_not_answered_from_another(opened: Open)
     async with opened(asking("guest")) as here:
         here.chat.say("go", user="bob")
         code = await asked(here, "dm-bob")
-        assert await ask(here, f"/approve {code}", user="eve") == commands.NOTHING_ASKED
+        assert await ask(here, f"/approve {code}", user="eve") == commands_texts.NOTHING_ASKED
 
 
 @awaited
@@ -174,7 +178,7 @@ async def test_who_talks_on_is_told_what_keeps_the_answer(opened: Open) -> None:
     async with opened(agent) as here:
         here.chat.say("tidy up")
         code = await asked(here)
-        assert await ask(here, "and buy bread") == words.ASK_FIRST.format(code=code)
+        assert await ask(here, "and buy bread") == texts.ASK_FIRST.format(code=code)
         here.chat.say(f"/deny {code}")
         await turns_of(here, agent, 3)
         assert agent.turns[-1].text == "and buy bread"
@@ -186,8 +190,8 @@ async def test_stopping_gives_the_question_up(opened: Open) -> None:
         here.chat.say("tidy up")
         await asked(here)
         here.chat.say("/stop")
-        await here.chat.wait_for(lambda: words.STOPPED in here.texts())
-        assert await ask(here, "/approve") == commands.NOTHING_ASKED
+        await here.chat.wait_for(lambda: texts.STOPPED in here.texts())
+        assert await ask(here, "/approve") == commands_texts.NOTHING_ASKED
         assert await here.transcript() == [("user", "tidy up"), ("assistant", "Let me see.")]
 
 
@@ -197,8 +201,8 @@ async def test_a_fresh_start_gives_the_question_up(opened: Open) -> None:
         here.chat.say("tidy up")
         await asked(here)
         here.chat.say("/new")
-        await here.chat.wait_for(lambda: commands.FRESH in here.texts())
-        assert await ask(here, "/approve") == commands.NOTHING_ASKED
+        await here.chat.wait_for(lambda: commands_texts.FRESH in here.texts())
+        assert await ask(here, "/approve") == commands_texts.NOTHING_ASKED
 
 
 @awaited
@@ -210,7 +214,7 @@ async def test_the_next_message_interrupts_a_question_where_messages_do(opened: 
         here.chat.say("never mind")
         await turns_of(here, agent, 2)
         assert agent.turns[-1].text == "never mind"
-        assert words.INTERRUPTED in here.texts()
+        assert texts.INTERRUPTED in here.texts()
 
 
 @awaited
@@ -220,8 +224,8 @@ async def test_a_question_that_nobody_answers_ends_after_a_day(location: str) ->
         here.chat.say("tidy up")
         code = await asked(here)
         clock.advance(timedelta(days=1, seconds=1))
-        assert await ask(here, f"/approve {code}") in (commands.NOTHING_ASKED, words.ASK_EXPIRED)
-        await here.chat.wait_for(lambda: words.ASK_EXPIRED in here.texts())
+        assert await ask(here, f"/approve {code}") in (commands_texts.NOTHING_ASKED, texts.ASK_EXPIRED)
+        await here.chat.wait_for(lambda: texts.ASK_EXPIRED in here.texts())
 
 
 @awaited
@@ -231,7 +235,7 @@ async def test_a_question_outlives_the_gateway(opened: Open) -> None:
         code = await asked(here)
     async with opened(ScriptedAgent(careful)) as here:
         here.chat.say(f"/approve {code}", message_id="another")
-        await here.shows(commands.APPROVED.format(tool="shell"), "Done.")
+        await here.shows(commands_texts.APPROVED.format(tool="shell"), "Done.")
         assert ("assistant", "Let me see.") in await here.transcript()
 
 
@@ -242,7 +246,7 @@ async def test_a_deleted_session_takes_its_question_along(opened: Open) -> None:
         await asked(here)
         (entry,) = await here.store.list_sessions()
         await here.store.delete_session(entry.session_id)
-        assert await ask(here, "/approve") == commands.NOTHING_ASKED
+        assert await ask(here, "/approve") == commands_texts.NOTHING_ASKED
         assert [line.fate for line in await here.store.maintenance.list_messages()][-1] == "dropped"
 
 
@@ -252,7 +256,7 @@ async def test_a_question_that_nobody_could_read_is_a_fault_of_the_agent(opened:
         yield AskPermission(ask_id="1", tool="shell", arguments="x" * 30_000)
 
     async with opened(ScriptedAgent(verbose)) as here:
-        assert await ask(here, "go") == words.AGENT_FAULT.format(error="ValueError")
+        assert await ask(here, "go") == texts.AGENT_FAULT.format(error="ValueError")
 
 
 @awaited
@@ -405,7 +409,7 @@ async def test_a_turn_that_somebody_stopped_elsewhere_asks_nobody(opened: Open) 
 
     async with opened(ScriptedAgent(late)) as here:
         here.chat.say("tidy up")
-        await here.chat.wait_for(lambda: any(words.STOPPED in text for text in here.texts()))
+        await here.chat.wait_for(lambda: any(texts.STOPPED in text for text in here.texts()))
         assert await here.store.approvals.find_open((await current(here)).session_id) is None
         assert not any("/approve" in text for text in here.texts())
         assert "Let me see." in here.texts()[-1]
@@ -429,10 +433,10 @@ async def test_what_was_allowed_can_be_stopped_before_it_is_done(opened: Open) -
         code = await asked(here)
         here.chat.say("keep busy", user="bob")
         await turns_of(here, agent, 2)
-        assert await ask(here, f"/approve {code}") == commands.APPROVED.format(tool="shell")
-        assert await ask(here, "/stop") == commands.STOPPING
+        assert await ask(here, f"/approve {code}") == commands_texts.APPROVED.format(tool="shell")
+        assert await ask(here, "/stop") == commands_texts.STOPPING
         busy.set()
-        await here.chat.wait_for(lambda: words.STOPPED in here.texts())
+        await here.chat.wait_for(lambda: texts.STOPPED in here.texts())
         assert "Done." not in here.texts()
 
 
@@ -449,10 +453,10 @@ async def test_nobody_allows_what_was_never_shown(opened: Open) -> None:
         (entry,) = await here.store.list_sessions()
         asked_for = await here.store.approvals.find_open(entry.session_id)
         assert asked_for is not None
-        told = commands.NOT_SHOWN_YET.format(code=asked_for.code)
+        told = commands_texts.NOT_SHOWN_YET.format(code=asked_for.code)
         assert await ask(here, f"/approve {asked_for.code}", user="bob") == told
         assert await ask(here, "/approve", user="bob") == told
-        assert await ask(here, f"/deny {asked_for.code}", user="bob") == commands.DENIED.format(tool="files")
+        assert await ask(here, f"/deny {asked_for.code}", user="bob") == commands_texts.DENIED.format(tool="files")
 
 
 @awaited

@@ -10,17 +10,18 @@ from tests.gateway.talk import ask, current, echo, heard, running_with, said, tu
 from tests.gateway.world import Open, awaited
 
 from threadline.clock import to_instant
-from threadline.model import words_commands, words_gateway
 from threadline.model.inbound import Inbound
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.source import SessionSource
-from threadline.model.turn import Lane
+from threadline.model.turn import QueueKind
 from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import Admission
 from threadline.store.work.turn_end import Claim
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ALL_CAPABILITIES, ScriptedChat
+from threadline.texts import commands as commands_texts
+from threadline.texts import gateway as gateway_texts
 
 ADA = SessionSource(platform="scripted", chat_id="dm-ada", user_id="ada")
 IDLE = ResetPolicies(default=SessionResetPolicy(mode="idle", idle_minutes=60))
@@ -34,7 +35,7 @@ def patient(policies: ResetPolicies, clock: FakeClock) -> dict[str, Any]:
 @awaited
 async def test_a_full_queue_tells_each_sender_once_and_loses_nothing_it_took(opened: Open) -> None:
     agent = ScriptedAgent()
-    full = words_gateway.QUEUE_FULL.format(count=2)
+    full = gateway_texts.QUEUE_FULL.format(count=2)
     async with opened(agent, queue_per_session=2) as here:
         here.chat.say("one")
         await turns_of(here, agent, 1)
@@ -70,7 +71,7 @@ async def test_what_was_said_while_no_gateway_ran_is_answered_together_and_nothi
 
 @awaited
 async def test_in_a_queue_only_what_comes_while_the_gateway_runs_counts(opened: Open) -> None:
-    agent, full = ScriptedAgent(), words_gateway.QUEUE_FULL.format(count=2)
+    agent, full = ScriptedAgent(), gateway_texts.QUEUE_FULL.format(count=2)
     chat = ScriptedChat()
     for number in range(20):
         chat.say(f"message {number}")
@@ -137,11 +138,11 @@ async def test_the_last_part_of_a_text_that_was_cut_at_the_limit_is_not_waited_a
 async def test_only_the_first_message_ever_gets_a_welcome(opened: Open, location: str) -> None:
     async with opened(ScriptedAgent(echo), welcome=True) as here:
         here.chat.say("hello")
-        await here.shows(words_gateway.WELCOME, "you said: hello")
+        await here.shows(gateway_texts.WELCOME, "you said: hello")
         await ask(here, "/new")
         await ask(here, "again")
         assert await ask(here, "hello", user="bob") == "you said: hello"
-        assert here.texts().count(words_gateway.WELCOME) == 1
+        assert here.texts().count(gateway_texts.WELCOME) == 1
     async with opened(ScriptedAgent(echo), welcome=True) as here:
         assert await ask(here, "hello", user="eve") == "you said: hello"
 
@@ -151,7 +152,7 @@ async def test_a_command_may_be_the_first_message_ever(opened: Open) -> None:
     async with opened(ScriptedAgent(echo), welcome=True) as here:
         here.chat.say("/whoami")
         greeting, answer = await here.shown(2)
-        assert greeting == words_gateway.WELCOME
+        assert greeting == gateway_texts.WELCOME
         assert "scripted:ada" in answer
 
 
@@ -163,11 +164,11 @@ async def test_a_reset_by_itself_is_told_once_and_resume_takes_it_back(location:
         await ask(here, "one")
         old = (await current(here)).session_id
         clock.advance(timedelta(hours=2))
-        assert await ask(here, "two") == words_gateway.RESET_IDLE
-        await here.shows("you said: one", words_gateway.RESET_IDLE, "you said: two")
+        assert await ask(here, "two") == gateway_texts.RESET_IDLE
+        await here.shows("you said: one", gateway_texts.RESET_IDLE, "you said: two")
     async with running_with(location, agent, store=patient(IDLE, clock)) as here:
         assert await ask(here, "three", message_id="later-1") == "you said: three"
-        assert await ask(here, "/resume", message_id="later-2") == words_commands.RESUMED.format(title=old)
+        assert await ask(here, "/resume", message_id="later-2") == commands_texts.RESUMED.format(title=old)
         await ask(here, "four", message_id="later-3")
         assert await said(here, old) == ["one", "you said: one", "four", "you said: four"]
 
@@ -180,7 +181,7 @@ async def test_resume_may_be_the_first_word_after_a_reset(location: str) -> None
         old = (await current(here)).session_id
         clock.advance(timedelta(days=1))
         here.chat.say("/resume")
-        await here.shows("you said: one", words_gateway.RESET_DAILY, words_commands.RESUMED.format(title=old))
+        await here.shows("you said: one", gateway_texts.RESET_DAILY, commands_texts.RESUMED.format(title=old))
         assert (await current(here)).session_id == old
 
 
@@ -195,7 +196,7 @@ async def test_a_reset_is_not_told_where_nobody_wants_to_hear_of_it(location: st
         assert await here.transcript() == [("user", "two"), ("assistant", "you said: two")]
 
 
-async def accepted(store: GatewayStore, text: str, lane: Lane, *, ago: timedelta = timedelta()) -> None:
+async def accepted(store: GatewayStore, text: str, lane: QueueKind, *, ago: timedelta = timedelta()) -> None:
     """Ada's message as a gateway took it, which then died."""
     now = store.clock.now()
     event = Inbound(dedupe_key=text, message_id=text, source=ADA, sent_at=now, text=text)

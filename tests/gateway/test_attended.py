@@ -16,8 +16,8 @@ from tests.gateway.world import awaited, settings_for
 from threadline.assembly import close_agents
 from threadline.errors import ConversationBusy
 from threadline.gateway.gateway import Gateway
+from threadline.model.client_sources import web_source
 from threadline.model.delivery import Target
-from threadline.model.webchat import web_source
 from threadline.platforms.web import WebPlatform
 from threadline.ports.agent import (
     AgentError,

@@ -9,12 +9,12 @@ from tests.gateway.world import Open, Running, awaited
 
 from threadline.agents.echo import EchoAgent
 from threadline.gateway.bots import MOST_IN_A_ROW, BotTalk
-from threadline.model import words_gateway as words
 from threadline.model.inbound import Inbound
 from threadline.testing import FakeClock, group
+from threadline.texts import gateway as texts
 
 DEN = "den"
-TOLD = words.BOTS_ALONE.format(count=MOST_IN_A_ROW)
+TOLD = texts.BOTS_ALONE.format(count=MOST_IN_A_ROW)
 
 
 async def echoes(here: Running, rounds: int) -> None:

@@ -10,12 +10,12 @@ from tests.gateway.world import Open, awaited
 
 from threadline.agents.model import ModelAgent
 from threadline.agents.registry import AgentSettings
-from threadline.model import words_commands as words
 from threadline.model.context import HomeChannel
 from threadline.ports.agent import Event, Text, Turn, UsageOf
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.contracts.storage.fixtures import RawExecute
 from threadline.testing.models import ModelServer
+from threadline.texts import commands as texts
 
 
 async def reporting(turn: Turn) -> AsyncIterator[Event]:
@@ -31,14 +31,14 @@ async def reporting(turn: Turn) -> AsyncIterator[Event]:
 async def test_an_agent_that_can_not_change_its_model_says_so(opened: Open) -> None:
     agent = ScriptedAgent(echo)
     async with opened(agent) as here:
-        assert await ask(here, "/model swift") == words.MODEL_FIXED
+        assert await ask(here, "/model swift") == texts.MODEL_FIXED
         assert (await current(here)).chosen_model is None
-        assert await ask(here, "/model") == words.MODEL_IS_OWN
+        assert await ask(here, "/model") == texts.MODEL_IS_OWN
         # Neither is a choice told that it does not look at.
         await here.store.sessions.choose_model((await current(here)).session_id, "own:swift")
-        assert await ask(here, "/model") == words.MODEL_IS_OWN
-        assert f"Model: {words.OWN_MODEL}" in await ask(here, "/status")
-        assert await ask(here, "/model default") == words.MODEL_OWN_AGAIN
+        assert await ask(here, "/model") == texts.MODEL_IS_OWN
+        assert f"Model: {texts.OWN_MODEL}" in await ask(here, "/status")
+        assert await ask(here, "/model default") == texts.MODEL_OWN_AGAIN
         assert (await current(here)).chosen_model is None
 
 
@@ -46,7 +46,7 @@ async def test_an_agent_that_can_not_change_its_model_says_so(opened: Open) -> N
 async def test_a_model_that_can_not_be_had_is_not_chosen(opened: Open) -> None:
     async with opened(ChoosingAgent(echo)) as here:
         await ask(here, "/model swift")
-        assert await ask(here, "/model none:x") == words.FAILED.format(reason="there is no provider 'none'")
+        assert await ask(here, "/model none:x") == texts.FAILED.format(reason="there is no provider 'none'")
         assert (await current(here)).chosen_model == "own:swift"
 
 
@@ -57,10 +57,10 @@ async def test_the_choice_and_what_answered_are_told_apart(opened: Open) -> None
         await ask(here, "/model swift")
         assert await ask(here, "hello") == "by own:swift"
         assert await ask(here, "hello again") == "by own:swift"
-        chosen, reported = words.MODEL_IS.format(model="own:swift"), words.MODEL_LAST.format(model="own:swift-2026")
+        chosen, reported = texts.MODEL_IS.format(model="own:swift"), texts.MODEL_LAST.format(model="own:swift-2026")
         assert await ask(here, "/model") == f"{chosen} {reported}"
         await ask(here, "/model default")
-        assert await ask(here, "/model") == f"{words.MODEL_IS_OWN} {reported}"
+        assert await ask(here, "/model") == f"{texts.MODEL_IS_OWN} {reported}"
         assert await ask(here, "hello") == "by None"
 
 
@@ -88,7 +88,7 @@ async def test_a_model_is_chosen_for_what_is_said_after_it(opened: Open) -> None
         agent.answer("first")
         await turns_of(here, agent, 2)
         agent.answer("second")
-        await here.shows("first", words.MODEL_CHOSEN.format(model="own:swift"), "second")
+        await here.shows("first", texts.MODEL_CHOSEN.format(model="own:swift"), "second")
         assert [turn.session.chosen_model for turn in agent.turns] == [None, "own:swift"]
 
 
@@ -125,8 +125,8 @@ async def test_a_chosen_model_is_asked_for_the_answer(opened: Open, monkeypatch:
         agent = ModelAgent(AgentSettings(kind="model", model="openai:gpt-5", base_url=server.openai_url, api_key="k"))
         async with opened(agent) as here:
             assert await ask(here, "hello") == "hello"
-            assert await ask(here, "/model opnai:gpt-4o") != words.MODEL_CHOSEN.format(model="opnai:gpt-4o")
-            assert await ask(here, "/model gpt-4o") == words.MODEL_CHOSEN.format(model="openai:gpt-4o")
+            assert await ask(here, "/model opnai:gpt-4o") != texts.MODEL_CHOSEN.format(model="opnai:gpt-4o")
+            assert await ask(here, "/model gpt-4o") == texts.MODEL_CHOSEN.format(model="openai:gpt-4o")
             assert await ask(here, "again") == "again"
             await here.gateway.idle()
             assert (await current(here)).model == "gpt-4o"
@@ -191,7 +191,7 @@ async def test_the_home_of_the_chat_goes_before_that_of_the_configuration(opened
     async with opened(agent, home_channels=homes) as here:
         await ask(here, "/sethome", **THREAD)
         await ask(here, "hello")
-        assert await ask(here, "/sethome off", **GROUP) == words.HOME_CONFIGURED.format(
+        assert await ask(here, "/sethome off", **GROUP) == texts.HOME_CONFIGURED.format(
             platform="scripted", name="The lobby"
         )
         await ask(here, "/new")

@@ -12,12 +12,12 @@ from tests.gateway.world import Open, awaited
 
 from threadline import SessionStore
 from threadline.gateway.commands import TABLE
-from threadline.model import words_commands as words
 from threadline.model.access import COMMANDS
 from threadline.ports.agent import AgentError, AskPermission, Event, Text, Turn, UsageOf
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_world import ALL_CAPABILITIES
+from threadline.texts import commands as texts
 
 P = ParamSpec("P")
 
@@ -51,9 +51,9 @@ async def test_help_lists_what_the_sender_may_do(opened: Open) -> None:
 async def test_start_says_hello_and_bothers_no_agent(opened: Open) -> None:
     agent = ScriptedAgent(echo)
     async with opened(agent, welcome=True) as here:
-        assert await ask(here, "/start from-a-link") == words.START
+        assert await ask(here, "/start from-a-link") == texts.START
         assert await ask(here, "hello") == "you said: hello"
-        assert here.texts() == [words.START, "you said: hello"]
+        assert here.texts() == [texts.START, "you said: hello"]
         assert len(agent.turns) == 1
 
 
@@ -65,11 +65,11 @@ async def test_stop_ends_the_answer_and_keeps_what_was_said(opened: Open) -> Non
 
     agent = ScriptedAgent(endless)
     async with opened(agent) as here:
-        assert await ask(here, "/stop") == words.NOTHING_RUNS
+        assert await ask(here, "/stop") == texts.NOTHING_RUNS
         here.chat.say("go")
         await turns_of(here, agent, 1)
         here.chat.say("/stop")
-        await here.chat.wait_for(lambda: {words.STOPPING, "so far\n\n(stopped)"} <= set(here.texts()))
+        await here.chat.wait_for(lambda: {texts.STOPPING, "so far\n\n(stopped)"} <= set(here.texts()))
         assert await here.transcript() == [("user", "go"), ("assistant", "so far")]
 
 
@@ -82,8 +82,8 @@ async def test_approve_and_deny_answer_what_was_asked(opened: Open) -> None:
         yield wanted if answer is None else Text(f"{turn.text}: {answer}")
 
     async with opened(ScriptedAgent(careful)) as here:
-        assert await ask(here, "/approve") == words.NOTHING_ASKED
-        assert await ask(here, "/approve of this") == words.USE["approve"]
+        assert await ask(here, "/approve") == texts.NOTHING_ASKED
+        assert await ask(here, "/approve of this") == texts.USE["approve"]
         for said_, answer in (("/approve", "one: True"), ("/deny", "one: False")):
             assert "shell" in await ask(here, "one")
             await here.gateway.idle()
@@ -95,16 +95,16 @@ async def test_approve_and_deny_answer_what_was_asked(opened: Open) -> None:
 async def test_queue_shows_what_waits_and_drops_from_it(opened: Open) -> None:
     agent = ScriptedAgent()
     async with opened(agent) as here:
-        assert await ask(here, "/queue") == words.QUEUE_EMPTY
+        assert await ask(here, "/queue") == texts.QUEUE_EMPTY
         here.chat.say("one")
         await turns_of(here, agent, 1)
         here.chat.say("two")
         here.chat.say("three")
         await heard(here)
         assert (await ask(here, "/queue")).splitlines() == ["2 waiting:", "1. two", "2. three"]
-        assert await ask(here, "/queue drop 3") == words.NO_SUCH_PLACE.format(place=3)
-        assert await ask(here, "/queue drop 1") == words.DROPPED.format(place=1, text="two")
-        assert await ask(here, "/queue drop first") == words.USE["queue"]
+        assert await ask(here, "/queue drop 3") == texts.NO_SUCH_PLACE.format(place=3)
+        assert await ask(here, "/queue drop 1") == texts.DROPPED.format(place=1, text="two")
+        assert await ask(here, "/queue drop first") == texts.USE["queue"]
         agent.answer("first")
         await turns_of(here, agent, 2)
         agent.answer("second")
@@ -125,14 +125,14 @@ async def test_status_tells_of_the_conversation_while_a_turn_runs(opened: Open) 
         entry = await current(here)
         assert entry.session_id in status
         assert "Waiting: 1" in status
-        assert words.DOING in status
+        assert texts.DOING in status
         agent.answer("first")
         await turns_of(here, agent, 2)
         agent.answer("second")
         await here.chat.wait_for(lambda: "second" in here.texts())
         status = await ask(here, "/status")
         assert "Messages: 4" in status
-        assert words.DOING_NOTHING in status
+        assert texts.DOING_NOTHING in status
 
 
 @of("whoami")
@@ -149,7 +149,7 @@ async def test_usage_tells_what_the_conversation_cost(opened: Open) -> None:
         yield UsageOf(input_tokens=1200, output_tokens=34, cost_micros=12_300, cost_status="estimated")
 
     async with opened(ScriptedAgent(costly)) as here:
-        assert words.COST_UNKNOWN in await ask(here, "/usage")
+        assert texts.COST_UNKNOWN in await ask(here, "/usage")
         await ask(here, "work")
         await here.gateway.idle()
         used = await ask(here, "/usage")
@@ -165,45 +165,45 @@ async def test_sessions_lists_ones_own(opened: Open) -> None:
         here.chat.say("from somebody else", user="bob")
         await here.shown(1, "dm-bob")
         head, new, old = (await ask(here, "/sessions")).splitlines()
-        assert head == words.SESSIONS
-        assert words.SESSION_CURRENT in new
+        assert head == texts.SESSIONS
+        assert texts.SESSION_CURRENT in new
         assert "Fruit, 2 messages" in old
 
 
 @of("search")
 async def test_search_finds_what_was_said(opened: Open) -> None:
     async with opened(ScriptedAgent(echo)) as here:
-        assert await ask(here, "/search") == words.USE["search"]
+        assert await ask(here, "/search") == texts.USE["search"]
         await ask(here, "the quick fox")
         entry = await current(here)
         await ask(here, "/new")
         found = await ask(here, "/search quick")
         assert entry.session_id in found
         assert "the **quick** fox" in found
-        assert await ask(here, "/search slow") == words.NOTHING_FOUND
+        assert await ask(here, "/search slow") == texts.NOTHING_FOUND
 
 
 @of("title")
 async def test_title_names_the_conversation_and_takes_its_name_away(opened: Open) -> None:
     async with opened(ScriptedAgent(echo)) as here:
-        assert await ask(here, "/title Summer  plans") == words.TITLED.format(title="Summer plans")
+        assert await ask(here, "/title Summer  plans") == texts.TITLED.format(title="Summer plans")
         assert (await current(here)).title == "Summer plans"
         assert "200 is the most" in await ask(here, "/title " + "x" * 300)
         assert (await current(here)).title == "Summer plans"
-        assert await ask(here, "/title") == words.TITLE_GONE
+        assert await ask(here, "/title") == texts.TITLE_GONE
         assert (await current(here)).title is None
 
 
 @of("model")
 async def test_model_tells_and_chooses_what_answers(opened: Open) -> None:
     async with opened(ChoosingAgent(echo)) as here:
-        assert await ask(here, "/model") == words.MODEL_IS_OWN
-        assert await ask(here, "/model one two") == words.USE["model"]
-        assert await ask(here, "/model swift") == words.MODEL_CHOSEN.format(model="own:swift")
-        assert await ask(here, "/model") == words.MODEL_IS.format(model="own:swift")
+        assert await ask(here, "/model") == texts.MODEL_IS_OWN
+        assert await ask(here, "/model one two") == texts.USE["model"]
+        assert await ask(here, "/model swift") == texts.MODEL_CHOSEN.format(model="own:swift")
+        assert await ask(here, "/model") == texts.MODEL_IS.format(model="own:swift")
         assert (await current(here)).chosen_model == "own:swift"
         assert "Model: own:swift" in await ask(here, "/status")
-        assert await ask(here, "/model default") == words.MODEL_OWN_AGAIN
+        assert await ask(here, "/model default") == texts.MODEL_OWN_AGAIN
         assert (await current(here)).chosen_model is None
 
 
@@ -222,11 +222,11 @@ async def test_timezone_tells_and_sets_where_somebody_lives(opened: Open) -> Non
 @of("sethome")
 async def test_sethome_makes_this_chat_the_home_and_takes_it_back(opened: Open) -> None:
     async with opened(ScriptedAgent(echo)) as here:
-        assert await ask(here, "/sethome off") == words.NO_HOME_SET.format(platform="scripted")
-        assert await ask(here, "/sethome") == words.HOME_SET.format(platform="scripted", name="DM with ada")
+        assert await ask(here, "/sethome off") == texts.NO_HOME_SET.format(platform="scripted")
+        assert await ask(here, "/sethome") == texts.HOME_SET.format(platform="scripted", name="DM with ada")
         assert [home.channel.chat_id for home in await here.store.preferences.list_home_channels()] == ["dm-ada"]
-        assert await ask(here, "/sethome OFF") == words.HOME_GONE.format(platform="scripted")
-        assert await ask(here, "/sethome there") == words.USE["sethome"]
+        assert await ask(here, "/sethome OFF") == texts.HOME_GONE.format(platform="scripted")
+        assert await ask(here, "/sethome there") == texts.USE["sethome"]
         assert await here.store.preferences.list_home_channels() == []
 
 
@@ -236,10 +236,10 @@ async def test_handoff_goes_on_in_another_chat(opened: Open) -> None:
         await ask(here, "earlier")
         old = (await current(here)).session_id
         await ask(here, "one", **GROUP)
-        assert await ask(here, "/handoff", **GROUP) == words.USE["handoff"]
-        there = words.HANDED_OVER.format(place="DM with ada (scripted)")
+        assert await ask(here, "/handoff", **GROUP) == texts.USE["handoff"]
+        there = texts.HANDED_OVER.format(place="DM with ada (scripted)")
         assert await ask(here, "/handoff scripted:dm-ada", **GROUP) == there
-        told = words.HANDED_HERE.format(title=words.HANDED_UNNAMED, place="group: den (scripted)")
+        told = texts.HANDED_HERE.format(title=texts.HANDED_UNNAMED, place="group: den (scripted)")
         await here.shows("you said: earlier", told)
         assert await ask(here, "two") == "you said: two"
         new = (await current(here)).session_id
@@ -252,7 +252,7 @@ async def test_fork_goes_on_in_a_copy(opened: Open) -> None:
     async with opened(ScriptedAgent(echo)) as here:
         await ask(here, "one")
         old = (await current(here)).session_id
-        assert await ask(here, "/fork") == words.FORKED.format(old=old)
+        assert await ask(here, "/fork") == texts.FORKED.format(old=old)
         await ask(here, "two")
         new = (await current(here)).session_id
         assert new != old
@@ -265,19 +265,19 @@ async def test_fork_goes_on_in_a_copy(opened: Open) -> None:
 @of("undo", "redo")
 async def test_undo_takes_back_and_redo_brings_again(opened: Open) -> None:
     async with opened(ScriptedAgent(echo)) as here:
-        assert await ask(here, "/undo") == words.NOTHING_TO_UNDO
+        assert await ask(here, "/undo") == texts.NOTHING_TO_UNDO
         for text in ("one", "two", "three"):
             await ask(here, text)
         session_id = (await current(here)).session_id
-        assert await ask(here, "/undo") == words.UNDONE
+        assert await ask(here, "/undo") == texts.UNDONE
         assert (await said(here, session_id))[-1] == "you said: two"
-        assert await ask(here, "/undo 2") == words.UNDONE_SOME.format(count=2)
+        assert await ask(here, "/undo 2") == texts.UNDONE_SOME.format(count=2)
         assert await said(here, session_id) == []
-        assert await ask(here, "/redo") == words.REDONE
+        assert await ask(here, "/redo") == texts.REDONE
         assert (await said(here, session_id))[-1] == "you said: two"
         await ask(here, "/redo")
         assert (await said(here, session_id))[-1] == "you said: three"
-        assert await ask(here, "/redo") == words.NOTHING_TO_REDO
+        assert await ask(here, "/redo") == texts.NOTHING_TO_REDO
 
 
 @awaited
@@ -308,7 +308,7 @@ async def test_retry_answers_the_last_message_again(opened: Open) -> None:
 
     agent = ScriptedAgent(learns)
     async with opened(agent) as here:
-        assert await ask(here, "/retry") == words.NOTHING_TO_RETRY
+        assert await ask(here, "/retry") == texts.NOTHING_TO_RETRY
         assert "The model is away." in await ask(here, "question")
         assert await ask(here, "/retry") == "first"
         assert await ask(here, "/retry") == "second"
@@ -323,7 +323,7 @@ async def test_new_starts_afresh_and_keeps_the_old_one(opened: Open, command: st
     async with opened(agent) as here:
         await ask(here, "one")
         old = await current(here)
-        assert await ask(here, command) == words.FRESH
+        assert await ask(here, command) == texts.FRESH
         await ask(here, "two")
         assert await here.transcript() == [("user", "two"), ("assistant", "you said: two")]
         assert list(agent.turns[1].history) == []
@@ -334,7 +334,7 @@ async def test_new_starts_afresh_and_keeps_the_old_one(opened: Open, command: st
 @of("resume")
 async def test_resume_goes_back_by_nothing_by_title_and_by_id(opened: Open) -> None:
     async with opened(ScriptedAgent(echo)) as here:
-        assert await ask(here, "/resume") == words.NOTHING_TO_RESUME
+        assert await ask(here, "/resume") == texts.NOTHING_TO_RESUME
         await ask(here, "one")
         await ask(here, "/title First try")
         first = (await current(here)).session_id
@@ -344,20 +344,20 @@ async def test_resume_goes_back_by_nothing_by_title_and_by_id(opened: Open) -> N
         # An empty one does not stand in the way.
         await ask(here, "/new")
         await ask(here, "/new")
-        assert await ask(here, "/resume") == words.RESUMED.format(title=second)
-        assert await ask(here, "/resume FIRST  try") == words.RESUMED.format(title="First try")
+        assert await ask(here, "/resume") == texts.RESUMED.format(title=second)
+        assert await ask(here, "/resume FIRST  try") == texts.RESUMED.format(title="First try")
         await ask(here, "three")
         assert await said(here, first) == ["one", "you said: one", "three", "you said: three"]
-        assert await ask(here, f"/resume {second}") == words.RESUMED.format(title=second)
+        assert await ask(here, f"/resume {second}") == texts.RESUMED.format(title=second)
         assert (await current(here)).session_id == second
-        assert await ask(here, "/resume nowhere") == words.NO_SUCH_SESSION.format(name="nowhere")
+        assert await ask(here, "/resume nowhere") == texts.NO_SUCH_SESSION.format(name="nowhere")
         assert (await current(here)).session_id == second
 
 
 @awaited
 async def test_a_command_may_name_its_bot(opened: Open) -> None:
     async with opened(ScriptedAgent(echo)) as here:
-        assert await ask(here, "/TITLE@threadline_bot Named") == words.TITLED.format(title="Named")
+        assert await ask(here, "/TITLE@threadline_bot Named") == texts.TITLED.format(title="Named")
 
 
 @awaited
@@ -373,7 +373,7 @@ async def test_forwarded_edited_and_quoted_commands_are_just_words(opened: Open)
         await heard(here)
         await ask(here, "/whoami")
         assert (await current(here)).session_id == session_id
-        assert words.FRESH not in here.texts()
+        assert texts.FRESH not in here.texts()
 
 
 @pytest.mark.parametrize(
@@ -396,9 +396,9 @@ async def test_what_may_not_stand_behind_a_command_is_explained(opened: Open) ->
         await ask(here, "one")
         session_id = (await current(here)).session_id
         for text in ("/new please", "/fork it", "/redo 2", "/retry now"):
-            assert await ask(here, text) == words.USE_ALONE.format(usage=text.split()[0])
+            assert await ask(here, text) == texts.USE_ALONE.format(usage=text.split()[0])
         for text in ("/undo all", "/undo 0", "/undo -1"):
-            assert await ask(here, text) == words.USE["undo"]
+            assert await ask(here, text) == texts.USE["undo"]
         assert await said(here, session_id) == ["one", "you said: one"]
         assert (await current(here)).session_id == session_id
 
@@ -419,7 +419,7 @@ async def test_session_commands_take_their_turn_in_order(opened: Open) -> None:
         assert agent.turns[1].text == "two"
         assert list(agent.turns[1].history) == []
         agent.answer("second")
-        await here.chat.wait_for(lambda: here.texts()[1:] == ["first", words.UNDONE, "second"])
+        await here.chat.wait_for(lambda: here.texts()[1:] == ["first", texts.UNDONE, "second"])
         assert await here.transcript() == [("user", "two"), ("assistant", "second")]
 
 
@@ -445,7 +445,7 @@ async def test_a_switch_stops_the_turn_that_runs_and_what_follows_lands_in_the_o
         await here.chat.wait_for(lambda: here.texts()[-1] == "about two")
         stopped, switched, _ = here.texts()[2:]
         assert stopped.endswith("(stopped)")
-        assert switched == words.FRESH or switched.startswith("We are back in")
+        assert switched == texts.FRESH or switched.startswith("We are back in")
         new = (await current(here)).session_id
         assert new != old
         assert (await said(here, old))[0] == "one"
@@ -463,7 +463,7 @@ async def test_a_command_that_is_refused_stops_nothing(opened: Open) -> None:
         here.chat.say("/new please")
         await heard(here)
         agent.answer("whole")
-        await here.shows("whole", words.USE_ALONE.format(usage="/new"))
+        await here.shows("whole", texts.USE_ALONE.format(usage="/new"))
 
 
 @awaited

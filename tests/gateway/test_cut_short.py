@@ -9,9 +9,9 @@ import pytest
 from tests.gateway.talk import ask, turns_of
 from tests.gateway.world import Open, Running, awaited
 
-from threadline.model import words_gateway as words
 from threadline.ports.agent import Event, Text, ToolCall, ToolResult, Turn
 from threadline.testing.agents import ScriptedAgent
+from threadline.texts import gateway as texts
 
 
 class Worker(ScriptedAgent):
@@ -57,8 +57,8 @@ async def test_a_tool_that_runs_gets_a_moment_and_then_counts_as_cancelled(
     agent = Worker(quick=quick)
     async with opened(agent, when_busy="interrupt") as here:
         seen = await cut_short(here, agent, by)
-        result = "seen in time" if quick else words.TOOL_CANCELLED
+        result = "seen in time" if quick else texts.TOOL_CANCELLED
         assert seen[:3] == [("user", "work"), ("assistant", "I look."), ("tool", result)]
-        notice = words.STOPPED if by == "/stop" else words.INTERRUPTED
+        notice = texts.STOPPED if by == "/stop" else texts.INTERRUPTED
         assert any(text.startswith("I look.") and text.endswith(notice) for text in here.texts())
         await here.chat.wait_for(lambda: here.texts()[-1] == "here I am")

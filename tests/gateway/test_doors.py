@@ -13,9 +13,18 @@ from tests.gateway.talk import GROUP, THREAD, ask, current, echo, heard, said
 from tests.gateway.world import EVERYONE, Open, Running, awaited
 
 from threadline.clock import to_instant
-from threadline.model import words_commands, words_gateway
-from threadline.model.admissible import FILES, ID_BYTES, PLACE_BYTES, RAW_BYTES, TEXT_CHARS, parkable
-from threadline.model.inbound import Attachment, Inbound, Quote, Unreadable
+from threadline.model.inbound import (
+    FILES,
+    ID_BYTES,
+    PLACE_BYTES,
+    RAW_BYTES,
+    TEXT_CHARS,
+    Attachment,
+    Inbound,
+    Quote,
+    Unreadable,
+    sanitized_unreadable,
+)
 from threadline.model.source import SessionSource
 from threadline.ports.agent import Event, Text, Turn
 from threadline.store.facade import GatewayStore
@@ -24,6 +33,8 @@ from threadline.store.work.inbox import Admission
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.contracts.storage.fixtures import StoredBytes
 from threadline.testing.scripted import ScriptedChat
+from threadline.texts import commands as commands_texts
+from threadline.texts import gateway as gateway_texts
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 ADA: dict[str, Any] = {"platform": "scripted", "chat_id": "dm-ada", "user_id": "ada"}
@@ -143,7 +154,7 @@ async def test_of_a_flood_of_unreadable_events_what_the_last_said_is_kept(opened
         for platform in ("telegram", "scripted"):
             for number in range(5):
                 poem = Unreadable(platform=platform, account="main", raw=f"poem {number}", reason="no sense")
-                assert (await here.store.inbox.park(parkable(poem), keep=3)).pk is not None
+                assert (await here.store.inbox.park(sanitized_unreadable(poem), keep=3)).pk is not None
         stories = await parked(here)
         assert [story.raw for story in stories] == ["poem 4", "poem 3", "poem 2", None, None] * 2
 
@@ -196,7 +207,7 @@ async def _hears(turn: Turn) -> AsyncIterator[Event]:
 async def test_too_much_for_one_message_is_refused_and_its_sender_told(opened: Open, fields: dict[str, Any]) -> None:
     async with opened(ScriptedAgent(echo)) as here:
         assert await here.gateway.accept(event(**fields)) == "refused"
-        await here.shows(words_gateway.TOO_MUCH)
+        await here.shows(gateway_texts.TOO_MUCH)
         (line,) = await here.store.maintenance.list_messages("refused")
         assert line.note in (
             f"its text is longer than {TEXT_CHARS:,} characters",
@@ -205,8 +216,8 @@ async def test_too_much_for_one_message_is_refused_and_its_sender_told(opened: O
 
 
 def test_what_people_are_told_of_too_much_is_true() -> None:
-    assert f"{TEXT_CHARS:,} characters" in words_gateway.TOO_MUCH
-    assert f"{FILES} files" in words_gateway.TOO_MUCH
+    assert f"{TEXT_CHARS:,} characters" in gateway_texts.TOO_MUCH
+    assert f"{FILES} files" in gateway_texts.TOO_MUCH
 
 
 @awaited
@@ -255,7 +266,7 @@ async def test_erasing_a_person_takes_what_nobody_could_read_on_their_platform(
 
 @awaited
 async def test_the_admins_of_a_chat_change_what_people_share_in_it(opened: Open) -> None:
-    no = words_commands.NOT_STARTED_BY_YOU.format(usage="/title")
+    no = commands_texts.NOT_STARTED_BY_YOU.format(usage="/title")
     async with opened(ScriptedAgent(echo)) as here:
         await ask(here, "hello", user="bob", **THREAD)
         assert await ask(here, "/title Mine", user="eve", **THREAD) == no

@@ -12,12 +12,12 @@ import pytest
 from tests.gateway.talk import GROUP, ask, current, echo, eventually, fates, heard, running_with, said, turns_of
 from tests.gateway.world import EVERYONE, Open, Running, awaited
 
-from threadline.model import words_commands as words
 from threadline.model.message import REMOVED
 from threadline.store.engine.database import Tx, write
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted_codec import Happening, write_event
+from threadline.texts import commands as texts
 
 
 def happens(here: Running, kind: str, message: str, **more: Any) -> None:
@@ -107,7 +107,7 @@ async def test_an_edit_makes_no_other_command_of_one_that_waits(opened: Open) ->
         here.chat.edit(message, "/undo")
         await heard(here)
         agent.answer("one")
-        await here.shows("one", words.TITLED.format(title="Named"))
+        await here.shows("one", texts.TITLED.format(title="Named"))
         assert len(await here.transcript()) == 2
 
 
@@ -118,7 +118,7 @@ async def test_a_deletion_of_what_waits_drops_it(opened: Open) -> None:
         message = await waiting_after(here, agent, "never mind")
         here.chat.delete(message)
         await heard(here)
-        assert await ask(here, "/queue") == words.QUEUE_EMPTY
+        assert await ask(here, "/queue") == texts.QUEUE_EMPTY
         agent.answer("one")
         await here.chat.wait_for(lambda: "one" in here.texts())
         await here.gateway.idle()

@@ -12,7 +12,6 @@ from tests.gateway.talk import ask, current, echo, eventually, running_with, tur
 from tests.gateway.world import Running, awaited
 
 from threadline.agents.echo import EchoAgent
-from threadline.model import words_gateway as words
 from threadline.model.message import Message
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.session import SessionEntry
@@ -20,6 +19,7 @@ from threadline.ports.agent import Agent, Event, Text, Turn
 from threadline.store.facade import GatewayStore
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
+from threadline.texts import gateway as texts
 
 HOUR = timedelta(hours=1)
 LONG = timedelta(hours=9)
@@ -103,7 +103,7 @@ async def test_who_comes_back_is_told_once_and_starts_afresh(location: str, cloc
         clock.advance(2 * HOUR)
         await ended(here, before)
         here.chat.say("again")
-        await here.shows("you said: hello", words.RESET_IDLE, "you said: again")
+        await here.shows("you said: hello", texts.RESET_IDLE, "you said: again")
         assert list(agent.turns[-1].history) == []
         await ask(here, "and again")
         assert here.texts()[2:] == ["you said: again", "you said: and again"]

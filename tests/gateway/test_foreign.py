@@ -11,7 +11,7 @@ from tests.gateway.talk import ask, echo, eventually
 from tests.gateway.world import EVERYONE, Running, awaited, settings_for
 
 from threadline.gateway.gateway import Gateway
-from threadline.model.inbound import Arrival, Inbound, Moved, Unreadable
+from threadline.model.inbound import Arrival, IdChange, Inbound, Unreadable
 from threadline.ports.platform import Accept, Verdict
 from threadline.store.facade import GatewayStore
 from threadline.testing.agents import ScriptedAgent
@@ -48,7 +48,7 @@ def _on_another_account(event: Inbound) -> Arrival:
 
 
 def _as_a_move(event: Inbound) -> Arrival:
-    return Moved(platform="telegram", account="main", dedupe_key="m", what="user", old_id="7", new_id="8")
+    return IdChange(platform="telegram", account="main", dedupe_key="m", what="user", old_id="7", new_id="8")
 
 
 def _as_rubbish(event: Inbound) -> Arrival:

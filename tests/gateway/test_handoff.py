@@ -13,12 +13,12 @@ from tests.gateway.world import Open, Running, awaited, settings_for
 
 from threadline.gateway.access import AccessRules
 from threadline.gateway.gateway import Gateway
-from threadline.model import words_commands as words
 from threadline.model.context import HomeChannel
 from threadline.ports.agent import Agent
 from threadline.store.facade import GatewayStore
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
+from threadline.texts import commands as texts
 
 RULES = AccessRules(
     owners=frozenset({"scripted:ada", "signal:ada"}),
@@ -59,7 +59,7 @@ def on_both(location: str) -> OpenBoth:
 
 
 def no_such_chat(name: str) -> str:
-    return words.NO_SUCH_CHAT.format(name=name)
+    return texts.NO_SUCH_CHAT.format(name=name)
 
 
 @awaited
@@ -70,9 +70,9 @@ async def test_the_owner_goes_on_at_the_home_of_another_platform(on_both: OpenBo
         await ask(there, "/sethome", user_name="Ada")
         await ask(here, "one")
         await ask(here, "/title Summer plans")
-        place = words.HANDOFF_PLACE.format(name="DM with Ada", platform="signal")
-        assert await ask(here, "/handoff signal") == words.HANDED_OVER.format(place=place)
-        told = words.HANDED_HERE.format(title="Summer plans", place="DM with ada (scripted)")
+        place = texts.HANDOFF_PLACE.format(name="DM with Ada", platform="signal")
+        assert await ask(here, "/handoff signal") == texts.HANDED_OVER.format(place=place)
+        told = texts.HANDED_HERE.format(title="Summer plans", place="DM with ada (scripted)")
         await there.chat.wait_for(lambda: there.texts()[-1] == told)
         # Both go on, each on their own.
         assert await ask(there, "two") == "you said: two"
@@ -82,7 +82,7 @@ async def test_the_owner_goes_on_at_the_home_of_another_platform(on_both: OpenBo
         assert [m["content"] for m in on_scripted.history] == ["one", "you said: one"]
         assert on_signal.context_prompt != on_scripted.context_prompt
         assert "signal" in on_signal.context_prompt.lower()
-        assert await ask(there, "/resume") != words.NOTHING_TO_RESUME
+        assert await ask(there, "/resume") != texts.NOTHING_TO_RESUME
         assert [m["content"] for m in agent.turns[0].history] == []
         assert await ask(there, "back") == "you said: back"
         assert agent.turns[-1].history[0]["content"] == "earlier"
@@ -119,8 +119,8 @@ async def test_an_owner_reaches_a_guests_chat_only_where_it_is_a_home(on_both: O
         await ask(there, "hello", user="bob")
         await ask(here, "one")
         answer = await ask(here, "/handoff signal:dm-bob")
-        place = words.HANDOFF_PLACE.format(name="Bob", platform="signal")
-        assert answer == (words.HANDED_OVER.format(place=place) if is_home else no_such_chat("signal:dm-bob"))
+        place = texts.HANDOFF_PLACE.format(name="Bob", platform="signal")
+        assert answer == (texts.HANDED_OVER.format(place=place) if is_home else no_such_chat("signal:dm-bob"))
         await there.gateway.settled("signal")
         assert len(there.texts("dm-bob")) == (2 if is_home else 1)
 
@@ -152,7 +152,7 @@ async def test_a_private_conversation_never_goes_on_in_a_group(opened: Open, tar
         before = [(await current(here, "den", thread)).session_id for thread in (None, "plans")]
         shown = here.texts("den")
         await ask(here, "a secret")
-        assert await ask(here, f"/handoff {target}") == words.HANDOFF_PRIVATE
+        assert await ask(here, f"/handoff {target}") == texts.HANDOFF_PRIVATE
         assert [(await current(here, "den", thread)).session_id for thread in (None, "plans")] == before
         assert here.texts("den") == shown
 
@@ -166,7 +166,7 @@ async def test_a_shared_conversation_goes_on_in_its_own_group_alone(opened: Open
         await ask(here, "hello", **far)
         await ask(here, "one", **THREAD)
         for target in ("scripted:dm-ada", "scripted:shed:plans"):
-            assert await ask(here, f"/handoff {target}", **THREAD) == words.HANDOFF_SHARED
+            assert await ask(here, f"/handoff {target}", **THREAD) == texts.HANDOFF_SHARED
         here.chat.say("/handoff scripted:den:other", **THREAD)
         await here.chat.wait_for(lambda: any("We go on here with" in text for text in here.texts("den")))
         assert "one" in " ".join(await said(here, (await current(here, "den", "other")).session_id))
@@ -177,13 +177,13 @@ async def test_a_shared_conversation_goes_on_in_its_own_group_alone(opened: Open
 @pytest.mark.parametrize(
     ("target", "answer"),
     [
-        ("signal", words.NO_HOME.format(platform="signal")),
-        ("signal:dm-ada", words.NOT_CONNECTED.format(platform="signal")),
-        ("scripted@work:dm-ada", words.NOT_CONNECTED.format(platform="scripted@work")),
+        ("signal", texts.NO_HOME.format(platform="signal")),
+        ("signal:dm-ada", texts.NOT_CONNECTED.format(platform="signal")),
+        ("scripted@work:dm-ada", texts.NOT_CONNECTED.format(platform="scripted@work")),
         ("scripted:nowhere", no_such_chat("scripted:nowhere")),
-        ("scripted:dm-ada", words.HANDOFF_HERE),
-        ("Scripted", words.USE["handoff"]),
-        ("scripted:", words.USE["handoff"]),
+        ("scripted:dm-ada", texts.HANDOFF_HERE),
+        ("Scripted", texts.USE["handoff"]),
+        ("scripted:", texts.USE["handoff"]),
     ],
 )
 @awaited
@@ -201,7 +201,7 @@ async def test_what_runs_in_the_other_chat_is_not_cut_short(on_both: OpenBoth) -
     async with on_both(agent) as (here, there):
         there.chat.say("long question")
         await turns_of(there, agent, 1)
-        busy = words.HANDOFF_BUSY.format(place="DM with ada (signal)")
+        busy = texts.HANDOFF_BUSY.format(place="DM with ada (signal)")
         assert await ask(here, "/handoff signal:dm-ada") == busy
         agent.answer("long answer")
         await there.shows("long answer")

@@ -12,9 +12,9 @@ from tests.gateway.talk import ask, turns_of
 from tests.gateway.world import Open, awaited
 
 from threadline.agents.function import FunctionAgent, FunctionTurn
-from threadline.model import words_gateway as words
 from threadline.ports.agent import AgentError, Event, Text, ToolCall, ToolResult, Turn, UsageOf
 from threadline.testing.agents import ScriptedAgent
+from threadline.texts import gateway as texts
 
 GARBAGE: tuple[Any, ...] = (
     None,
@@ -40,7 +40,7 @@ async def test_an_agent_that_says_what_is_no_event_is_a_fault_and_the_next_turn_
         yield Text("better")
 
     async with opened(ScriptedAgent(mumble)) as here:
-        told = words.AGENT_FAULT.format(error="TypeError")
+        told = texts.AGENT_FAULT.format(error="TypeError")
         assert told in await ask(here, "well?")
         assert await ask(here, "and now?") == "better"
         lines = await here.store.maintenance.list_messages()
@@ -60,7 +60,7 @@ async def test_every_message_of_a_turn_that_failed_is_failed_with_the_agents_rea
     async with opened(ScriptedAgent(asleep), burst_seconds=1.0) as here:
         here.chat.say("one")
         here.chat.say("two")
-        told = words.AGENT_FAILED.format(reason="The oracle is asleep.")
+        told = texts.AGENT_FAILED.format(reason="The oracle is asleep.")
         await here.shows(told)
         lines = await here.store.maintenance.list_messages()
         assert [(line.fate, line.note) for line in lines] == [("failed", told)] * 2
@@ -86,7 +86,7 @@ async def _coroutine(_turn: Turn) -> str:
 @awaited
 async def test_an_agent_that_is_none_is_a_fault(opened: Open, run: Any) -> None:
     async with opened(cast(Any, NoAgent(run))) as here:
-        assert words.AGENT_FAULT.format(error="TypeError") in await ask(here, "well?")
+        assert texts.AGENT_FAULT.format(error="TypeError") in await ask(here, "well?")
 
 
 @awaited
@@ -98,7 +98,7 @@ async def test_an_agent_that_falls_silent_is_ended_and_told(opened: Open) -> Non
 
     async with opened(ScriptedAgent(hangs), silence_seconds=0.2) as here:
         await ask(here, "well?")
-        await here.chat.wait_for(lambda: words.AGENT_SILENT.format(minutes=0) in here.texts()[0])
+        await here.chat.wait_for(lambda: texts.AGENT_SILENT.format(minutes=0) in here.texts()[0])
         assert here.texts()[0].startswith("so far")
         assert await ask(here, "and now?") == "so far"
 
@@ -127,7 +127,7 @@ async def test_an_agent_that_does_not_end_when_it_is_stopped_is_left_behind(open
         here.chat.say("well?")
         await turns_of(here, agent, 1)
         here.chat.say("/stop")
-        await here.chat.wait_for(lambda: any(words.STOPS["stop"] in text for text in here.texts()))
+        await here.chat.wait_for(lambda: any(texts.STOPS["stop"] in text for text in here.texts()))
         assert await ask(here, "and now?") == "so far"
         ended = await here.transcript()
         free.set()
@@ -140,7 +140,7 @@ async def test_an_agent_that_falls_silent_and_does_not_end_is_left_behind(opened
     free = asyncio.Event()
     async with opened(stubborn(free), silence_seconds=0.2, ending_seconds=0.2) as here:
         await ask(here, "well?")
-        await here.chat.wait_for(lambda: words.AGENT_SILENT.format(minutes=0) in here.texts()[0])
+        await here.chat.wait_for(lambda: texts.AGENT_SILENT.format(minutes=0) in here.texts()[0])
         assert await ask(here, "and now?") == "so far"
         free.set()
 

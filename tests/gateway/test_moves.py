@@ -8,10 +8,10 @@ from tests.gateway.talk import GROUP, THREAD, ask, asked, current, echo, heard, 
 from tests.gateway.world import EVERYONE, Open, awaited
 
 from threadline.gateway.access import AccessRules
-from threadline.model import words_commands
-from threadline.model.inbound import Moved
+from threadline.model.inbound import IdChange
 from threadline.ports.agent import AskPermission, Event, Text, Turn
 from threadline.testing.agents import ScriptedAgent
+from threadline.texts import commands as commands_texts
 
 
 @awaited
@@ -46,7 +46,7 @@ async def test_what_is_told_twice_moves_once_and_blocks_nothing(opened: Open) ->
         await heard(here)
         (line,) = await here.store.maintenance.list_messages("merged")
         assert (await here.store.maintenance.trace_message(line.pk)).raw == "chat den is lair"
-        moved = Moved(platform="scripted", account="main", dedupe_key="x", what="user", old_id="bob", new_id="bob")
+        moved = IdChange(platform="scripted", account="main", dedupe_key="x", what="user", old_id="bob", new_id="bob")
         assert await here.gateway.accept(moved) == "parked"
         (parked,) = await here.store.maintenance.list_messages("parked")
         assert parked.note == "it names no two ids"
@@ -70,7 +70,7 @@ async def test_who_was_let_in_is_let_in_under_their_new_id(opened: Open) -> None
 
 @awaited
 async def test_who_started_a_shared_conversation_may_still_change_it(opened: Open) -> None:
-    no = words_commands.NOT_STARTED_BY_YOU.format(usage="/title")
+    no = commands_texts.NOT_STARTED_BY_YOU.format(usage="/title")
     async with opened(ScriptedAgent(echo)) as here:
         await here.store.people.set_role("scripted:bob-2", "guest")
         await ask(here, "hello", user="bob", **THREAD)

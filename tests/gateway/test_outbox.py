@@ -16,7 +16,6 @@ from tests.gateway.world import Open, awaited, settings_for
 from threadline.clock import to_instant
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.supervisor import Supervisor
-from threadline.model import words_gateway as words
 from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival
 from threadline.ports.agent import Event, Text, Turn
@@ -38,8 +37,9 @@ from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
 from threadline.testing.scripted_world import ALL_CAPABILITIES
+from threadline.texts import gateway as gateway_texts
 
-MARK = words.MAY_BE_REPEATED
+MARK = gateway_texts.MAY_BE_REPEATED
 ACCOUNT = ("scripted", "main")
 
 

@@ -12,7 +12,7 @@ from tests.gateway.world import Open, awaited
 
 from threadline.clock import Instant, to_instant
 from threadline.model.delivery import Target
-from threadline.model.inbound import Moved
+from threadline.model.inbound import IdChange
 from threadline.ports.agent import AskPermission, Event, Permission, Text, Turn, Uses, permitted
 from threadline.store.engine.database import write
 from threadline.store.facade import GatewayStore
@@ -150,12 +150,14 @@ async def test_a_question_is_found_where_its_chat_is_now(location: str, is_on_it
         if not is_on_its_way:
             await store.outbox.mark_sent(question, "m1", owner=DEAD)
         await store.id_changes.apply(
-            Moved(platform="scripted", account="main", dedupe_key="1", what="chat", old_id="dm-ada", new_id="dm-ada-2")
+            IdChange(
+                platform="scripted", account="main", dedupe_key="1", what="chat", old_id="dm-ada", new_id="dm-ada-2"
+            )
         )
         if is_on_its_way:
             await store.outbox.mark_sent(question, "m1", owner=DEAD)
-        assert await store.approvals.find_in_chat(place().lane, "AAAA") is None
-        found = await store.approvals.find_in_chat(Target(platform="scripted", chat_id="dm-ada-2").lane, "AAAA")
+        assert await store.approvals.find_in_chat(place().ordering_key, "AAAA") is None
+        found = await store.approvals.find_in_chat(Target(platform="scripted", chat_id="dm-ada-2").ordering_key, "AAAA")
         assert found is not None
         assert found.shown_at is not None
 

@@ -14,7 +14,6 @@ from tests.gateway.world import Open, awaited, settings_for
 from threadline.clock import to_instant
 from threadline.gateway.presence import Presence
 from threadline.gateway.supervisor import Supervisor
-from threadline.model import words_gateway as words
 from threadline.ports.agent import Event, Text, Turn
 from threadline.ports.platform import Capabilities, Gone
 from threadline.store.facade import GatewayStore
@@ -22,6 +21,7 @@ from threadline.store.work.turn_end import Finish
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_world import ALL_CAPABILITIES
+from threadline.texts import gateway as texts
 
 SOON: dict[str, Any] = {"typing_after_seconds": 0.01, "progress_after_seconds": 0.01}
 
@@ -41,10 +41,10 @@ async def test_where_it_can_not_be_shown_people_are_told_once(opened: Open) -> N
     agent = ScriptedAgent()
     async with opened(agent, chat=ScriptedChat(capabilities=Capabilities(max_length=4096)), **SOON) as here:
         here.chat.say("think")
-        await here.shows(words.STILL_AT_IT)
+        await here.shows(texts.STILL_AT_IT)
         await asyncio.sleep(0.1)
         agent.answer("thought")
-        await here.shows(words.STILL_AT_IT, "thought")
+        await here.shows(texts.STILL_AT_IT, "thought")
 
 
 @awaited
@@ -60,7 +60,7 @@ async def test_who_has_the_answer_is_not_told_that_it_takes_long(location: str) 
             replies=(reply_to(claimed, "the answer"),),
             taken=claimed.taken,
         )
-        notice = msgspec.structs.replace(reply_to(claimed, words.STILL_AT_IT), delivery_id="late")
+        notice = msgspec.structs.replace(reply_to(claimed, texts.STILL_AT_IT), delivery_id="late")
         assert await store.turns.enqueue_progress(claimed.held, msgspec.structs.replace(notice, delivery_id="in time"))
         await store.turns.finish(end)
         assert not await store.turns.enqueue_progress(claimed.held, notice)
@@ -75,7 +75,7 @@ async def test_a_sign_of_life_of_an_ended_turn_is_never_stored(opened: Open) -> 
         claimed = await begun(here.store, "first", user="eve")
         await here.store.leases.expire_owned_by("serve:dead%")
         await here.shows("you said: first", chat="dm-eve")
-        late = msgspec.structs.replace(reply_to(claimed, words.STILL_AT_IT), delivery_id="late")
+        late = msgspec.structs.replace(reply_to(claimed, texts.STILL_AT_IT), delivery_id="late")
         settings = settings_for(agent, **SOON)
         await Presence(here.store, settings, here.gateway.outbox, Supervisor(), claimed.held, late)._show()
         assert "late" not in [line.delivery_id for line in await here.store.outbox.list_page()]

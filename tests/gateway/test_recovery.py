@@ -15,8 +15,7 @@ from threadline.gateway.answering import Answering
 from threadline.gateway.composing import Composer
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.supervisor import Supervisor
-from threadline.model import words_gateway as words
-from threadline.model.turn import Lane, Stop
+from threadline.model.turn import QueueKind, StopReason
 from threadline.ports.agent import Event, Text, ToolCall, ToolResult, Turn
 from threadline.ports.platform import Capabilities
 from threadline.store.facade import GatewayStore
@@ -24,6 +23,7 @@ from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_world import ALL_CAPABILITIES
+from threadline.texts import gateway as texts
 
 CALL = ToolCall("c1", "look", "{}")
 LEASE = 0.6
@@ -80,14 +80,14 @@ async def test_an_answer_that_may_not_run_again_is_closed_in_the_message_that_it
         message_id = await streamed(store, chat, claimed, "Let me")
     async with opened(ScriptedAgent(echo), chat=chat) as here:
         # The gateway recovers before it is connected: what it can't edit yet it must not drop.
-        await here.shows(f"Let me see. \n\n{words.BROKEN_OFF}")
+        await here.shows(f"Let me see. \n\n{texts.BROKEN_OFF}")
         assert await states(here) == ["sent"]
         assert [message.message_id for message in chat.messages()] == [message_id]
         assert await fates(here) == ["interrupted"]
         assert await here.transcript() == [
             ("user", "hello"),
             ("assistant", "Let me see. "),
-            ("tool", words.TOOL_UNKNOWN),
+            ("tool", texts.TOOL_UNKNOWN),
         ]
 
 
@@ -100,14 +100,14 @@ async def test_a_long_answer_that_broke_off_is_cut_for_a_platform_that_is_not_th
         await begun(store, replay="never", journal=[Text(said)])
     chat = ScriptedChat(capabilities=Capabilities(max_length=300))
     async with opened(ScriptedAgent(echo), chat=chat) as here:
-        await chat.wait_for(lambda: " ".join(here.texts()).split() == f"{said} {words.BROKEN_OFF}".split())
+        await chat.wait_for(lambda: " ".join(here.texts()).split() == f"{said} {texts.BROKEN_OFF}".split())
         assert set(await states(here)) == {"sent"}
 
 
 @pytest.mark.parametrize(("text", "lane"), [("/help", "control"), ("/undo", "session")])
 @awaited
 async def test_a_long_answer_to_a_command_is_cut_for_a_platform_that_is_not_there_yet(
-    opened: Open, location: str, text: str, lane: Lane
+    opened: Open, location: str, text: str, lane: QueueKind
 ) -> None:
     async with await GatewayStore.open(location, clock=FakeClock()) as store:
         await accepted(store, text, lane=lane)
@@ -124,7 +124,7 @@ async def test_a_beginning_that_may_have_arrived_is_told_again_whole_and_marked(
     async with await GatewayStore.open(location) as store:
         await streamed(store, chat, await begun(store), "you sa", is_id_kept=False)
     async with opened(ScriptedAgent(echo), chat=chat) as here:
-        await here.shows("you sa", words.MAY_BE_REPEATED.format(text="you said: hello"))
+        await here.shows("you sa", texts.MAY_BE_REPEATED.format(text="you said: hello"))
         assert await states(here) == ["unknown"]
 
 
@@ -155,15 +155,15 @@ async def test_an_answer_whose_message_somebody_deleted_gets_another(opened: Ope
     chat.swallow_next()
     async with opened(ScriptedAgent(echo), chat=chat) as here:
         # Of that one nobody heard whether it arrived.
-        await here.shows("you said: hello", words.MAY_BE_REPEATED.format(text="you said: hello"))
+        await here.shows("you said: hello", texts.MAY_BE_REPEATED.format(text="you said: hello"))
         assert await states(here) == ["unknown"]
 
 
-@pytest.mark.parametrize(("stop", "notice"), [("stop", words.STOPPED), ("interrupt", words.INTERRUPTED)])
+@pytest.mark.parametrize(("stop", "notice"), [("stop", texts.STOPPED), ("interrupt", texts.INTERRUPTED)])
 @pytest.mark.parametrize("is_released", [False, True], ids=["held", "waiting"])
 @awaited
 async def test_what_its_people_stopped_does_not_run_again(
-    opened: Open, location: str, stop: Stop, notice: str, is_released: bool
+    opened: Open, location: str, stop: StopReason, notice: str, is_released: bool
 ) -> None:
     async with await GatewayStore.open(location) as store:
         claimed = await begun(store)
@@ -308,7 +308,7 @@ async def test_whatever_an_agent_says_the_chat_shows_something(opened: Open, tex
 
     async with opened(ScriptedAgent(speaks)) as here:
         here.chat.say("hello")
-        await here.shows("ab" if "a" in text else words.NOTHING_SAID)
+        await here.shows("ab" if "a" in text else texts.NOTHING_SAID)
         assert await fates(here) == ["answered"]
 
 
@@ -321,6 +321,6 @@ async def test_what_cannot_be_kept_is_told_and_not_tried_for_ever(opened: Open) 
     agent = ScriptedAgent(digs)
     async with opened(agent) as here:
         here.chat.say("hello")
-        await here.shows(words.AGENT_FAULT.format(error="InvalidMessage"))
+        await here.shows(texts.AGENT_FAULT.format(error="InvalidMessage"))
         assert await fates(here) == ["failed"]
         assert len(agent.turns) == 1

@@ -14,13 +14,13 @@ from tests.gateway.world import Running, awaited, settings_for
 from threadline.errors import NotYours
 from threadline.gateway.access import AccessRules
 from threadline.gateway.gateway import Gateway
-from threadline.model import words_commands as words
-from threadline.model.ownership import Ownership, may_take
+from threadline.model.ownership import Ownership, may_copy_between_owners
 from threadline.ports.agent import Agent
 from threadline.store.facade import GatewayStore
 from threadline.testing import dm
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
+from threadline.texts import commands as texts
 
 RULES = AccessRules(
     owners=frozenset({"scripted:ada"}),
@@ -57,11 +57,11 @@ def on_both(location: str) -> OpenBoth:
 
 
 def no_such(name: str) -> str:
-    return words.NO_SUCH_SESSION.format(name=name)
+    return texts.NO_SUCH_SESSION.format(name=name)
 
 
 def copied(title: str, platform: str) -> str:
-    return words.RESUMED_COPY.format(title=title, platform=platform)
+    return texts.RESUMED_COPY.format(title=title, platform=platform)
 
 
 async def held(store: GatewayStore, platform: str, chat: str) -> str:
@@ -111,7 +111,7 @@ async def test_an_editor_goes_on_with_a_copy_of_what_a_chat_holds(on_both: OpenB
         assert (copy.owner, copy.origin.platform) == ("acp:ada", "acp")
         assert await held(chat.store, "scripted", "dm-ada") == wanted
         # What the editor had before is there still.
-        assert await ask(editor, "/resume") == words.RESUMED.format(title=place)
+        assert await ask(editor, "/resume") == texts.RESUMED.format(title=place)
 
 
 @awaited
@@ -124,7 +124,7 @@ async def test_one_that_has_ended_is_copied_too(on_both: OpenBoth) -> None:
         ended = await chat.store.get_session(old)
         assert (ended.end_reason, ended.owner) == ("session_reset", "scripted:ada")
         # So the chat can still have the very session back.
-        assert await ask(chat, "/resume") == words.RESUMED.format(title=old)
+        assert await ask(chat, "/resume") == texts.RESUMED.format(title=old)
         assert await held(chat.store, "scripted", "dm-ada") == old
 
 
@@ -136,7 +136,7 @@ async def test_an_owner_is_shown_what_there_is_elsewhere(on_both: OpenBoth) -> N
         for place in range(7):
             await ask(editor, "hello", chat=f"e{place}")
         shown = await ask(chat, "/sessions")
-        own, _, elsewhere = shown.partition(f"\n\n{words.SESSIONS_ELSEWHERE}\n")
+        own, _, elsewhere = shown.partition(f"\n\n{texts.SESSIONS_ELSEWHERE}\n")
         assert own.count("\n") == 1
         newest = [await held(chat.store, "acp", f"e{place}") for place in (6, 5, 4, 3, 2)]
         assert [line.split("`")[1] for line in elsewhere.splitlines()] == newest
@@ -155,14 +155,14 @@ async def test_an_owner_finds_what_was_said_elsewhere(on_both: OpenBoth) -> None
         own, code = await held(chat.store, "scripted", "dm-ada"), await held(chat.store, "acp", "dm-ada")
         in_chat, in_editor = await ask(chat, "/search tea"), await ask(editor, "/search tea")
         for shown, here, there in ((in_chat, own, code), (in_editor, code, own)):
-            first, _, elsewhere = shown.partition(f"\n\n{words.FOUND_ELSEWHERE}\n")
+            first, _, elsewhere = shown.partition(f"\n\n{texts.FOUND_ELSEWHERE}\n")
             assert {line.split("`")[1] for line in first.splitlines()} == {here}
             assert {line.split("`")[1] for line in elsewhere.splitlines()} == {there}
         # What was copied is found once: here.
         await ask(chat, f"/resume {code}")
         assert (await ask(chat, "/search code")).count("**code**") == 2
-        assert words.FOUND_ELSEWHERE not in await ask(chat, "/search code")
-        assert await ask(chat, "/search nowhere") == words.NOTHING_FOUND
+        assert texts.FOUND_ELSEWHERE not in await ask(chat, "/search code")
+        assert await ask(chat, "/search nowhere") == texts.NOTHING_FOUND
 
 
 @awaited
@@ -178,7 +178,7 @@ async def test_nobody_but_an_owner_is_shown_or_given_any_of_it(on_both: OpenBoth
                 assert await ask(chat, f"/resume {name}", user=user) == no_such(name)
             assert await held(chat.store, "scripted", f"dm-{user}") == own
             assert wanted not in await ask(chat, "/sessions", user=user)
-            assert await ask(chat, "/search secret", user=user) == words.NOTHING_FOUND
+            assert await ask(chat, "/search secret", user=user) == texts.NOTHING_FOUND
 
 
 @awaited
@@ -214,7 +214,7 @@ async def test_another_s_title_is_passed_over(on_both: OpenBoth) -> None:
         # What is one's own goes first.
         await ask(chat, "/title Notes")
         await ask(chat, "/new")
-        assert await ask(chat, "/resume notes") == words.RESUMED.format(title="Notes")
+        assert await ask(chat, "/resume notes") == texts.RESUMED.format(title="Notes")
 
 
 @awaited
@@ -272,4 +272,4 @@ async def test_the_store_itself_gives_nobodys_session_but_the_named_owners(locat
     ],
 )
 def test_what_may_be_taken(is_dm: bool, owner: str | None, owners: str | None, may: bool) -> None:
-    assert may_take(is_dm=is_dm, wanted=Ownership(owner, None), owners=owners) is may
+    assert may_copy_between_owners(is_dm=is_dm, wanted=Ownership(owner, None), owners=owners) is may

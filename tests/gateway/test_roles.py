@@ -7,9 +7,9 @@ from tests.gateway.talk import GROUP, THREAD, ask, current, echo, heard, said, t
 from tests.gateway.world import Open, awaited
 
 from threadline.gateway.commands import TABLE
-from threadline.model import words_commands as words
 from threadline.model.access import ROLES, TOOLS, Role, allows
 from threadline.testing.agents import ScriptedAgent
+from threadline.texts import commands as commands_texts
 
 # mallory is on no list: anyone in a group that is answered.
 SESSION_COMMANDS = [f"/{command.name}" for command in TABLE.values() if command.lane == "session"]
@@ -17,7 +17,7 @@ SESSION_COMMANDS = [f"/{command.name}" for command in TABLE.values() if command.
 
 def refused(name: str) -> str:
     command = TABLE[name]
-    return words.NOT_ALLOWED.format(usage=command.usage, whom=words.ROLE_MEANS[command.least])
+    return commands_texts.NOT_ALLOWED.format(usage=command.usage, whom=commands_texts.ROLE_MEANS[command.least])
 
 
 EACH_ROLE = pytest.mark.parametrize(
@@ -66,7 +66,7 @@ async def test_what_is_refused_changes_nothing(opened: Open) -> None:
 @pytest.mark.parametrize("command", SESSION_COMMANDS)
 @awaited
 async def test_a_shared_conversation_is_changed_by_who_started_it_and_by_the_owner(opened: Open, command: str) -> None:
-    no = words.NOT_STARTED_BY_YOU.format(usage=command)
+    no = commands_texts.NOT_STARTED_BY_YOU.format(usage=command)
     async with opened(ScriptedAgent(echo)) as here:
         await ask(here, "we plan", user="tim", **THREAD)
         before = (await current(here, "den", "plans")).session_id
@@ -99,9 +99,9 @@ async def test_one_of_a_group_stops_their_own_answer_alone(opened: Open) -> None
     async with opened(agent) as here:
         here.chat.say("question", user="bob", **THREAD)
         await turns_of(here, agent, 1)
-        assert await ask(here, "/stop", user="mallory", **THREAD) == words.NOT_YOUR_ANSWER
+        assert await ask(here, "/stop", user="mallory", **THREAD) == commands_texts.NOT_YOUR_ANSWER
         here.chat.say("/stop", user="eve", **THREAD)
-        await here.chat.wait_for(lambda: {words.STOPPING, "(stopped)"} <= set(here.texts("den")))
+        await here.chat.wait_for(lambda: {commands_texts.STOPPING, "(stopped)"} <= set(here.texts("den")))
         here.chat.say("mine", user="mallory", **THREAD)
         await turns_of(here, agent, 2)
         here.chat.say("/stop", user="mallory", **THREAD)
@@ -117,10 +117,10 @@ async def test_in_a_shared_conversation_one_drops_only_what_is_ones_own(opened: 
         here.chat.say("of bob", user="bob", **THREAD)
         here.chat.say("of eve", user="eve", **THREAD)
         await heard(here)
-        assert await ask(here, "/queue drop 1", user="eve", **THREAD) == words.NOT_YOUR_MESSAGE.format(place=1)
-        dropped = words.DROPPED.format(place=2, text="of eve")
+        assert await ask(here, "/queue drop 1", user="eve", **THREAD) == commands_texts.NOT_YOUR_MESSAGE.format(place=1)
+        dropped = commands_texts.DROPPED.format(place=2, text="of eve")
         assert await ask(here, "/queue drop 2", user="eve", **THREAD) == dropped
-        dropped = words.DROPPED.format(place=1, text="of bob")
+        dropped = commands_texts.DROPPED.format(place=1, text="of bob")
         assert await ask(here, "/queue drop 1", user="ada", **THREAD) == dropped
         agent.answer("done")
         await here.chat.wait_for(lambda: here.texts("den")[-1] == "done")

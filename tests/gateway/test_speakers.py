@@ -9,7 +9,7 @@ import pytest
 from tests.gateway.talk import THREAD, ask, current, echo, heard, said, turns_of
 from tests.gateway.world import Open, awaited
 
-from threadline.model.speaker import Speaker, introduced, names_before
+from threadline.model.speaker import Speaker, earlier_names, with_new_speakers
 from threadline.ports.agent import Event, Text, Turn
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.contracts.storage.fixtures import StoredBytes
@@ -149,8 +149,8 @@ ADA, EVE, NEW_ADA = Speaker("p:ada", "Ada"), Speaker("p:eve", "Ada"), Speaker("p
 def test_compared_are_the_names_that_others_used_before(
     speaker: Speaker, known: tuple[Speaker, ...], names: list[str]
 ) -> None:
-    assert names_before(speaker, known) == names
+    assert earlier_names(speaker, known) == names
 
 
 def test_each_has_the_place_where_they_first_used_a_name() -> None:
-    assert introduced((ADA,), (EVE, ADA, EVE, NEW_ADA)) == (ADA, EVE, NEW_ADA)
+    assert with_new_speakers((ADA,), (EVE, ADA, EVE, NEW_ADA)) == (ADA, EVE, NEW_ADA)

@@ -10,11 +10,11 @@ from tests.gateway.talk import echo
 from tests.gateway.world import Open, awaited
 
 from threadline.clock import to_instant
-from threadline.model import words_alarms, words_gateway
 from threadline.model.turn import Suspicion, apart_for, back_off, part_of, suspicion
 from threadline.store.facade import GatewayStore
 from threadline.store.work import turn_end, turns
 from threadline.testing.agents import ScriptedAgent
+from threadline.texts import gateway as gateway_texts
 
 FIRST = 2_000_000
 HOUR = 3_600_000_000
@@ -135,7 +135,7 @@ async def test_a_suspect_can_be_stopped_while_it_waits(opened: Open, location: s
     agent = ScriptedAgent(echo)
     async with opened(agent, crash_back_off_seconds=3600.0) as here:
         here.chat.say("/stop")
-        await here.chat.wait_for(lambda: words_gateway.STOPPED in here.texts())
+        await here.chat.wait_for(lambda: gateway_texts.STOPPED in here.texts())
         assert not agent.turns
 
 
@@ -145,15 +145,15 @@ async def test_the_sender_and_the_owner_hear_once_of_a_message_that_is_given_up(
         await suspected(store, "bob", 3)
         assert len(await store.turns.claim(claim(store))) == 1
         await begun(store, user="ada")
-    alert = words_alarms.ONCE.format(text=words_alarms.PARKED.format(name="scripted"))
+    alert = gateway_texts.ALERT_ONCE.format(text=gateway_texts.ALERT_PARKED.format(name="scripted"))
     async with opened(ScriptedAgent(echo), lease_seconds=3.0) as here:
-        await here.shows(words_gateway.PARKED, chat="dm-bob")
+        await here.shows(gateway_texts.PARKED, chat="dm-bob")
         # Who only ran beside it is answered.
         await here.chat.wait_for(lambda: sorted(here.texts()) == sorted([alert, "you said: hello"]))
         assert [line.fate for line in await here.store.maintenance.list_messages("parked")] == ["parked"]
         await here.gateway.turns.recover()
         await here.gateway.idle()
-        assert (here.texts().count(alert), here.texts("dm-bob")) == (1, [words_gateway.PARKED])
+        assert (here.texts().count(alert), here.texts("dm-bob")) == (1, [gateway_texts.PARKED])
         (alarm,) = await here.store.owner_alerts.list_open()
         await here.gateway.alarms.forget_all_but(())
         assert await here.store.owner_alerts.list_open() == [alarm]

@@ -12,12 +12,12 @@ from tests.gateway.world import Open, awaited
 
 from threadline import ResetPolicies, SessionResetPolicy
 from threadline.gateway.settings import ChatRules
-from threadline.model import words_gateway as words
 from threadline.ports.agent import AgentError, Event, Text, ToolCall, ToolResult, Turn, UsageOf
 from threadline.testing import FakeClock, user
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_world import ALL_CAPABILITIES
+from threadline.texts import gateway as texts
 
 
 async def echo(turn: Turn) -> AsyncIterator[Event]:
@@ -252,8 +252,8 @@ async def test_the_agent_is_told_once_and_for_good_that_a_conversation_started_a
         here.chat.say("two")
         here.chat.say("three")
         await here.chat.wait_for(lambda: len(agent.turns) > 1 and not here.gateway.turns.busy)
-        assert words.AFRESH_IDLE not in agent.turns[0].context_prompt
-        assert words.AFRESH_IDLE in agent.turns[1].context_prompt
+        assert texts.AFRESH_IDLE not in agent.turns[0].context_prompt
+        assert texts.AFRESH_IDLE in agent.turns[1].context_prompt
         assert {turn.context_prompt for turn in agent.turns[1:]} == {agent.turns[1].context_prompt}
         fresh = agent.turns[1].session.session_id
         assert await here.store.take_reset_notice(fresh, "agent") is None

@@ -10,7 +10,7 @@ from tests.gateway.pages import CONVERSATION, GUEST, Paged, Tab, Talker, paged
 from tests.gateway.talk import echo, eventually
 from tests.gateway.world import awaited
 
-from threadline.model.webchat import web_source
+from threadline.model.client_sources import web_source
 from threadline.ports.agent import Text, ToolCall
 from threadline.ports.live import Growth
 from threadline.testing.agents import ScriptedAgent

@@ -9,7 +9,7 @@ from tests.gateway.talk import echo, eventually
 from tests.gateway.world import awaited
 
 from threadline.errors import InvalidRequest, UnknownMessage, UnknownSession
-from threadline.model.webchat import WEB, web_source
+from threadline.model.client_sources import WEB, web_source
 from threadline.ports.agent import AskPermission, Event, Text, Thought, ToolCall, ToolResult
 from threadline.store.work.change_feed import Seen, TurnPlace
 from threadline.testing.agents import ScriptedAgent

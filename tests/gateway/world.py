@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeAlias
 from threadline.gateway.access import AccessRules
 from threadline.gateway.gateway import Gateway
 from threadline.gateway.settings import GatewaySettings
-from threadline.ids import new_owner
+from threadline.ids import new_lease_owner
 from threadline.platforms.text import plain, split
 from threadline.ports.agent import Agent
 from threadline.store.facade import GatewayStore
@@ -99,7 +99,7 @@ def awaited(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 def settings_for(agent: Agent, **changes: Any) -> GatewaySettings:
     """The settings of a gateway that waits for nothing."""
     values: dict[str, Any] = {
-        "owner": new_owner("serve"),
+        "owner": new_lease_owner("serve"),
         "agent_for": lambda _source: ("main", agent),
         "split": lambda text, can: split(text, can.max_length, can.length_unit),
         "plain": plain,

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import msgspec
 from tests.system.outside import CALL, FOUND, LOOKS, OutsideAgent, answer_to, kind_of
 
-from threadline.model import words_gateway as words
 from threadline.model.message import Message
 from threadline.model.turn import PARKED_AFTER
 from threadline.testing.scripted import ChatMessage, ScriptedChat
+from threadline.texts import gateway as gateway_texts
 
 
 class Rows(Protocol):
@@ -201,7 +201,7 @@ def whole_answer(turn: TakenTurn) -> list[Message]:
 def shown_text(turn: TakenTurn, answer: Sequence[Message]) -> str:
     """What the chat is to show of a turn with this answer."""
     texts = [str(message["content"]) for message in answer if message["role"] == "assistant" and message["content"]]
-    notice = {"interrupted": words.BROKEN_OFF, "parked": words.PARKED}.get(turn.outcome or "")
+    notice = {"interrupted": gateway_texts.BROKEN_OFF, "parked": gateway_texts.PARKED}.get(turn.outcome or "")
     return "\n\n".join([*texts, *([notice] if notice else [])])
 
 
@@ -225,7 +225,7 @@ def _fault_of_answer(turn: TakenTurn, answer: Sequence[Message]) -> str | None:
 
 def _is_cut(said: Message, meant: Message) -> bool:
     if said["role"] == "tool":
-        return bool(said["content"] == words.TOOL_UNKNOWN)
+        return bool(said["content"] == gateway_texts.TOOL_UNKNOWN)
     return str(meant["content"]).startswith(str(said["content"]))
 
 
@@ -235,7 +235,7 @@ def _fault_of_shown(delivered: Delivered, shown: Sequence[ChatMessage]) -> str |
         return None if texts == [delivered.text] else f"it should be there once, as {delivered.text!r}"
     if delivered.state != "unknown":
         return "it did not arrive"
-    marked = words.MAY_BE_REPEATED.format(text=delivered.text)
+    marked = gateway_texts.MAY_BE_REPEATED.format(text=delivered.text)
     if not texts or texts[-1] != marked:
         return f"it should say {marked!r}"
     return "repeated without a mark" if sum(text != marked for text in texts) > 1 else None

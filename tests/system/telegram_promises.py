@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from tests.system.gateway_promises import Delivered, Promises, Rows, Said, TakenTurn, shown_text, whole_answer
 from tests.system.outside import OutsideAgent
 
-from threadline.model import words_gateway as words
 from threadline.model.message import Message
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.telegram import BotApi
+from threadline.texts import gateway as gateway_texts
 
 
 class TelegramPromises(Promises):
@@ -62,13 +62,13 @@ def _by_delivery(
 
 def _is_whole(delivered: Delivered, shown: Sequence[str]) -> bool:
     """Whether nothing more may be shown of it."""
-    last = delivered.text if delivered.state == "sent" else words.MAY_BE_REPEATED.format(text=delivered.text)
+    last = delivered.text if delivered.state == "sent" else gateway_texts.MAY_BE_REPEATED.format(text=delivered.text)
     return last in shown
 
 
 def _is_of(text: str, delivered: Delivered, begun: str) -> bool:
     """Whether a message shows this answer: all of it or its beginning, or all of it again; in doubt, what was `begun`."""
-    if delivered.text.startswith(text) or text == words.MAY_BE_REPEATED.format(text=delivered.text):
+    if delivered.text.startswith(text) or text == gateway_texts.MAY_BE_REPEATED.format(text=delivered.text):
         return True
     return delivered.state == "unknown" and begun.startswith(text)
 
@@ -78,7 +78,7 @@ def _fault_of(delivered: Delivered, texts: Sequence[str]) -> str | None:
         return None if [*texts] == [delivered.text] else f"it should be there once, as {delivered.text!r}"
     if delivered.state != "unknown":
         return "it did not arrive"
-    marked = words.MAY_BE_REPEATED.format(text=delivered.text)
+    marked = gateway_texts.MAY_BE_REPEATED.format(text=delivered.text)
     if not texts or texts[-1] != marked:
         return f"it should say {marked!r}"
     return "repeated without a mark" if sum(text != marked for text in texts) > 1 else None

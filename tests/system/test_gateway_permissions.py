@@ -8,8 +8,8 @@ import msgspec
 from tests.system.gateway_world import World, in_worlds
 from tests.system.outside import FOUND, answer_to
 
-from threadline.model import words_gateway as words
 from threadline.testing.scripted import ChatMessage
+from threadline.texts import gateway as texts
 
 LEASE = 1.5
 
@@ -115,7 +115,7 @@ def _unfinished(world: World) -> Iterator[str]:
 
 def _wrong_end(messages: Sequence[ChatMessage], case: Case) -> Iterator[str]:
     """The answer, or that it broke off, stands in the chat once."""
-    end = answer_to(["one"]) if case.outcome == "answered" else words.BROKEN_OFF
+    end = answer_to(["one"]) if case.outcome == "answered" else texts.BROKEN_OFF
     shown = [message.text for message in messages]
     if sum(text.endswith(end) for text in shown) != 1 or any(text == FOUND for text in shown):
         yield f"the chat shows {shown}"

@@ -11,8 +11,8 @@ from tests.system.gateway_world import World, in_world
 from tests.system.outside import POISON
 from tests.system.seeds import seeded, soak_count
 
-from threadline.model import words_gateway as words
 from threadline.model.turn import PARKED_AFTER
+from threadline.texts import gateway as texts
 
 INNOCENT = [f"s{number}" for number in range(30)]
 RUNNING = [f"w{number}" for number in range(64)]
@@ -63,7 +63,7 @@ def test_a_poisonous_message_that_is_alone_is_parked_after_four_deaths(location:
             assert not world.broken()
             assert world.outcomes() == ["parked", "answered"]
             told = [message.text for message in world.chat.messages("dm-s1")]
-            assert told.count(words.PARKED) == 1
+            assert told.count(texts.PARKED) == 1
 
     asyncio.run(alone())
 

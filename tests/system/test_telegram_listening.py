@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.system.telegram_bot import Heard, listening, make_bot, opened, with_api
 
-from threadline.model.inbound import Inbound, Moved, Unreadable
+from threadline.model.inbound import IdChange, Inbound, Unreadable
 from threadline.ports.platform import Contested, OfferedCommand, Unauthorized
 from threadline.testing.telegram import BotApi, Fault, disconnect, rate_limit, refuse
 
@@ -270,7 +270,7 @@ def test_what_was_said_before_and_after_a_group_moved_stays_on_its_side() -> Non
             heard.go_on.set()
             await api.wait_for(lambda: not api.unconfirmed)
         before, moved, after = heard.events
-        assert isinstance(moved, Moved)
+        assert isinstance(moved, IdChange)
         assert (moved.old_id, moved.new_id) == (str(group.id), str(new.id))
         assert heard.texts == ["before", "after"]
         assert (before, after) == tuple(heard.inbound)

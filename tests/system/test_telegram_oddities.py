@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from tests.system.telegram_gateway import OnTelegram, at_telegram, awaited, on_telegram
 
-from threadline.model import words_commands as commands
-from threadline.model import words_gateway as words
 from threadline.ports.agent import AskPermission, Event, Text, Turn
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.telegram import BotApi, Chat, Json, ShownMessage
+from threadline.texts import commands as commands_texts
+from threadline.texts import gateway as texts
 
 SHELL = AskPermission(ask_id="c1", tool="shell", arguments='{"command": "rm notes"}')
 
@@ -52,7 +52,7 @@ async def test_a_text_of_a_million_signs_is_refused_with_a_reason(location: str,
     agent = ScriptedAgent(echo)
     async with on_telegram(location, agent) as here:
         more = {"photo": here.api.add_file(b"\x89PNG", kind="photo")} if caption else {}
-        assert await here.ask("x" * (1 << 20), **more) == words.TOO_MUCH
+        assert await here.ask("x" * (1 << 20), **more) == texts.TOO_MUCH
         assert agent.turns == []
         (line,) = await here.store.maintenance.list_messages()
         assert line.fate == "refused"
@@ -216,7 +216,11 @@ def shown_as(here: OnTelegram, shown: ShownMessage, chat: Chat) -> Json:
 
 @pytest.mark.parametrize(
     ("user", "refused"),
-    [("bob", commands.NOT_YOURS_TO_ALLOW), ("tim", commands.NOT_YOURS_TO_ALLOW), ("zoe", commands.NOT_ALLOWED)],
+    [
+        ("bob", commands_texts.NOT_YOURS_TO_ALLOW),
+        ("tim", commands_texts.NOT_YOURS_TO_ALLOW),
+        ("zoe", commands_texts.NOT_ALLOWED),
+    ],
     ids=["a guest", "somebody trusted", "a stranger"],
 )
 @awaited
@@ -226,7 +230,7 @@ async def test_nobody_allows_with_a_button_what_is_the_owners_to_allow(location:
         crowd = here.api.supergroup()
         question = await is_asked(here, chat=crowd)
         yes, _ = question.buttons
-        whom = commands.ROLE_MEANS["guest" if user == "zoe" else "owner"]
+        whom = commands_texts.ROLE_MEANS["guest" if user == "zoe" else "owner"]
         (told,) = await here.told(lambda: here.api.press(question, yes, user=user), crowd)
         assert told == refused.format(tool="shell", usage="/approve [CODE]", whom=whom)
         assert len(agent.turns) == 1
@@ -276,5 +280,5 @@ async def test_forged_and_stale_buttons_do_nothing(location: str) -> None:
         await here.heard()
         assert here.texts()[-1] == "allowed: False"
         stale = await here.told(lambda: here.api.press(question, question.buttons[0]))
-        assert stale == [commands.NOTHING_ASKED]
+        assert stale == [commands_texts.NOTHING_ASKED]
         await here.api.wait_for(lambda: not here.bot.queries)

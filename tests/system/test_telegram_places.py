@@ -12,13 +12,13 @@ from tests.system.telegram_gateway import OnTelegram, at_telegram, awaited, on_t
 
 from threadline.agents.echo import EchoAgent
 from threadline.gateway.bots import MOST_IN_A_ROW
-from threadline.model import words_gateway as words
 from threadline.ports.agent import AskPermission, Event, Text, Turn
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.telegram import Bot, BotApi, Json, hang
 from threadline.testing.telegram_text import found_entities
+from threadline.texts import gateway as texts
 
-ALONE = words.BOTS_ALONE.format(count=MOST_IN_A_ROW)
+ALONE = texts.BOTS_ALONE.format(count=MOST_IN_A_ROW)
 
 
 async def echo(turn: Turn) -> AsyncIterator[Event]:

@@ -11,16 +11,16 @@ import msgspec
 import pytest
 from tests.system.telegram_gateway import OnTelegram, at_telegram, awaited, on_telegram, rules_of
 
-from threadline.model import words_commands as commands
 from threadline.ports.agent import Event, Text, Turn
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.contracts.storage.fixtures import StoredBytes
 from threadline.testing.telegram import BotApi, Person
+from threadline.texts import commands as commands_texts
 
 SECRET = "the wine stands in the cellar"
 MANY = 300
-REFUSED = commands.NOT_ALLOWED.rpartition("}")[2]
+REFUSED = commands_texts.NOT_ALLOWED.rpartition("}")[2]
 
 
 async def echo(turn: Turn) -> AsyncIterator[Event]:
@@ -43,8 +43,8 @@ async def is_paired(here: OnTelegram, user: Person) -> None:
 
 async def gets_nothing_of(here: OnTelegram, session_id: str, *, user: Person, **where: Any) -> None:
     """Somebody who may talk here asks for what another said."""
-    no = commands.NO_SUCH_SESSION
-    assert await here.ask("/search cellar", user=user, **where) == commands.NOTHING_FOUND
+    no = commands_texts.NO_SUCH_SESSION
+    assert await here.ask("/search cellar", user=user, **where) == commands_texts.NOTHING_FOUND
     for name in (session_id, "Wine"):
         assert await here.ask(f"/resume {name}", user=user, **where) == no.format(name=name)
     shown = await here.ask("/sessions", user=user, **where)
@@ -197,7 +197,7 @@ async def test_start_is_a_code_for_strangers_and_a_welcome_for_those_who_are_kno
         assert "threadline pair approve" in await here.ask("/start", user="zoe")
         assert "threadline pair approve" in await here.ask("/start from-a-link", user="zoe2")
         for text in ("/start", "/start from-a-link", "/START@Our_Bot"):
-            assert await here.ask(text, user="bob") == commands.START.replace("`", "")
+            assert await here.ask(text, user="bob") == commands_texts.START.replace("`", "")
         assert agent.turns == []
 
 

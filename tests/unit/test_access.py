@@ -13,19 +13,19 @@ from threadline.model.access import (
     COMMANDS,
     ROLES,
     TOOLS,
-    Guard,
     NoCodeReason,
+    PairingGuard,
     Role,
-    after_wrong,
     allows,
-    bare_command,
-    highest,
-    lowest,
+    code_refusal,
+    command_name,
+    guard_after_wrong_code,
+    highest_role,
+    lowest_role,
     may_stop,
     may_use,
-    name_of_person,
-    typed_code,
-    why_no_code,
+    normalize_code,
+    parse_person_name,
 )
 from threadline.model.address import scoped_id
 from threadline.model.ownership import person_of
@@ -122,10 +122,10 @@ def test_a_role_includes_those_below_it(role: Role, least: Role) -> None:
 
 
 def test_of_several_roles_the_lowest_and_the_highest_are_found() -> None:
-    assert lowest(["owner", "group", "guest"]) == "group"
-    assert lowest([]) == "group"
-    assert highest(["guest", "owner", "trusted"]) == "owner"
-    assert highest([]) is None
+    assert lowest_role(["owner", "group", "guest"]) == "group"
+    assert lowest_role([]) == "group"
+    assert highest_role(["guest", "owner", "trusted"]) == "owner"
+    assert highest_role([]) is None
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_of_several_roles_the_lowest_and_the_highest_are_found() -> None:
     ],
 )
 def test_a_bare_command_is_known_and_names_no_bot(text: str, command: str | None) -> None:
-    assert bare_command(text) == command
+    assert command_name(text) == command
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_bare_command_is_known_and_names_no_bot(text: str, command: str | None
     ],
 )
 def test_a_person_may_be_written_as_the_platform_does(written: str, name: str) -> None:
-    assert name_of_person(written) == name
+    assert parse_person_name(written) == name
 
 
 @pytest.mark.parametrize(
@@ -177,12 +177,12 @@ def test_a_person_may_be_written_as_the_platform_does(written: str, name: str) -
 def test_the_name_that_a_person_has_stays_as_it_is(source: SessionSource) -> None:
     person = person_of(source)
     assert person is not None
-    assert name_of_person(person) == person
+    assert parse_person_name(person) == person
 
 
 @pytest.mark.parametrize("typed", ["ABCDEFGH", "abcdefgh", " ABCD-EFGH\n", "abcd efgh", "a-b-c-d-e-f-g-h"])
 def test_a_code_is_the_same_however_it_is_typed(typed: str) -> None:
-    assert typed_code(typed) == "ABCDEFGH"
+    assert normalize_code(typed) == "ABCDEFGH"
 
 
 def test_the_letters_of_a_code_are_not_taken_for_one_another() -> None:
@@ -208,16 +208,16 @@ def test_the_letters_of_a_code_are_not_taken_for_one_another() -> None:
 def test_a_stranger_gets_a_code_or_a_reason(
     asked_ago: int | None, others: int, locked_for: int, reason: NoCodeReason | None
 ) -> None:
-    guard = Guard(5, NOW, Instant(NOW + locked_for))
+    guard = PairingGuard(5, NOW, Instant(NOW + locked_for))
     asked_at = None if asked_ago is None else Instant(NOW - asked_ago)
-    assert why_no_code(guard, asked_at=asked_at, others=others, at=NOW) == reason
+    assert code_refusal(guard, asked_at=asked_at, others=others, at=NOW) == reason
     assert reason is None or reason in get_args(NoCodeReason)
 
 
-def _wrong_at(*minutes: int) -> Guard:
-    guard = Guard()
+def _wrong_at(*minutes: int) -> PairingGuard:
+    guard = PairingGuard()
     for minute in minutes:
-        guard = after_wrong(guard, Instant(NOW + minute * MINUTE))
+        guard = guard_after_wrong_code(guard, Instant(NOW + minute * MINUTE))
     return guard
 
 

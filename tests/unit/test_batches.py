@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from threadline.clock import Instant
 from threadline.model.inbound import Inbound
 from threadline.model.source import SessionSource
-from threadline.model.turn import BATCH_CHARS, Lane, Waiting, WhenBusy, next_batch
+from threadline.model.turn import BATCH_CHARS, PendingMessage, QueueKind, WhenBusy, next_turn_messages
 
 BURST = 1_200_000
 THEN = datetime(2026, 1, 5, tzinfo=UTC)
@@ -22,11 +22,11 @@ def waiting(
     at: float = 0.0,
     *,
     person: str = "p:7",
-    lane: Lane = "talk",
+    lane: QueueKind = "talk",
     album: str | None = None,
     text: str = "",
     sent: float = 0.0,
-) -> Waiting:
+) -> PendingMessage:
     """A message that came `at` seconds, and was sent `sent` seconds."""
     event = Inbound(
         dedupe_key=str(pk),
@@ -36,11 +36,11 @@ def waiting(
         text=text,
         album_id=album,
     )
-    return Waiting(pk, lane, event, person, "guest", Instant(int(at * 1_000_000)))
+    return PendingMessage(pk, lane, event, person, "guest", Instant(int(at * 1_000_000)))
 
 
-def batch(queue: list[Waiting], when_busy: WhenBusy) -> list[int]:
-    return [item.pk for item in next_batch(queue, when_busy, BURST)]
+def batch(queue: list[PendingMessage], when_busy: WhenBusy) -> list[int]:
+    return [item.pk for item in next_turn_messages(queue, when_busy, BURST)]
 
 
 def test_all_that_came_is_collected() -> None:
@@ -99,14 +99,16 @@ items = st.builds(
 
 
 @given(st.lists(items, max_size=8), st.sampled_from(["collect", "queue", "interrupt", "steer"]))
-def test_turns_take_every_message_once_and_in_order(drawn: list[tuple[float, str, Lane, str]], mode: WhenBusy) -> None:
+def test_turns_take_every_message_once_and_in_order(
+    drawn: list[tuple[float, str, QueueKind, str]], mode: WhenBusy
+) -> None:
     queue = [
         waiting(pk, at, person=person, lane=lane, album=album)
         for pk, (at, person, lane, album) in enumerate(sorted(drawn, key=lambda item: item[0]))
     ]
     taken: list[int] = []
     while queue:
-        step = next_batch(queue, mode, BURST)
+        step = next_turn_messages(queue, mode, BURST)
         assert step
         assert len(step) == 1 or {item.lane for item in step} == {"talk"}
         taken += [item.pk for item in step]

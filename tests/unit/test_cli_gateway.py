@@ -13,7 +13,7 @@ from tests.unit.conftest import Cli
 from threadline.clock import to_instant
 from threadline.model.delivery import Park, Target, target_of
 from threadline.model.inbound import Attachment, Inbound, Unreadable
-from threadline.model.inert import inert
+from threadline.model.safe_text import safe_text
 from threadline.model.source import SessionSource
 from threadline.store.engine.sqlite.database import ServeLock
 from threadline.store.facade import GatewayStore
@@ -152,7 +152,7 @@ def test_what_nobody_could_read_is_listed_with_its_reason_and_shown_inert(db: Pa
     shown = cli("messages", "show", str(line["pk"]))
     assert '  {"text": "poison"}\n  second line\n' in shown.out
     for told in (listed, shown):
-        assert inert(told.out) == told.out
+        assert safe_text(told.out) == told.out
     assert cli("messages", "show", str(line["pk"]), "--json").json()["raw"] == raw
 
 

@@ -16,8 +16,8 @@ from tests.unit.conftest import Cli
 from threadline import SessionEntry, SessionStore, TranscriptMessage
 from threadline.cli.formats import html, markdown
 from threadline.clock import SystemClock
-from threadline.model.inert import inert, inert_json, inert_line
-from threadline.model.transcript import MessageRef
+from threadline.model.message import MessageRef
+from threadline.model.safe_text import safe_json, safe_line, safe_text
 from threadline.testing import dm, user
 
 _ODD = "\x1b\x07\x9b\x9d[]\\;0m\r\n\t\v\x00\x7f\u200e\u202e\u2028\u2066\ufeff\ud800\U000e0041`~#*_<>&\"'|-=+ \U0001f469\u200daé"
@@ -50,22 +50,22 @@ _HOSTILE = [
     ],
 )
 def test_what_acts_on_a_terminal_goes_and_the_words_stay(text: str, shown: str) -> None:
-    assert inert(text) == shown
+    assert safe_text(text) == shown
 
 
 @given(st.text(st.one_of(st.sampled_from(_ODD), st.characters()), max_size=80))
 def test_inert_text_has_no_controls_and_stays_as_it_is(text: str) -> None:
-    shown = inert(text)
+    shown = safe_text(text)
     assert {c for c in shown if unicodedata.category(c) in ("Cc", "Cs")} <= {"\n", "\t"}
     assert not re.search("[\u200e\u200f\u202a-\u202e\u2066-\u2069]", shown)
-    assert inert(shown) == shown
-    assert "\n" not in inert_line(text)
-    assert len(inert_line(text, 10)) <= 10
+    assert safe_text(shown) == shown
+    assert "\n" not in safe_line(text)
+    assert len(safe_line(text, 10)) <= 10
 
 
 @given(st.text(st.one_of(st.sampled_from(_ODD), st.characters()), max_size=80))
 def test_inert_json_means_the_same_and_shows_no_controls(text: str) -> None:
-    shown = inert_json(json.dumps({text: [text]}, ensure_ascii=False))
+    shown = safe_json(json.dumps({text: [text]}, ensure_ascii=False))
     assert json.loads(shown) == {text: [text]}
     assert all(unicodedata.category(c) not in ("Cc", "Cs") for c in shown)
 
@@ -86,7 +86,7 @@ def test_every_command_shows_names_titles_and_words_inert(text: str, store: Sess
     ):
         shown = cli(*command)
         assert shown.code == 0
-        assert inert(shown.out) == shown.out
+        assert safe_text(shown.out) == shown.out
     assert cli("sessions", "show", session_id, "--json").json()["messages"][0]["message"] == user(f"findme {text}")
 
 
@@ -119,7 +119,7 @@ def test_in_markdown_whatever_people_write_stays_inside_its_fence(texts: list[st
     tokens = MarkdownIt("commonmark").parse(page)
     assert [token.tag for token in tokens if token.type == "heading_open"] == ["h1"] + ["h2"] * len(texts)
     assert [token.content for token in tokens if token.type == "fence"] == [
-        inert(text) + "\n" for text in texts if inert(text) or text
+        safe_text(text) + "\n" for text in texts if safe_text(text) or text
     ]
     kinds = {"heading_open", "heading_close", "paragraph_open", "paragraph_close", "inline", "fence"}
     assert {token.type for token in tokens} <= kinds
@@ -160,5 +160,5 @@ def test_in_html_whatever_people_write_stays_inside_its_element(texts: list[str]
         for tag in ("html", "head", "meta", "title", "style", "body", "h1", "p", "article", "header", "b", "pre")
     }
     assert outline.tags.count("article") == len(texts)
-    assert [words.removeprefix("\n") for words in outline.quoted] == [inert(text) for text in texts]
+    assert [words.removeprefix("\n") for words in outline.quoted] == [safe_text(text) for text in texts]
     assert "default-src 'none'" in page

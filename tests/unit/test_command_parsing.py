@@ -8,12 +8,12 @@ import pytest
 
 from threadline.gateway.command_table import TABLE, Call, Typed, read_command, refusal_of
 from threadline.gateway.reference import commands_reference
-from threadline.model import words_commands as words
 from threadline.model.access import ROLES, Role, may_change
 from threadline.model.inbound import Inbound, Quote
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.testing import FakeClock, dm, group, thread
+from threadline.texts import commands as texts
 
 NOW = FakeClock().now()
 
@@ -138,8 +138,8 @@ def test_a_shared_conversation_is_for_who_started_it(
 
 
 def test_every_command_says_what_it_is_for_in_one_sentence() -> None:
-    assert words.HELP.keys() == TABLE.keys()
-    assert all(text.endswith(".") and text[0].islower() and len(text) < 100 for text in words.HELP.values())
+    assert texts.HELP.keys() == TABLE.keys()
+    assert all(text.endswith(".") and text[0].islower() and len(text) < 100 for text in texts.HELP.values())
 
 
 def test_the_reference_has_every_command_once() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from threadline.model.files import MAX_FILE_BYTES, messages_of, names_of, stored_ids
+from threadline.model.files import MAX_FILE_BYTES, file_messages, names_of, stored_ids
 from threadline.model.inbound import Attachment
 
 KINDS = {"p": "image/png", "j": "image/jpeg", "w": "image/webp", "v": "video/mp4", "t": "text/plain", "g": "image/gif"}
@@ -28,11 +28,11 @@ def files(kinds: str, size: int = 1) -> list[Attachment]:
     ],
 )
 def test_pictures_that_follow_one_another_go_together(kinds: str, album: int, together: list[str]) -> None:
-    assert ["".join(file.name for file in group) for group in messages_of(files(kinds), album)] == together
+    assert ["".join(file.name for file in group) for group in file_messages(files(kinds), album)] == together
 
 
 def test_no_message_carries_more_than_two_of_the_largest() -> None:
-    assert [len(group) for group in messages_of(files("ppppp", MAX_FILE_BYTES), 10)] == [2, 2, 1]
+    assert [len(group) for group in file_messages(files("ppppp", MAX_FILE_BYTES), 10)] == [2, 2, 1]
 
 
 def test_a_name_can_do_nothing_but_be_read() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from threadline.model.context import HomeChannel
-from threadline.model.handoff import HandoffTarget, Spot, may_hand_over, read_target
-from threadline.model.homes import Home, homes_in_force
-from threadline.model.ownership import Ownership
+from threadline.model.context import HomeChannel, NamedHomeChannel, effective_home_channels
+from threadline.model.ownership import ChatPlace, HandoffTarget, Ownership, may_hand_over, parse_handoff_target
 
 ADA, BOB = Ownership("signal:ada", None), Ownership("signal:bob", None)
 GROUP, OTHERS = Ownership(None, "signal:den"), Ownership(None, "signal:shed")
@@ -19,30 +17,34 @@ ADA_IN_GROUP = Ownership("signal:ada", "signal:den")
     [
         ("signal", HandoffTarget(platform="signal", account=None)),
         ("signal@work", HandoffTarget(platform="signal", account="work")),
-        ("signal:7", HandoffTarget(platform="signal", account=None, spots=(Spot("7"),))),
-        ("signal@work:7", HandoffTarget(platform="signal", account="work", spots=(Spot("7"),))),
-        ("signal:7:t", HandoffTarget(platform="signal", account=None, spots=(Spot("7:t"), Spot("7", "t")))),
+        ("signal:7", HandoffTarget(platform="signal", account=None, spots=(ChatPlace("7"),))),
+        ("signal@work:7", HandoffTarget(platform="signal", account="work", spots=(ChatPlace("7"),))),
+        ("signal:7:t", HandoffTarget(platform="signal", account=None, spots=(ChatPlace("7:t"), ChatPlace("7", "t")))),
         (
             "matrix:!r:example.org:$t",
             HandoffTarget(
                 platform="matrix",
                 account=None,
-                spots=(Spot("!r:example.org:$t"), Spot("!r:example.org", "$t"), Spot("!r", "example.org:$t")),
+                spots=(
+                    ChatPlace("!r:example.org:$t"),
+                    ChatPlace("!r:example.org", "$t"),
+                    ChatPlace("!r", "example.org:$t"),
+                ),
             ),
         ),
     ],
 )
 def test_a_target_is_read_in_each_way_that_it_can_be_meant(text: str, target: HandoffTarget) -> None:
-    assert read_target(text) == target
+    assert parse_handoff_target(text) == target
 
 
 @pytest.mark.parametrize("text", ["", "Signal", "signal:", "signal@", "signal@:7", ":7", "7", "a b"])
 def test_what_names_no_platform_is_no_target(text: str) -> None:
-    assert read_target(text) is None
+    assert parse_handoff_target(text) is None
 
 
 def test_a_target_of_many_colons_is_not_read_in_every_way() -> None:
-    target = read_target("matrix:" + "a:" * 5_000 + "b")
+    target = parse_handoff_target("matrix:" + "a:" * 5_000 + "b")
     assert target is not None
     assert len(target.spots) < 10
 
@@ -75,7 +77,7 @@ def test_a_private_conversation_stays_private_and_a_shared_one_in_its_chat(
 def test_what_was_said_in_the_chat_goes_before_the_configuration() -> None:
     configured = [HomeChannel("signal", "1", "a"), HomeChannel("signal", "2", "b", None, "work")]
     said = HomeChannel("signal", "3", "c")
-    named = [Home(channel=said, chat_type="dm", person="signal:ada")]
-    assert homes_in_force(configured, named) == (configured[1], said)
-    assert homes_in_force(configured, []) == tuple(configured)
-    assert homes_in_force([], named) == (said,)
+    named = [NamedHomeChannel(channel=said, chat_type="dm", person="signal:ada")]
+    assert effective_home_channels(configured, named) == (configured[1], said)
+    assert effective_home_channels(configured, []) == tuple(configured)
+    assert effective_home_channels([], named) == (said,)

@@ -19,9 +19,9 @@ from threadline.model.message import (
     MAX_DEPTH,
     REMOVED,
     EncodedMessage,
-    StoredMessages,
+    LazyMessages,
+    content_digest,
     decode_body,
-    digest_of,
     encode_message,
     encode_messages,
     searchable_text,
@@ -232,7 +232,7 @@ def test_one_message_or_several_are_encoded_alike() -> None:
 @example(["1:a"], ["1", "a"])
 @example([], [""])
 def test_digests_are_equal_exactly_where_the_messages_are(one: list[str], other: list[str]) -> None:
-    digests = [digest_of([EncodedMessage("user", body) for body in bodies]) for bodies in (one, other)]
+    digests = [content_digest([EncodedMessage("user", body) for body in bodies]) for bodies in (one, other)]
 
     assert (digests[0] == digests[1]) == (one == other)
 
@@ -249,8 +249,8 @@ def test_digests_tell_roles_texts_order_and_number_apart() -> None:
         [],
     ]
 
-    assert len({digest_of(encode_messages(batch)) for batch in several}) == len(several)
-    assert digest_of(encode_messages([hi, by])) == digest_of(encode_messages([dict(hi), dict(by)]))
+    assert len({content_digest(encode_messages(batch)) for batch in several}) == len(several)
+    assert content_digest(encode_messages([hi, by])) == content_digest(encode_messages([dict(hi), dict(by)]))
 
 
 # --- What is left of a redacted message -----------------------------------------------------------
@@ -346,7 +346,7 @@ def test_any_message_has_searchable_text(message: dict[str, Any]) -> None:
 @settings(max_examples=80)
 @given(told=st.lists(messages, max_size=5))
 def test_stored_messages_are_a_sequence_of_what_was_stored(told: list[dict[str, Any]]) -> None:
-    stored = StoredMessages([encode_message(message).body for message in told])
+    stored = LazyMessages([encode_message(message).body for message in told])
     assert len(stored) == len(told)
     assert stored == told
     assert stored == tuple(told)
@@ -358,11 +358,11 @@ def test_stored_messages_are_a_sequence_of_what_was_stored(told: list[dict[str, 
 
 
 def test_stored_messages_are_read_only_when_somebody_looks_and_once() -> None:
-    stored = StoredMessages(["no JSON", '{"role":"user"}'])
+    stored = LazyMessages(["no JSON", '{"role":"user"}'])
     assert len(stored) == 2
     assert stored
     with pytest.raises(ValueError, match="Expecting value"):
         list(stored)
     assert stored[1:] == [{"role": "user"}]
-    good = StoredMessages(['{"role":"user"}'])
+    good = LazyMessages(['{"role":"user"}'])
     assert good[0] is good[0]

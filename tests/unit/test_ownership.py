@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from threadline.model.address import SessionScope, address_of
-from threadline.model.ownership import Ownership, Viewer, may_resume, ownership_of, person_of, viewer_at
+from threadline.model.ownership import Ownership, Viewer, may_resume, ownership_of, person_of, viewer_of_source
 from threadline.model.source import SessionSource
 
 ADA, BOB = "telegram:ada", "telegram:bob"
@@ -137,7 +137,7 @@ def test_nobody_sees_or_resumes_what_another_person_owns(
     theirs = ownership_of(there, address_of(there, scope))
 
     if theirs.owner is not None and theirs.owner != person_of(here):
-        assert not viewer_at(here).sees(theirs)
+        assert not viewer_of_source(here).sees(theirs)
         assert not may_resume(mine, is_dm=here.chat_type == "dm", wanted=theirs)
 
 
@@ -147,7 +147,7 @@ def test_whoever_speaks_in_a_known_place_sees_the_session_they_speak_in(
     here: SessionSource, scope: SessionScope
 ) -> None:
     if here.chat_type == "dm" or here.chat_id:
-        assert viewer_at(here).sees(ownership_of(here, address_of(here, scope)))
+        assert viewer_of_source(here).sees(ownership_of(here, address_of(here, scope)))
 
 
 def test_from_a_group_nothing_of_other_chats_is_seen_and_from_a_dm_all_that_is_ones_own() -> None:
@@ -156,7 +156,7 @@ def test_from_a_group_nothing_of_other_chats_is_seen_and_from_a_dm_all_that_is_o
     of_group = ownership_of(in_group, address_of(in_group))
     of_dm = ownership_of(in_dm, address_of(in_dm))
 
-    assert viewer_at(in_dm).sees(of_dm)
-    assert viewer_at(in_dm).sees(of_group)
-    assert viewer_at(in_group).sees(of_group)
-    assert not viewer_at(in_group).sees(of_dm)
+    assert viewer_of_source(in_dm).sees(of_dm)
+    assert viewer_of_source(in_dm).sees(of_group)
+    assert viewer_of_source(in_group).sees(of_group)
+    assert not viewer_of_source(in_group).sees(of_dm)

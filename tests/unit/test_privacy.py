@@ -11,18 +11,16 @@ from hypothesis import strategies as st
 
 from threadline.errors import InvalidRequest
 from threadline.model.privacy import (
-    LABEL_CHARS,
     Redaction,
     chat_pseudonym,
-    inert,
     is_private_id,
+    is_redacted_platform,
+    make_redaction,
     mask_phone_numbers,
-    quoted,
-    redaction,
-    redacts,
     resolve_target,
     sender_pseudonym,
 )
+from threadline.model.safe_text import LABEL_CHARS, quoted_label, safe_label
 
 SECRET = b"the installation's secret"
 NASTY = "\n\r\t\x00\x1b\x7f\x85\u2028\u2029\u202e\u2066\u2069\u200b\u200d\ufeff\u00ad\u3164\U000e0041\ud800\udfff"
@@ -34,12 +32,12 @@ identifiers = st.text(st.sampled_from("a:%@~_-+0123456789"), min_size=1, max_siz
 @given(hostile)
 @settings(max_examples=300)
 def test_inert_text_is_one_short_line_of_visible_characters(text: str) -> None:
-    shown = inert(text)
+    shown = safe_label(text)
     assert len(shown) <= LABEL_CHARS
     assert len(shown.splitlines()) <= 1
     assert not {unicodedata.category(char) for char in shown} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
-    assert inert(shown) == shown
-    assert json.loads(quoted(text)) == shown
+    assert safe_label(shown) == shown
+    assert json.loads(quoted_label(text)) == shown
     shown.encode()
 
 
@@ -60,14 +58,14 @@ def test_inert_text_is_one_short_line_of_visible_characters(text: str) -> None:
     ],
 )
 def test_visible_text_comes_back_unchanged(text: str) -> None:
-    assert inert(text) == text
+    assert safe_label(text) == text
 
 
 def test_what_is_stripped_joins_or_parts_words_as_a_reader_expects() -> None:
-    assert inert("Rules:\r\n\tbe nice\u2028now") == "Rules: be nice now"
-    assert inert("A\u200bd\u202ea\u00ad\ufe0f\U000e0041") == "Ada"
-    assert inert("half \ud83d of a pair") == "half  of a pair"
-    assert inert("abcdef", limit=3) == "abc"
+    assert safe_label("Rules:\r\n\tbe nice\u2028now") == "Rules: be nice now"
+    assert safe_label("A\u200bd\u202ea\u00ad\ufe0f\U000e0041") == "Ada"
+    assert safe_label("half \ud83d of a pair") == "half  of a pair"
+    assert safe_label("abcdef", limit=3) == "abc"
 
 
 @pytest.mark.parametrize(
@@ -149,13 +147,13 @@ def test_nothing_of_an_international_number_is_left(digits: str, gaps: list[str]
     "text", ["1 " * 50_000, "(" * 100_000, "+" * 100_000, "a@" * 50_000, " " * 100_000, "a" * 100_000]
 )
 def test_long_hostile_names_are_read_once(text: str) -> None:
-    shown = redaction(redact_pii=True, secret=SECRET).name(text + "!")
+    shown = make_redaction(redact_pii=True, secret=SECRET).name(text + "!")
     assert len(shown or "") <= LABEL_CHARS
 
 
 def test_only_platforms_whose_ids_the_model_never_needs_redact() -> None:
-    assert all(map(redacts, ("whatsapp", "signal", "telegram", "email")))
-    assert not any(map(redacts, ("discord", "slack", "matrix", "local", "acp", "web")))
+    assert all(map(is_redacted_platform, ("whatsapp", "signal", "telegram", "email")))
+    assert not any(map(is_redacted_platform, ("discord", "slack", "matrix", "local", "acp", "web")))
     assert not is_private_id("discord", "123456789012345678")
     assert is_private_id("telegram", "7")
 
@@ -190,7 +188,7 @@ def test_an_id_with_half_a_surrogate_pair_has_a_pseudonym() -> None:
 
 def test_an_empty_secret_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="secret"):
-        redaction(redact_pii=True, secret=b"")
+        make_redaction(redact_pii=True, secret=b"")
     with pytest.raises(InvalidRequest, match="secret"):
         Redaction(b"")
     with pytest.raises(InvalidRequest, match="secret"):
@@ -200,11 +198,11 @@ def test_an_empty_secret_is_refused() -> None:
 
 
 def test_a_redaction_never_spells_its_secret() -> None:
-    assert SECRET.decode() not in repr(redaction(redact_pii=True, secret=SECRET))
+    assert SECRET.decode() not in repr(make_redaction(redact_pii=True, secret=SECRET))
 
 
 def test_names_lose_addresses_numbers_and_known_ids_but_keep_the_rest() -> None:
-    hidden = redaction(redact_pii=True, secret=SECRET, known=("ada_l", "7", None))
+    hidden = make_redaction(redact_pii=True, secret=SECRET, known_ids=("ada_l", "7", None))
     assert hidden.name("Ada (ada@example.com)") == "Ada ((hidden address))"
     assert hidden.name("Ada @ada_l, agent 7") == "Ada @(hidden id), agent 7"
     assert hidden.name("Ada +49\u200b151 12345678") == "Ada (hidden number)"
@@ -212,7 +210,7 @@ def test_names_lose_addresses_numbers_and_known_ids_but_keep_the_rest() -> None:
 
 
 def test_a_name_that_is_nothing_but_a_number_is_no_name() -> None:
-    hidden = redaction(redact_pii=True, secret=SECRET)
+    hidden = make_redaction(redact_pii=True, secret=SECRET)
     assert hidden.name("+49 151 12345678") is None
     assert hidden.name("<ada@example.com>") is None
     assert hidden.name(" \u200b") is None
@@ -220,7 +218,7 @@ def test_a_name_that_is_nothing_but_a_number_is_no_name() -> None:
 
 
 def test_without_redaction_names_and_ids_show_as_they_are() -> None:
-    shown = redaction(redact_pii=False, secret=b"", known=("12345",))
+    shown = make_redaction(redact_pii=False, secret=b"", known_ids=("12345",))
     assert shown.name("Ada 12345 +4915112345678") == "Ada 12345 +4915112345678"
     assert shown.sender("telegram", "12345") == "12345"
     assert shown.chat("whatsapp", "4915112345678@s.whatsapp.net") == "4915112345678@s.whatsapp.net"
@@ -228,7 +226,7 @@ def test_without_redaction_names_and_ids_show_as_they_are() -> None:
 
 
 def test_a_short_thread_number_stays_and_any_other_thread_is_hashed() -> None:
-    hidden = redaction(redact_pii=True, secret=SECRET)
+    hidden = make_redaction(redact_pii=True, secret=SECRET)
     assert hidden.thread("telegram", "55") == "55"
     assert hidden.thread("email", "<ada@example.com>") == chat_pseudonym("email", "<ada@example.com>", secret=SECRET)
     assert hidden.thread("slack", "1712345678.123456") == "1712345678.123456"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from threadline.errors import InvalidRequest
 from threadline.model.address import SessionScope
-from threadline.model.context import HomeChannel, SessionContext, build_session_context
-from threadline.model.privacy import chat_pseudonym, inert, sender_pseudonym
-from threadline.model.prompt import build_session_context_prompt
+from threadline.model.context import HomeChannel, SessionContext, build_session_context, build_session_context_prompt
+from threadline.model.privacy import chat_pseudonym, sender_pseudonym
+from threadline.model.safe_text import safe_label
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 
@@ -253,12 +253,12 @@ def test_a_prompt_parsed_back_gives_the_values_that_went_in(
     where = source(user_name=f"x{user}", chat_topic=f"x{topic}")
     parsed = parse(prompt_of(where, homes=[home]))
     assert parsed.labels == {
-        "Description": [inert(f"DM with x{user}")],
-        "Topic of the chat": [inert(f"x{topic}")],
-        "Name of the person who is speaking": [inert(f"x{user}")],
-        "Home channel of telegram, name": [inert(f"x{home_name}")],
-        "Home channel of telegram, chat id": [inert(f"x{home_id}")],
-        "Home channel of telegram, thread id": [inert(f"x{home_id}")],
+        "Description": [safe_label(f"DM with x{user}")],
+        "Topic of the chat": [safe_label(f"x{topic}")],
+        "Name of the person who is speaking": [safe_label(f"x{user}")],
+        "Home channel of telegram, name": [safe_label(f"x{home_name}")],
+        "Home channel of telegram, chat id": [safe_label(f"x{home_id}")],
+        "Home channel of telegram, thread id": [safe_label(f"x{home_id}")],
     }
     tame = parse(prompt_of(source(user_name="x", chat_topic="x"), homes=[HomeChannel("telegram", "x", "x", "x")]))
     assert parsed.headings == tame.headings

@@ -13,13 +13,13 @@ from threadline.model.view import (
     View,
     cut_after,
     cut_before,
-    inherited,
-    joined,
+    forked_view,
     log_of,
+    merge_spans,
     message_number,
     new_view,
     open_span,
-    rewritten,
+    rewritten_view,
     seq_of,
     spans_of,
 )
@@ -57,7 +57,7 @@ class Conversation:
         self.shown = self.shown[: at + keep]
 
     def fork(self, log: int) -> Conversation:
-        view = inherited(self.view, from_log=self.log, last_seq=self.last_seq, log=log)
+        view = forked_view(self.view, from_log=self.log, last_seq=self.last_seq, log=log)
         return Conversation(log, view, 0, list(self.shown), set(self.folded), list(self.seen))
 
     def rewrite(self, chosen: Iterable[int], summaries: int) -> None:
@@ -67,7 +67,7 @@ class Conversation:
         old = [self.seen[n % len(self.seen)] for n in chosen] if self.seen else []
         self.shown = list(dict.fromkeys([*fresh, *old]))
         self.folded = (self.folded | before) - set(self.shown)
-        self.view = rewritten(self.view, spans_of(self.shown), log=self.log, last_seq=self.last_seq)
+        self.view = rewritten_view(self.view, spans_of(self.shown), log=self.log, last_seq=self.last_seq)
 
     def check(self) -> None:
         shown = numbers_in(self.view.shown, log=self.log, last_seq=self.last_seq)
@@ -76,7 +76,7 @@ class Conversation:
         assert folded == sorted(self.folded)
         assert len(set(shown)) == len(shown)
         assert self.view.shown[-1].hi == message_number(self.log, MAX_SEQ)
-        assert self.view.folded == joined(self.view.folded)
+        assert self.view.folded == merge_spans(self.view.folded)
         # No more spans than the order of the messages asks for, and the open one.
         assert len(self.view.shown) <= len(spans_of(shown)) + 1
 
@@ -188,7 +188,7 @@ numbers = st.lists(
 @given(order=numbers)
 def test_spans_keep_numbers_in_order_and_joining_sorts_them_into_as_few_as_it_takes(order: list[int]) -> None:
     runs = spans_of(order)
-    merged = joined(runs)
+    merged = merge_spans(runs)
 
     assert [n for s in runs for n in range(s.lo, s.hi + 1)] == order
     assert [n for s in merged for n in range(s.lo, s.hi + 1)] == sorted(order)
@@ -199,7 +199,7 @@ def test_spans_keep_numbers_in_order_and_joining_sorts_them_into_as_few_as_it_ta
 @given(pairs=st.lists(st.tuples(st.integers(1, 30), st.integers(0, 6)), max_size=8))
 def test_spans_that_overlap_join_into_spans_that_do_not(pairs: list[tuple[int, int]]) -> None:
     spans = [Span(message_number(1, lo), message_number(1, lo + length)) for lo, length in pairs]
-    merged = joined(spans)
+    merged = merge_spans(spans)
 
     assert [n for s in merged for n in range(s.lo, s.hi + 1)] == sorted(
         {n for s in spans for n in range(s.lo, s.hi + 1)}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threadline.model.client_sources import parse_web_chat_id, web_chat_id
 from threadline.model.message import encode_message
-from threadline.model.webchat import chat_of, read_chat
 from threadline.ports.agent import Text, Thought, ToolCall
 from threadline.store.text import words_of_event, words_of_message
 from threadline.web.frames import Place, encoded, frame, read_place
@@ -109,6 +109,6 @@ def test_a_list_tells_what_changed_and_what_is_gone_but_not_what_only_sank() -> 
 
 
 def test_a_chat_id_tells_whose_it_is_and_nothing_else_is_one() -> None:
-    assert read_chat(chat_of("owner", "conversation-1")) == ("owner", "conversation-1")
+    assert parse_web_chat_id(web_chat_id("owner", "conversation-1")) == ("owner", "conversation-1")
     for other in (None, "", "owner", "owner.short", "owner.a.conversation", ".conversation-1", "owner.conversation 1"):
-        assert read_chat(other) is None
+        assert parse_web_chat_id(other) is None

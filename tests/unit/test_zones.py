@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from threadline.model.policy import zone_names
-from threadline.model.zones import find_zone, near_zone, time_in
+from threadline.model.policy import find_zone, local_time, suggest_zone, zone_names
 
 
 @pytest.mark.parametrize(
@@ -48,9 +47,9 @@ def test_every_zone_is_found_by_its_name() -> None:
     ids=lambda value: str(value)[:20],
 )
 def test_a_misspelt_zone_or_a_city_gets_a_hint(typed: str, zone: str | None) -> None:
-    assert near_zone(typed) == zone
+    assert suggest_zone(typed) == zone
 
 
 def test_clocks_show_the_time_of_their_zone() -> None:
     now = datetime(2026, 7, 1, 22, 5, tzinfo=UTC)
-    assert [time_in(zone, now) for zone in ("UTC", "Europe/Berlin", "Asia/Kolkata")] == ["22:05", "00:05", "03:35"]
+    assert [local_time(zone, now) for zone in ("UTC", "Europe/Berlin", "Asia/Kolkata")] == ["22:05", "00:05", "03:35"]

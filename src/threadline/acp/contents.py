@@ -12,9 +12,8 @@ from urllib.parse import quote, unquote, urlsplit
 import msgspec
 
 from threadline.errors import InvalidRequest
-from threadline.model import words_acp as words
 from threadline.model.files import MAX_FILE_BYTES
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.rpc.acp import (
     AudioContent,
     ContentBlock,
@@ -24,6 +23,7 @@ from threadline.rpc.acp import (
     ResourceLink,
     TextContent,
 )
+from threadline.texts import editors as texts
 
 _FENCES = re.compile("`{3,}")
 _NAME_CHARS = 120
@@ -71,10 +71,10 @@ def heard(blocks: Sequence[ContentBlock]) -> Heard:
                 else:
                     files.append(_blob(resource))
             case AudioContent():
-                raise InvalidRequest(words.NO_SOUND)
+                raise InvalidRequest(texts.NO_SOUND)
     text = "\n\n".join(part for part in ("".join(said), *behind) if part)
     if not text.strip() and not files:
-        raise InvalidRequest(words.NOTHING_SAID)
+        raise InvalidRequest(texts.NOTHING_SAID)
     return Heard(text=text, files=tuple(files))
 
 
@@ -82,14 +82,14 @@ def _mention(said: list[str], name: str, uri: str) -> None:
     """Names a file where it was named, apart from the words around it."""
     if said and said[-1] and not said[-1][-1].isspace():
         said.append(" ")
-    label = re.sub(r"[\[\]`\\]", "", inert_line(name, _NAME_CHARS)) or "file"
-    said.append(f"[@{label}]({quote(inert_line(uri, _URI_CHARS), safe=_PLAIN_IN_URI)}) ")
+    label = re.sub(r"[\[\]`\\]", "", safe_line(name, _NAME_CHARS)) or "file"
+    said.append(f"[@{label}]({quote(safe_line(uri, _URI_CHARS), safe=_PLAIN_IN_URI)}) ")
 
 
 def _fenced(uri: str, text: str) -> str:
     longest = max((len(run) for run in _FENCES.findall(text)), default=2)
     fence = "`" * (longest + 1)
-    return f"{inert_line(uri, _URI_CHARS)}:\n{fence}\n{text}\n{fence}"
+    return f"{safe_line(uri, _URI_CHARS)}:\n{fence}\n{text}\n{fence}"
 
 
 def _picture(block: ImageContent) -> Enclosed:
@@ -103,18 +103,18 @@ def _blob(resource: Resource) -> Enclosed:
 
 
 def _enclosed(name: str, mime: str, encoded: str) -> Enclosed:
-    what = inert_line(name, _NAME_CHARS)
-    too_large = words.FILE_TOO_LARGE.format(what=what, megabytes=MAX_FILE_BYTES // 1_000_000)
+    what = safe_line(name, _NAME_CHARS)
+    too_large = texts.FILE_TOO_LARGE.format(what=what, megabytes=MAX_FILE_BYTES // 1_000_000)
     if len(encoded) > MAX_FILE_BYTES * 2:
         raise InvalidRequest(too_large)
     try:
         body = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as cause:
-        raise InvalidRequest(words.NOT_BASE64.format(what=what)) from cause
+        raise InvalidRequest(texts.NOT_BASE64.format(what=what)) from cause
     if len(body) > MAX_FILE_BYTES:
         raise InvalidRequest(too_large)
     if not body:
-        raise InvalidRequest(words.FILE_EMPTY.format(what=what))
+        raise InvalidRequest(texts.FILE_EMPTY.format(what=what))
     return Enclosed(name=name, mime=mime, body=body)
 
 
@@ -124,4 +124,4 @@ def _name_of(uri: str | None, mime: str | None, otherwise: str = "file") -> str:
         last = unquote(urlsplit(uri or "").path).rstrip("/").rpartition("/")[2]
     except ValueError:
         last = ""
-    return inert_line(last, _NAME_CHARS) or otherwise + (mimetypes.guess_extension(mime or "") or "")
+    return safe_line(last, _NAME_CHARS) or otherwise + (mimetypes.guess_extension(mime or "") or "")

@@ -9,10 +9,9 @@ from collections.abc import Awaitable, Callable
 from threadline.acp.contents import Enclosed
 from threadline.errors import UnknownFile
 from threadline.gateway.gateway import Gateway
-from threadline.model.editors import ACP
-from threadline.model.files import stored_id
-from threadline.model.inbound import Attachment, Inbound
-from threadline.model.ownership import keeper_of
+from threadline.model.client_sources import ACP
+from threadline.model.inbound import Attachment, Inbound, stored_id
+from threadline.model.ownership import file_owner_of
 from threadline.model.source import MAIN_ACCOUNT, SessionSource
 from threadline.ports.agent import Agent
 from threadline.ports.platform import Accept, Transient, Verdict
@@ -74,7 +73,7 @@ class Desk:
 
     async def keep(self, source: SessionSource, file: Enclosed) -> Attachment:
         """Stores a file that comes with a message."""
-        kept = await self.store.keep_file(keeper_of(source), file.body, name=file.name, mime=file.mime)
+        kept = await self.store.keep_file(file_owner_of(source), file.body, name=file.name, mime=file.mime)
         return kept.attachment()
 
     async def fetch(self, file: Attachment) -> bytes | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from threadline.errors import StoreError, ThreadlineError, UnknownSession
-from threadline.model import words_acp as words
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.ports.platform import PlatformError
 from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, NOT_FOUND, RpcError
+from threadline.texts import editors as texts
 
 _ID_CHARS = 80
 
@@ -16,8 +16,8 @@ def failure(cause: ThreadlineError, session_id: str) -> RpcError:
     if isinstance(cause, RpcError):
         return cause
     if isinstance(cause, UnknownSession):
-        shown = inert_line(session_id, _ID_CHARS)
-        return RpcError(NOT_FOUND, words.NO_SESSION.format(session_id=shown), {"sessionId": session_id})
+        shown = safe_line(session_id, _ID_CHARS)
+        return RpcError(NOT_FOUND, texts.NO_SESSION.format(session_id=shown), {"sessionId": session_id})
     if isinstance(cause, StoreError | PlatformError):
-        return RpcError(INTERNAL, words.STORE_AWAY.format(reason=cause))
+        return RpcError(INTERNAL, texts.STORE_AWAY.format(reason=cause))
     return RpcError(INVALID_PARAMS, str(cause))

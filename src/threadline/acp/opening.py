@@ -22,8 +22,7 @@ from threadline.acp.table import Table
 from threadline.acp.translate import iso
 from threadline.acp.workplaces import check_path, workplace_of
 from threadline.errors import InvalidRequest, UnknownSession
-from threadline.model import words_acp as words
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.ports.agent import ChoosesModel, Workplace
 from threadline.rpc.acp import (
     CloseSessionRequest,
@@ -49,6 +48,7 @@ from threadline.rpc.acp import (
 )
 from threadline.rpc.connection import Connection, Start
 from threadline.store.work.change_feed import Seen
+from threadline.texts import editors as texts
 
 _NAME_CHARS = 80
 # How long a deletion waits for a turn that it ends.
@@ -116,7 +116,7 @@ class Openings:
     async def list(self, params: ListSessionsRequest) -> ListSessionsResponse:
         """A page of all sessions, or of those in one folder."""
         if params.cwd is not None:
-            check_path(params.cwd, words.CWD_NOT_ABSOLUTE)
+            check_path(params.cwd, texts.CWD_NOT_ABSOLUTE)
         page = await self._sessions.list_sessions(params.cwd, params.cursor)
         return ListSessionsResponse(sessions=tuple(_listed(session) for session in page), next_cursor=page.cursor)
 
@@ -155,11 +155,11 @@ class Openings:
         """An option has that value from now on; all of them as they are then."""
         conversation = await self.reopen(params.session_id)
         if not isinstance(params.value, str):
-            raise InvalidRequest(words.NOT_A_CHOICE.format(option=inert_line(params.config_id, _NAME_CHARS)))
+            raise InvalidRequest(texts.NOT_A_CHOICE.format(option=safe_line(params.config_id, _NAME_CHARS)))
         known = [option.id for option in conversation.options]
         if params.config_id not in known:
-            name = inert_line(params.config_id, _NAME_CHARS)
-            raise InvalidRequest(words.NO_OPTION.format(option=name, options=", ".join(known)))
+            name = safe_line(params.config_id, _NAME_CHARS)
+            raise InvalidRequest(texts.NO_OPTION.format(option=name, options=", ".join(known)))
         if params.config_id == MODE_OPTION:
             await self._choose_mode(conversation, params.value)
             conversation.tell(CurrentModeUpdate(current_mode_id=conversation.mode))
@@ -232,9 +232,9 @@ class Openings:
             _call_by_first_words(conversation, await self._desk.look(conversation.source))
 
     async def _choose_mode(self, conversation: Conversation, mode: str) -> None:
-        if mode not in words.MODES:
-            shown = inert_line(mode, _NAME_CHARS)
-            raise InvalidRequest(words.NO_MODE.format(mode=shown, modes=", ".join(words.MODES)))
+        if mode not in texts.MODES:
+            shown = safe_line(mode, _NAME_CHARS)
+            raise InvalidRequest(texts.NO_MODE.format(mode=shown, modes=", ".join(texts.MODES)))
         session = await self._sessions.save_session(conversation.session_id, mode=mode)
         await self._follow(conversation, _known(session))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from threadline.gateway.command_table import OFFERED, TABLE
-from threadline.model import words_acp as words
 from threadline.model.session import SessionEntry
 from threadline.rpc.acp import (
     AvailableCommand,
@@ -17,6 +16,7 @@ from threadline.rpc.acp import (
     Mode,
     ModeState,
 )
+from threadline.texts import editors as texts
 
 ASK = "ask"
 MODE_OPTION = "mode"
@@ -29,23 +29,23 @@ _NOT_HERE = frozenset({"start", "stop", "approve", "deny", "queue", "sethome", "
 
 def mode_of(kept: str | None) -> str:
     """The mode that a session is in; one that nobody knows any more is the careful one."""
-    return kept if kept in words.MODES else ASK
+    return kept if kept in texts.MODES else ASK
 
 
 def mode_state(mode: str) -> ModeState:
     """All modes, and the one that holds."""
-    modes = (Mode(id=name, name=shown, description=told) for name, (shown, told) in words.MODES.items())
+    modes = (Mode(id=name, name=shown, description=told) for name, (shown, told) in texts.MODES.items())
     return ModeState(current_mode_id=mode, available_modes=tuple(modes))
 
 
 def config_options(mode: str, entry: SessionEntry, *, chooses_model: bool) -> tuple[ConfigOption, ...]:
     """All options as they are now."""
-    modes = {name: shown for name, (shown, _) in words.MODES.items()}
+    modes = {name: shown for name, (shown, _) in texts.MODES.items()}
     found: list[ConfigOption] = [
         ConfigSelect(
             id=MODE_OPTION,
-            name=words.MODE_OPTION,
-            description=words.MODE_OPTION_HELP,
+            name=texts.MODE_OPTION,
+            description=texts.MODE_OPTION_HELP,
             category="mode",
             current_value=mode,
             options=_choices(modes),
@@ -53,12 +53,12 @@ def config_options(mode: str, entry: SessionEntry, *, chooses_model: bool) -> tu
     ]
     if chooses_model:
         known = (entry.chosen_model, entry.model)
-        models = {OWN_MODEL: words.MODEL_OWN} | {name: name for name in known if name is not None}
+        models = {OWN_MODEL: texts.MODEL_OWN} | {name: name for name in known if name is not None}
         found.append(
             ConfigSelect(
                 id=MODEL_OPTION,
-                name=words.MODEL_OPTION,
-                description=words.MODEL_OPTION_HELP,
+                name=texts.MODEL_OPTION,
+                description=texts.MODEL_OPTION_HELP,
                 category="model",
                 current_value=entry.chosen_model or OWN_MODEL,
                 options=_choices(models),

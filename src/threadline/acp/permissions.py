@@ -16,7 +16,7 @@ from threadline.errors import StoreError, UnknownSession
 from threadline.log import get_logger
 from threadline.model.delivery import Button, target_of
 from threadline.model.inbound import Inbound
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.ports.agent import AskPermission
 from threadline.ports.platform import Outgoing, PlatformError
 from threadline.rpc.acp import (
@@ -90,7 +90,7 @@ class Permissions:
     async def _put(self, conversation: Conversation, prompt: Prompt, message: Outgoing) -> bool:
         """What the person says. Whatever is not clearly a yes is a no."""
         await conversation.outlet.flushed()
-        asked = prompt.ask or AskPermission(ask_id=new_id(), tool=inert_line(message.text, _TITLE_CHARS))
+        asked = prompt.ask or AskPermission(ask_id=new_id(), tool=safe_line(message.text, _TITLE_CHARS))
         prompt.ask, prompt.is_put = asked, True
         request = RequestPermissionRequest(
             session_id=conversation.session_id,
@@ -149,7 +149,7 @@ class Permissions:
 
     async def _shown(self, conversation: Conversation, button: Button) -> None:
         """Returns when it is stored that the question was shown: before that nobody can answer it."""
-        lane, code = target_of(conversation.source).lane, button.value.rpartition(" ")[2]
+        lane, code = target_of(conversation.source).ordering_key, button.value.rpartition(" ")[2]
         ask_in_chat = self._desk.store.approvals.find_in_chat
         while (asked := await ask_in_chat(lane, code)) is not None and asked.shown_at is None:  # noqa: ASYNC110 - a row
             await asyncio.sleep(_STEP_SECONDS)

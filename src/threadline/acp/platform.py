@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from threadline.acp.desk import Desk
 from threadline.acp.table import Table
+from threadline.model.client_sources import ACP
 from threadline.model.delivery import Target
-from threadline.model.editors import ACP
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.ports.live import Ending, Growth
 from threadline.ports.platform import Accept, Capabilities, NotDeclared, Outgoing, refuse_undeclared

@@ -20,13 +20,13 @@ from threadline.errors import ConversationBusy, ThreadlineError, UnknownSession
 from threadline.gateway.command_table import read_command
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
-from threadline.model import words_acp as words
 from threadline.model.inbound import Inbound
 from threadline.ports.live import Ending
 from threadline.ports.platform import Verdict
 from threadline.rpc.acp import PromptResponse
 from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, RpcError
 from threadline.store.text import first_words
+from threadline.texts import editors as texts
 
 log = get_logger(__name__)
 
@@ -74,7 +74,7 @@ class Prompts:
     def open(self, conversation: Conversation, heard: Heard, answer: Answer) -> Prompt:
         """Begins with a prompt; `answer` is given what comes of it, once. An error that says so where one waits already."""
         if conversation.prompt is not None:
-            raise RpcError(INVALID_REQUEST, words.BUSY)
+            raise RpcError(INVALID_REQUEST, texts.BUSY)
         event = Inbound(
             # An editor has no name for a message, and changes none that was sent.
             dedupe_key=f"{conversation.session_id}/{new_id()}",
@@ -194,7 +194,7 @@ class Prompts:
         except Exception:
             # Whatever it was.
             log.exception("acp.prompt_broke", session=conversation.session_id)
-            prompt.end(RpcError(INTERNAL, words.FAILED))
+            prompt.end(RpcError(INTERNAL, texts.FAILED))
 
     def _failed(self, conversation: Conversation, cause: ThreadlineError) -> RpcError:
         """What whoever waits is told. A session that somebody has deleted elsewhere is not open here any more."""
@@ -223,7 +223,7 @@ class Prompts:
                     # It is waited for from now on that it ends.
                     began = loop.time()
             elif is_late and not is_here:
-                raise RpcError(INVALID_REQUEST, words.BUSY_ELSEWHERE)
+                raise RpcError(INVALID_REQUEST, texts.BUSY_ELSEWHERE)
             await asyncio.sleep(_STEP_SECONDS)
 
     async def _let_in(self, conversation: Conversation, prompt: Prompt, event: Inbound) -> None:
@@ -318,9 +318,9 @@ def _refuse(prompt: Prompt, verdict: Verdict) -> None:
         # Why not stands in a notice, which is on its way.
         prompt.stop_reason = "refusal"
     elif verdict == "ignored":
-        raise RpcError(INVALID_REQUEST, words.NOT_LET_IN)
+        raise RpcError(INVALID_REQUEST, texts.NOT_LET_IN)
     elif verdict == "parked":
-        raise RpcError(INVALID_PARAMS, words.NOT_KEPT)
+        raise RpcError(INVALID_PARAMS, texts.NOT_KEPT)
 
 
 def _response(prompt: Prompt, ending: Ending) -> PromptResponse | RpcError:
@@ -330,7 +330,7 @@ def _response(prompt: Prompt, ending: Ending) -> PromptResponse | RpcError:
         case "stopped":
             return PromptResponse(stop_reason="cancelled", usage=usage_of(prompt.usage))
         case "failed":
-            return RpcError(INTERNAL, ending.notice or words.FAILED)
+            return RpcError(INTERNAL, ending.notice or texts.FAILED)
         case "parked":
-            return RpcError(INTERNAL, words.PUT_ASIDE)
-    return RpcError(INTERNAL, words.BROKE_OFF)
+            return RpcError(INTERNAL, texts.PUT_ASIDE)
+    return RpcError(INTERNAL, texts.BROKE_OFF)

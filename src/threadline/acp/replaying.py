@@ -15,8 +15,8 @@ from threadline.acp.table import GAP, Table
 from threadline.acp.translate import heard, told
 from threadline.clock import Instant, to_instant
 from threadline.gateway.composing import read_event
-from threadline.model.turn import Waiting
-from threadline.model.view import Span, upto
+from threadline.model.turn import PendingMessage
+from threadline.model.view import Span, spans_up_to
 from threadline.ports.agent import Event, File
 from threadline.store.conversations.editor_sessions import Aside, Replayed, ReplayPage
 from threadline.store.work.change_feed import Seen
@@ -104,7 +104,7 @@ class Replayer:
         while asides and asides[0].at < until:
             aside = asides.popleft()
             if aside.after > after:
-                await self._messages(conversation, replay, upto(spans, aside.after), after)
+                await self._messages(conversation, replay, spans_up_to(spans, aside.after), after)
                 after = aside.after
             self._aside(conversation, aside)
         await self._messages(conversation, replay, spans, after)
@@ -141,7 +141,7 @@ class Replayer:
                 await self._tell_all(conversation, replay, body.encode())
                 await self._editor.drain()
 
-    async def _said(self, conversation: Conversation, waiting: Iterable[Waiting]) -> None:
+    async def _said(self, conversation: Conversation, waiting: Iterable[PendingMessage]) -> None:
         for one in waiting:
             if one.lane == "talk":
                 if one.event.text:

@@ -20,8 +20,7 @@ from threadline.acp.sessions import AsyncSessionManager
 from threadline.acp.table import Table
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.gateway.supervisor import Supervisor
-from threadline.model import words_acp as words
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.rpc.acp import (
     METHODS,
     PROTOCOL_VERSION,
@@ -49,6 +48,7 @@ from threadline.rpc.connection import (
     RpcError,
 )
 from threadline.rpc.lines import Lines, Sink
+from threadline.texts import editors as texts
 
 Method: TypeAlias = Callable[[Any], Coroutine[Any, Any, Shape]]
 
@@ -130,14 +130,14 @@ class AcpServer:
 
     def _serve(self, request: Request) -> Awaitable[object] | None:
         if not self._is_initialized and request.method != "initialize":
-            raise RpcError(INVALID_REQUEST, words.FIRST_INITIALIZE)
+            raise RpcError(INVALID_REQUEST, texts.FIRST_INITIALIZE)
         if request.method == "initialize":
             return self._initialize(_params(request))
         if request.method == "session/prompt":
             return self._prompt(request, _params(request))
         method = self._methods.get(request.method)
         if method is None:
-            raise RpcError(METHOD_NOT_FOUND, words.NO_METHOD.format(method=inert_line(request.method, _NAME_CHARS)))
+            raise RpcError(METHOD_NOT_FOUND, texts.NO_METHOD.format(method=safe_line(request.method, _NAME_CHARS)))
         return _told(method, _params(request))
 
     def _hear(self, method: str, raw: msgspec.Raw) -> None:
@@ -168,12 +168,12 @@ class AcpServer:
                 protocol_version=PROTOCOL_VERSION,
                 agent_capabilities=self._can,
                 auth_methods=(),
-                agent_info=Implementation(name="threadline", title=words.TITLE, version=self._version),
+                agent_info=Implementation(name="threadline", title=texts.TITLE, version=self._version),
             )
         )
 
     async def _authenticate(self, _params: Shape) -> Shape:
-        raise RpcError(INVALID_PARAMS, words.NO_SIGNING_IN)
+        raise RpcError(INVALID_PARAMS, texts.NO_SIGNING_IN)
 
     def _prompt(self, request: Request, params: Shape) -> Awaitable[object] | None:
         assert isinstance(params, PromptRequest)  # noqa: S101 - the table of methods says so
@@ -236,7 +236,7 @@ async def _told(method: Method, params: Shape) -> Shape:
 
 def _params(request: Request) -> Shape:
     if request.method not in METHODS:
-        raise RpcError(METHOD_NOT_FOUND, words.NO_METHOD.format(method=inert_line(request.method, _NAME_CHARS)))
+        raise RpcError(METHOD_NOT_FOUND, texts.NO_METHOD.format(method=safe_line(request.method, _NAME_CHARS)))
     try:
         return decode_params(request.method, request.params)
     except WrongShape as cause:

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from threadline.errors import InvalidRequest, UnknownSession
 from threadline.local_user import login_name
-from threadline.model.editors import (
+from threadline.model.client_sources import (
     API_MODE,
     BASE_URL,
     MODE,

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from threadline.model.files import stored_id
-from threadline.model.inbound import Attachment
+from threadline.model.inbound import Attachment, stored_id
 from threadline.ports import agent
 from threadline.ports.agent import (
     AskPermission,

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 
 from threadline.agents.registry import AgentSettings
 from threadline.errors import InvalidRequest, UnknownFile
-from threadline.model import words_gateway as words
 from threadline.model.files import names_of
 from threadline.model.inbound import Attachment
 from threadline.model.turn import Replay
 from threadline.ports.agent import Event, File, Text, Turn
+from threadline.texts import gateway as texts
 
 _WORDS = re.compile(r"\s*\S+\s*|\s+")
 _PIECES = 4
@@ -47,7 +47,7 @@ class EchoAgent:
             else:
                 yield echoed
         if missing:
-            line = words.FILES_NOT_HAD.format(names=names_of(missing))
+            line = texts.FILES_NOT_HAD.format(names=names_of(missing))
             yield Text(f"\n\n{line}" if turn.text else line)
 
 

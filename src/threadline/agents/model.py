@@ -11,7 +11,7 @@ from threadline.agents.model_choice import Models, OpenModel
 from threadline.agents.model_files import shown_files
 from threadline.agents.registry import AgentSettings
 from threadline.agents.stopping import until_cancelled
-from threadline.model.privacy import quoted
+from threadline.model.safe_text import quoted_label
 from threadline.model.turn import Replay
 from threadline.model.usage import micros_of
 from threadline.ports.agent import AgentError, Event, Text, Thought, Turn, UsageOf
@@ -141,7 +141,7 @@ def _said(turn: Turn) -> str:
     if not any(spoken.quoted for spoken in turn.messages):
         return turn.text
     return "\n\n".join(
-        f"[in answer to: {quoted(spoken.quoted, _QUOTED_CHARS)}]\n{spoken.text}" if spoken.quoted else spoken.text
+        f"[in answer to: {quoted_label(spoken.quoted, _QUOTED_CHARS)}]\n{spoken.text}" if spoken.quoted else spoken.text
         for spoken in turn.messages
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from threadline.errors import UnknownFile
 from threadline.model.inbound import Attachment
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.ports.agent import Turn
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def mention(files: Sequence[Attachment]) -> str:
 
 def named(file: Attachment) -> str:
     """The name of a file as a model reads it. It is a stranger's text: quoted, on one line, and of bounded length."""
-    return json.dumps(inert_line(file.name, _NAME_CHARS) or "without a name", ensure_ascii=False)
+    return json.dumps(safe_line(file.name, _NAME_CHARS) or "without a name", ensure_ascii=False)
 
 
 async def _shown(turn: Turn, file: Attachment) -> list[UserContent]:

@@ -10,7 +10,7 @@ import typer
 from threadline.cli import render
 from threadline.cli.options import Db, examples
 from threadline.cli.serve import ConfigFile
-from threadline.model import words_acp as words
+from threadline.texts import editors as texts
 
 ACP_EXAMPLES = (
     examples(
@@ -55,5 +55,5 @@ def acp(
     from threadline import app
 
     if sys.stdin.isatty():
-        render.note(words.AT_A_TERMINAL)
+        render.note(texts.AT_A_TERMINAL)
     app.run_acp(app.Serving(db=db, agent=agent, config=config))

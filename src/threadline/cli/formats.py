@@ -11,10 +11,9 @@ from typing import TypeAlias
 
 from threadline.cli.options import Format
 from threadline.cli.parts import parts_of
-from threadline.model.inert import inert, inert_line
-from threadline.model.message import encode_message
+from threadline.model.message import TranscriptMessage, encode_message
+from threadline.model.safe_text import safe_line, safe_text
 from threadline.model.session import SessionEntry
-from threadline.model.transcript import TranscriptMessage
 
 Writer: TypeAlias = Callable[[SessionEntry, Iterable[TranscriptMessage]], Iterator[str]]
 
@@ -44,28 +43,28 @@ def markdown(entry: SessionEntry, messages: Iterable[TranscriptMessage]) -> Iter
         role, beside = _heading(message)
         yield f"\n## {_md(role)}\n\n{_md(beside)}\n"
         for part in parts_of(message.message):
-            yield _fenced(inert(part.text), "text" if part.kind == "text" else "tool")
+            yield _fenced(safe_text(part.text), "text" if part.kind == "text" else "tool")
 
 
 def html(entry: SessionEntry, messages: Iterable[TranscriptMessage]) -> Iterator[str]:
     """One page that stands alone: no scripts, nothing fetched, and a policy that forbids both."""
     digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    name = escape(inert_line(_name(entry)))
+    name = escape(safe_line(_name(entry)))
     yield (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{name}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f'<h1 dir="auto">{name}</h1>\n<p class="about">{escape(inert_line(_about(entry), 400))}</p>\n'
+        f'<h1 dir="auto">{name}</h1>\n<p class="about">{escape(safe_line(_about(entry), 400))}</p>\n'
     )
     for message in messages:
-        role, beside = (escape(inert_line(text)) for text in _heading(message))
+        role, beside = (escape(safe_line(text)) for text in _heading(message))
         yield f"<article>\n<header><b>{role}</b> {beside}</header>\n"
         for part in parts_of(message.message):
             # The first line break after <pre> is not shown, so the text gets one that may be lost.
-            yield f'<pre class="{part.kind}" dir="auto">\n{escape(inert(part.text))}</pre>\n'
+            yield f'<pre class="{part.kind}" dir="auto">\n{escape(safe_text(part.text))}</pre>\n'
         yield "</article>\n"
     yield "</body>\n</html>\n"
 
@@ -92,7 +91,7 @@ def _heading(message: TranscriptMessage) -> tuple[str, str]:
 
 def _md(text: str) -> str:
     """One line of plain text: with every punctuation mark escaped, none of it is Markdown."""
-    return _PUNCTUATION.sub(r"\\\1", inert_line(text, 400))
+    return _PUNCTUATION.sub(r"\\\1", safe_line(text, 400))
 
 
 def _fenced(text: str, language: str) -> str:

@@ -15,7 +15,7 @@ from threadline.cli.config import File
 from threadline.cli.options import AsJson, examples
 from threadline.cli.values import parse_path
 from threadline.errors import ConfigError, InvalidRequest, ThreadlineError
-from threadline.model import words_platforms as words
+from threadline.texts import platforms as texts
 
 if TYPE_CHECKING:
     from threadline.platforms.registry import PlatformSettings
@@ -67,11 +67,11 @@ def show(config: File = None, as_json: AsJson = False) -> None:
         ]
         render.show_table(("Name", "Kind", "Account", "Enabled", "Installed"), rows)
     else:
-        render.say(words.NONE)
+        render.say(texts.NONE)
     for one in lines:
         if one.fault:
             render.note(f"{one.name}: {one.fault}.")
-    render.note(words.TO_ADD.format(kinds=", ".join(kinds)) if kinds else words.NOTHING_TO_ADD)
+    render.note(texts.TO_ADD.format(kinds=", ".join(kinds)) if kinds else texts.NOTHING_TO_ADD)
 
 
 @app.command(
@@ -130,13 +130,13 @@ def add(
         return
     if found is not None:
         _show_found(called, found)
-    render.say(words.ADDED.format(name=called, file=file))
+    render.say(texts.ADDED.format(name=called, file=file))
     if secret is not None:
-        render.say(words.KEPT.format(file=secret))
+        render.say(texts.KEPT.format(file=secret))
     if found is None:
-        render.note(words.UNTRIED.format(name=called))
-    render.note(words.START)
-    render.note(words.PAIR)
+        render.note(texts.UNTRIED.format(name=called))
+    render.note(texts.START)
+    render.note(texts.PAIR)
 
 
 @app.command("test", epilog=examples("threadline platforms test telegram", "threadline platforms test telegram --json"))
@@ -157,7 +157,7 @@ def try_out(
     known = load_config(config).platforms
     if name not in known:
         there = f"there are {', '.join(known)}" if known else "`threadline platforms add KIND` adds one"
-        raise InvalidRequest(words.NO_SUCH.format(name=name, known=there))
+        raise InvalidRequest(texts.NO_SUCH.format(name=name, known=there))
     try:
         found = _probed(known[name].kind, platform_settings(load_config(config), name))
     except ThreadlineError as cause:
@@ -168,13 +168,13 @@ def try_out(
     if as_json:
         render.show_json({"name": name, "ok": True, "fault": "", **_found(found)})
     elif found is None:
-        render.say(words.CANT_TELL.format(name=name))
+        render.say(texts.CANT_TELL.format(name=name))
     else:
         _show_found(name, found)
 
 
 def _show_found(name: str, found: Probed) -> None:
-    render.say(words.WE_ARE.format(name=name, who=found.who))
+    render.say(texts.WE_ARE.format(name=name, who=found.who))
     for remark in found.remarks:
         render.show_indented(remark)
 
@@ -197,9 +197,9 @@ def _require_free(file: Path, name: str) -> None:
         # It is to be the name of a file, too.
         msgspec.convert(name, Slug)
     except msgspec.ValidationError:
-        raise typer.BadParameter(words.BAD_NAME.format(name=name)) from None
+        raise typer.BadParameter(texts.BAD_NAME.format(name=name)) from None
     if has_section(file, ("platforms", name)):
-        raise ConfigError(words.TAKEN.format(name=name, file=file))
+        raise ConfigError(texts.TAKEN.format(name=name, file=file))
 
 
 def _options(given: list[str] | tuple[()]) -> dict[str, object]:
@@ -207,7 +207,7 @@ def _options(given: list[str] | tuple[()]) -> dict[str, object]:
     for one in given:
         name, equals, value = one.partition("=")
         if not (name and equals):
-            raise typer.BadParameter(words.BAD_OPTION.format(given=one))
+            raise typer.BadParameter(texts.BAD_OPTION.format(given=one))
         found[name] = _value(value)
     return found
 
@@ -225,10 +225,10 @@ def _given_token(token: str | None, file: Path | None, variable: str | None) -> 
     from threadline.config.secrets import Secret, resolve_secret
 
     if sum(one is not None for one in (token, file, variable)) > 1:
-        raise typer.BadParameter(words.ONE_IS_ENOUGH)
+        raise typer.BadParameter(texts.ONE_IS_ENOUGH)
     if token is not None:
         if token != "-":  # noqa: S105 - no token
-            raise typer.BadParameter(words.SEEN_BY_ALL)
+            raise typer.BadParameter(texts.SEEN_BY_ALL)
         return _Token(_required(sys.stdin.read(_LONGEST_TOKEN)))
     if file is None and variable is None:
         return None
@@ -237,15 +237,15 @@ def _given_token(token: str | None, file: Path | None, variable: str | None) -> 
 
 
 def _asked_token(name: str) -> str:
-    typed = render.ask_hidden(words.ASK.format(name=name))
+    typed = render.ask_hidden(texts.ASK.format(name=name))
     if typed is None:
-        raise InvalidRequest(words.NOBODY_THERE)
+        raise InvalidRequest(texts.NOBODY_THERE)
     return _required(typed)
 
 
 def _required(token: str) -> str:
     if not token.strip():
-        raise InvalidRequest(words.NONE_GIVEN)
+        raise InvalidRequest(texts.NONE_GIVEN)
     return token.strip()
 
 
@@ -285,7 +285,7 @@ def _write(file: Path, name: str, kind: str, options: dict[str, object], token: 
     try:
         store_secret(beside, token.text)
     except FileExistsError:
-        raise ConfigError(words.KEPT_ALREADY.format(file=beside)) from None
+        raise ConfigError(texts.KEPT_ALREADY.format(file=beside)) from None
     try:
         append_section(file, ("platforms", name), values | {"token": f"file:{beside}"} | options)
     except ConfigError:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from threadline.cli import render
 from threadline.cli.parts import parts_of
+from threadline.model.message import TranscriptMessage
 from threadline.model.session import SessionEntry
-from threadline.model.transcript import TranscriptMessage
 
 _STYLES = {"text": "", "call": "cyan", "other": "dim"}
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from threadline.errors import InvalidRequest
-from threadline.model.inert import inert, inert_json, inert_line
+from threadline.model.safe_text import safe_json, safe_line, safe_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,29 +29,29 @@ _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 def say(text: str) -> None:
     """One line for the person, on standard output."""
-    _write(sys.stdout, inert(_as_called(text)) + "\n")
+    _write(sys.stdout, safe_text(_as_called(text)) + "\n")
 
 
 def note(text: str) -> None:
     """One line beside the result, on standard error."""
-    _write(sys.stderr, inert(_as_called(text)) + "\n")
+    _write(sys.stderr, safe_text(_as_called(text)) + "\n")
 
 
 def fail(text: str) -> None:
     """What went wrong and what to do, as one sentence on standard error."""
-    sentence = inert_line(text, 1000)
+    sentence = safe_line(text, 1000)
     note(f"threadline: {sentence if sentence.endswith(('.', '…', '?', '!', ':')) else sentence + '.'}")
 
 
 def show_json(document: object) -> None:
     """One JSON document, which means exactly what it was given and is harmless to look at."""
     text = json.dumps(document, ensure_ascii=False, indent=2, default=_plain)
-    _write(sys.stdout, inert_json(text) + "\n")
+    _write(sys.stdout, safe_json(text) + "\n")
 
 
 def say_stored(line: str) -> None:
     """A line of stored JSON, byte for byte; where a person looks on, with everything unseen written as escapes."""
-    _write(sys.stdout, inert_json(line) if sys.stdout.isatty() else line)
+    _write(sys.stdout, safe_json(line) if sys.stdout.isatty() else line)
 
 
 def say_text(chunks: Iterable[str]) -> None:
@@ -79,23 +79,23 @@ def show_facts(facts: Iterable[tuple[str, str]]) -> None:
     pairs = list(facts)
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
-        _print_line((f"{name:<{width}}  ", "bold"), (inert_line(value, 1000), ""))
+        _print_line((f"{name:<{width}}  ", "bold"), (safe_line(value, 1000), ""))
 
 
 def show_heading(text: str, beside: str = "") -> None:
     """A line that starts something."""
-    _print_line((inert_line(text, 400), "bold"), (f"  {inert_line(beside, 400)}" if beside else "", "dim"))
+    _print_line((safe_line(text, 400), "bold"), (f"  {safe_line(beside, 400)}" if beside else "", "dim"))
 
 
 def show_indented(text: str, style: str = "") -> None:
     """Someone's words, set off from ours by two spaces, so that they can't pass for a heading."""
-    for line in inert(text).split("\n"):
+    for line in safe_text(text).split("\n"):
         _print_line((f"  {line}", style))
 
 
 def show_snippet(snippet: str) -> None:
     """A search hit's words. What stands between the marks `[[` and `]]` is coloured instead, where colours can be shown."""
-    before, *pieces = f"  {inert_line(snippet, 1000)}".split("[[")
+    before, *pieces = f"  {safe_line(snippet, 1000)}".split("[[")
     shown = [(before, "")]
     for piece in pieces:
         found, mark, rest = piece.partition("]]")
@@ -107,18 +107,18 @@ def show_finding(what: str, found: str, *, fault: str = "", hint: str = "") -> N
     """Something that was looked at: green, or red with what is wrong below; what could be improved follows in yellow."""
     mark, style = ("!", "bold red") if fault else ("ok", "green")
     _print_line(
-        (f"{mark:>2}  ", style), (f"{inert_line(what, 400):<15}  ", "bold"), (inert_line(_as_called(found), 1000), "")
+        (f"{mark:>2}  ", style), (f"{safe_line(what, 400):<15}  ", "bold"), (safe_line(_as_called(found), 1000), "")
     )
     for text, colour in ((fault, "red"), (hint, "yellow")):
         for line in text.splitlines():
-            _print_line((f"      {inert_line(_as_called(line), 1000)}", colour))
+            _print_line((f"      {safe_line(_as_called(line), 1000)}", colour))
 
 
 def confirm(question: str) -> bool:
     """Whether the person at the terminal says yes. Without one `InvalidRequest`: nothing goes unasked."""
     if not sys.stdin.isatty():
         raise InvalidRequest("nobody is there to ask; add --yes to go on without a question: nothing was changed")
-    _write(sys.stderr, f"{inert_line(question, 400)} [y/N] ")
+    _write(sys.stderr, f"{safe_line(question, 400)} [y/N] ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -128,7 +128,7 @@ def ask_hidden(question: str) -> str | None:
         return None
     from getpass import getpass
 
-    return getpass(inert_line(question, 400))
+    return getpass(safe_line(question, 400))
 
 
 @contextmanager
@@ -191,7 +191,7 @@ def _print_line(*pieces: tuple[str, str]) -> None:
 def _cell(text: str) -> Text:
     from rich.text import Text
 
-    return Text(inert_line(text, _LONGEST_CELL), no_wrap=True, overflow="ellipsis")
+    return Text(safe_line(text, _LONGEST_CELL), no_wrap=True, overflow="ellipsis")
 
 
 def _write(file: TextIO, text: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from threadline.model.message import TranscriptMessage
 from threadline.model.session import SessionEntry
-from threadline.model.transcript import TranscriptMessage
 from threadline.store.conversations.search import Hit, SearchPage
 from threadline.store.rows import Page
 

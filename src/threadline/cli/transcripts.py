@@ -11,8 +11,8 @@ from threadline.cli import render
 from threadline.cli.formats import WRITERS
 from threadline.cli.options import Format
 from threadline.errors import InvalidRequest
+from threadline.model.message import TranscriptMessage
 from threadline.model.session import SessionEntry
-from threadline.model.transcript import TranscriptMessage
 from threadline.store.facade import SessionStore
 
 T = TypeVar("T")

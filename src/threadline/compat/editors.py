@@ -13,7 +13,7 @@ from threadline.clock import SystemClock
 from threadline.compat.database import SessionDB
 from threadline.ids import new_session_id
 from threadline.log import get_logger
-from threadline.model.editors import ACP, API_MODE, BASE_URL, PROVIDER
+from threadline.model.client_sources import ACP, API_MODE, BASE_URL, PROVIDER
 
 log = get_logger("compat")
 # What is kept of an agent, and set on the one that goes on with its session.

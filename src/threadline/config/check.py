@@ -18,7 +18,7 @@ from threadline.config.secrets import Secret, find_reference, mask_password, res
 from threadline.config.settings import AGENT_GROUP, OWN_KINDS, Config
 from threadline.errors import ConfigError
 from threadline.local_user import is_in_our_folders
-from threadline.model.editors import AT_THE_MACHINE
+from threadline.model.client_sources import LOCAL_PLATFORMS
 
 Severity: TypeAlias = Literal["problem", "warning"]
 
@@ -123,5 +123,5 @@ def _unknown_platforms(config: Config) -> Iterator[str]:
     named += [(f"home_channels#{number}", home.platform) for number, home in enumerate(config.home_channels, 1)]
     named += [(f"resets.platform.{name}", name) for name in config.resets.platform]
     for name, platform in named:
-        if platform is not None and platform not in there.union(AT_THE_MACHINE):
+        if platform is not None and platform not in there.union(LOCAL_PLATFORMS):
             yield f"{name}: {platform} is no platform of yours; add [platforms.{platform}] or leave this out"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from threadline.clock import installation_zone
 from threadline.config.secrets import load_or_make_secret
 from threadline.local_user import redaction_secret_file
-from threadline.model import prompt
+from threadline.model import context as model_context
 from threadline.model.address import SessionScope
+from threadline.model.client_sources import WEB
 from threadline.model.context import HomeChannel, SessionContext
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
-from threadline.model.webchat import WEB
 
 if TYPE_CHECKING:
     # Only named in annotations: `import threadline` does not have to build the structs of all settings.
@@ -89,13 +89,15 @@ def build_session_context_prompt(
     in the data folder is used, but only if an id is replaced; it is created on first use. `ConfigError` if its file can't be used.
     """
     if not redact_pii or secret is not None:
-        return prompt.build_session_context_prompt(context, redact_pii=redact_pii, secret=secret or b"")
+        return model_context.build_session_context_prompt(context, redact_pii=redact_pii, secret=secret or b"")
     # If two different secrets give the same text, no id was replaced, and the real secret is not needed.
-    texts = {prompt.build_session_context_prompt(context, redact_pii=True, secret=probe) for probe in (b"0", b"1")}
+    texts = {
+        model_context.build_session_context_prompt(context, redact_pii=True, secret=probe) for probe in (b"0", b"1")
+    }
     if len(texts) == 1:
         return texts.pop()
     real = load_or_make_secret(redaction_secret_file())
-    return prompt.build_session_context_prompt(context, redact_pii=True, secret=real)
+    return model_context.build_session_context_prompt(context, redact_pii=True, secret=real)
 
 
 def _specificity(binding: BindingSettings) -> tuple[bool, bool, bool]:

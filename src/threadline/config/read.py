@@ -30,8 +30,8 @@ from threadline.config.schema import (
 from threadline.config.secrets import REFERENCE_HELP, find_plain_secrets
 from threadline.config.settings import OWN_KINDS, AccessSettings, AgentSettings, Settings
 from threadline.errors import ConfigError, InvalidRequest
+from threadline.model.client_sources import ACP, LOCAL_PLATFORMS
 from threadline.model.context import LOCAL
-from threadline.model.editors import ACP, AT_THE_MACHINE
 
 _AT = re.compile(r"\(at line (\d+), column (\d+)\)")
 
@@ -346,7 +346,7 @@ def _platforms(settings: Settings) -> Iterator[ConfigProblem]:
                 ("platforms", name),
                 "editors are no platform of a gateway; leave this out and let the editor run `threadline acp`",
             )
-        elif name in AT_THE_MACHINE:
+        elif name in LOCAL_PLATFORMS:
             # The name of the section becomes the platform of every message from it.
             where = "at the terminal" if name == LOCAL else "in an editor"
             yield ConfigProblem(

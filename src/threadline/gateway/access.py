@@ -7,15 +7,15 @@ from typing import TypeAlias
 
 import msgspec
 
-from threadline.model.access import Role, bare_command, highest, name_of_person
+from threadline.model.access import Role, command_name, highest_role, parse_person_name
 from threadline.model.address import scoped_id
-from threadline.model.editors import AT_THE_MACHINE
+from threadline.model.client_sources import LOCAL_PLATFORMS
 from threadline.model.inbound import Inbound
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
-from threadline.model.words_access import PAIRING_CODE
 from threadline.store.facade import GatewayStore
 from threadline.store.people.people import PairingCode
+from threadline.texts.gateway import PAIRING_CODE
 
 EVERY_GROUP = "*"
 
@@ -66,14 +66,16 @@ class Access:
     def __init__(self, store: GatewayStore, rules: AccessRules) -> None:
         self._store = store
         self._pairing = rules.pairing
-        self._groups = frozenset(name if name == EVERY_GROUP else name_of_person(name) for name in rules.answer_groups)
+        self._groups = frozenset(
+            name if name == EVERY_GROUP else parse_person_name(name) for name in rules.answer_groups
+        )
         # The most that any list says of somebody.
         self._listed: dict[str, Role] = dict(_listed(rules))
 
     async def decide(self, event: Inbound) -> Decision:
         """Whether an event may come in. A stranger's first message in a DM makes a pairing request; all else changes nothing."""
         source = event.source
-        if source.platform in AT_THE_MACHINE:
+        if source.platform in LOCAL_PLATFORMS:
             return Allowed("owner", person_of(source))
         person = _told_person(source)
         if source.chat_type != "dm" and not _is_for_us(event):
@@ -99,7 +101,7 @@ class Access:
         if listed == "owner":
             return listed
         paired = await self._store.people.find_role(person)
-        return highest(role for role in (listed, paired) if role is not None)
+        return highest_role(role for role in (listed, paired) if role is not None)
 
     def _decide_group(self, source: SessionSource, person: str | None) -> Decision:
         if EVERY_GROUP in self._groups or _chat_of(source) in self._groups:
@@ -120,9 +122,9 @@ class Access:
 
 
 def _listed(rules: AccessRules) -> Iterator[tuple[str, Role]]:
-    yield from ((name_of_person(name), "guest") for name in rules.guests)
-    yield from ((name_of_person(name), "trusted") for name in rules.trusted)
-    yield from ((name_of_person(name), "owner") for name in rules.owners)
+    yield from ((parse_person_name(name), "guest") for name in rules.guests)
+    yield from ((parse_person_name(name), "trusted") for name in rules.trusted)
+    yield from ((parse_person_name(name), "owner") for name in rules.owners)
 
 
 def _told_person(source: SessionSource) -> str | None:
@@ -141,4 +143,4 @@ def _is_for_us(event: Inbound) -> bool:
         return True
     if event.mentions_us or (event.reply_to is not None and event.reply_to.is_ours):
         return True
-    return event.kind == "message" and not event.is_forward and bare_command(event.text) is not None
+    return event.kind == "message" and not event.is_forward and command_name(event.text) is not None

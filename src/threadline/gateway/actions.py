@@ -11,20 +11,20 @@ from threadline.errors import NothingToRedo, NothingToUndo, NotYours, UnknownSes
 from threadline.gateway.command_table import TABLE, Call
 from threadline.gateway.composing import Composer, Retried
 from threadline.gateway.settings import GatewaySettings
-from threadline.model import words_commands as words
-from threadline.model.access import Role, allows, lowest, may_stop
+from threadline.model.access import Role, allows, lowest_role, may_stop
 from threadline.model.delivery import target_of
 from threadline.model.files import attachments_of
-from threadline.model.inert import inert_line
 from threadline.model.message import Message, text_of
+from threadline.model.safe_text import safe_line
 from threadline.model.session import SessionEntry
-from threadline.model.turn import Stop, Waiting
+from threadline.model.turn import PendingMessage, StopReason
 from threadline.ports.agent import AskPermission, ChoosesModel
 from threadline.store.conversations.search import Hit
 from threadline.store.facade import GatewayStore
 from threadline.store.leases import Held
 from threadline.store.text import CLOSE, OPEN
 from threadline.store.work.approvals import Decision
+from threadline.texts import commands as texts
 
 _SHOWN = 10
 _SHOWN_ELSEWHERE = 5
@@ -41,7 +41,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     # What the agent is to answer again.
     retried: Retried | None = None
     # A waiting message to drop.
-    drops: Waiting | None = None
+    drops: PendingMessage | None = None
     # A question to answer, and how.
     decides: int | None = None
     decision: Decision = "denied"
@@ -55,7 +55,7 @@ class Means:
     def __init__(
         self,
         store: GatewayStore,
-        stop_turn: Callable[[str, Stop], None],
+        stop_turn: Callable[[str, StopReason], None],
         composer: Composer,
         is_owner: Callable[[str], Awaitable[bool]],
         owners: Callable[[], Collection[str]],
@@ -91,24 +91,24 @@ Action: TypeAlias = Callable[[Means, Call], Awaitable[Answer]]
 
 async def _help(_means: Means, call: Call) -> Answer:
     rows = [f"`{c.usage}` {c.help}" for c in TABLE.values() if allows(call.role, c.least)]
-    return Answer(text="\n".join([words.HELP_HEAD, "", *rows]))
+    return Answer(text="\n".join([texts.HELP_HEAD, "", *rows]))
 
 
 async def _start(_means: Means, _call: Call) -> Answer:
-    return Answer(text=words.START)
+    return Answer(text=texts.START)
 
 
 async def _stop(means: Means, call: Call) -> Answer:
     session_id = call.session.session_id
     people = await means.store.turns.people_of_running(session_id)
     if not people:
-        return Answer(text=words.NOTHING_RUNS)
+        return Answer(text=texts.NOTHING_RUNS)
     is_own = call.person is not None and all(person == call.person for person in people)
     if not may_stop(call.role, own_turn=is_own):
-        return Answer(text=words.NOT_YOUR_ANSWER)
+        return Answer(text=texts.NOT_YOUR_ANSWER)
     asked = await means.store.turns.request_stop(session_id, "stop")
     means.stop_turn(session_id, "stop")
-    return Answer(text=words.STOPPING if asked else words.NOTHING_RUNS)
+    return Answer(text=texts.STOPPING if asked else texts.NOTHING_RUNS)
 
 
 async def _approve(means: Means, call: Call) -> Answer:
@@ -123,21 +123,21 @@ async def _decide(means: Means, call: Call, decision: Decision) -> Answer:
     """Only by who may, only on the question that they mean, and only on one that they can have read."""
     asked, code = await means.store.approvals.find_open(call.session.session_id), call.argument.upper()
     if code and (asked is None or code != asked.code):
-        asked = await means.store.approvals.find_in_chat(target_of(call.source).lane, code) or asked
+        asked = await means.store.approvals.find_in_chat(target_of(call.source).ordering_key, code) or asked
     if asked is None:
-        return Answer(text=words.NOTHING_ASKED)
+        return Answer(text=texts.NOTHING_ASKED)
     if code and code != asked.code:
-        return Answer(text=words.ANOTHER_QUESTION.format(code=asked.code))
+        return Answer(text=texts.ANOTHER_QUESTION.format(code=asked.code))
     is_read = asked.shown_at is not None and (bool(code) or asked.shown_at <= call.said_at)
     if not is_read and (decision == "granted" or not code):
-        return Answer(text=words.NOT_SHOWN_YET.format(code=asked.code))
+        return Answer(text=texts.NOT_SHOWN_YET.format(code=asked.code))
     question = msgspec.json.decode(asked.event, type=AskPermission)
-    tool = inert_line(question.tool, _LINE)
+    tool = safe_line(question.tool, _LINE)
     if not allows(call.role, asked.least):
-        return Answer(text=words.NOT_YOURS_TO_ALLOW.format(tool=tool, whom=words.ROLE_MEANS[asked.least]))
-    granted = words.APPROVED_FOR_GOOD if question.is_for_good else words.APPROVED
-    said = granted if decision == "granted" else words.DENIED
-    return Answer(text=said.format(tool=tool), decides=asked.pk, decision=decision, too_late=words.NOTHING_ASKED)
+        return Answer(text=texts.NOT_YOURS_TO_ALLOW.format(tool=tool, whom=texts.ROLE_MEANS[asked.least]))
+    granted = texts.APPROVED_FOR_GOOD if question.is_for_good else texts.APPROVED
+    said = granted if decision == "granted" else texts.DENIED
+    return Answer(text=said.format(tool=tool), decides=asked.pk, decision=decision, too_late=texts.NOTHING_ASKED)
 
 
 async def _queue(means: Means, call: Call) -> Answer:
@@ -145,19 +145,19 @@ async def _queue(means: Means, call: Call) -> Answer:
     if call.argument:
         return _drop(call, waiting, int(call.argument.split()[1]))
     rows = [f"{place}. {_short(item.event.text)}" for place, item in enumerate(waiting, 1)]
-    return Answer(text="\n".join([words.QUEUE.format(count=len(rows)), *rows]) if rows else words.QUEUE_EMPTY)
+    return Answer(text="\n".join([texts.QUEUE.format(count=len(rows)), *rows]) if rows else texts.QUEUE_EMPTY)
 
 
-def _drop(call: Call, waiting: list[Waiting], place: int) -> Answer:
+def _drop(call: Call, waiting: list[PendingMessage], place: int) -> Answer:
     if not 1 <= place <= len(waiting):
-        return Answer(text=words.NO_SUCH_PLACE.format(place=place))
+        return Answer(text=texts.NO_SUCH_PLACE.format(place=place))
     wanted = waiting[place - 1]
     if call.session.is_shared and call.role != "owner" and (call.person is None or wanted.person != call.person):
-        return Answer(text=words.NOT_YOUR_MESSAGE.format(place=place))
+        return Answer(text=texts.NOT_YOUR_MESSAGE.format(place=place))
     return Answer(
-        text=words.DROPPED.format(place=place, text=_short(wanted.event.text)),
+        text=texts.DROPPED.format(place=place, text=_short(wanted.event.text)),
         drops=wanted,
-        too_late=words.ALREADY_TAKEN.format(place=place),
+        too_late=texts.ALREADY_TAKEN.format(place=place),
     )
 
 
@@ -167,31 +167,31 @@ async def _status(means: Means, call: Call) -> Answer:
     people = await means.store.turns.people_of_running(entry.session_id)
     asked = await means.store.approvals.find_open(entry.session_id)
     return Answer(
-        text=words.STATUS.format(
-            title=_short(entry.title) if entry.title else words.UNTITLED,
+        text=texts.STATUS.format(
+            title=_short(entry.title) if entry.title else texts.UNTITLED,
             session=entry.session_id,
             messages=entry.message_count,
-            model=means.chosen_model(call, entry) or entry.model or words.OWN_MODEL,
+            model=means.chosen_model(call, entry) or entry.model or texts.OWN_MODEL,
             waiting=len(waiting),
-            doing=words.DOING_ASKS if asked else words.DOING if people else words.DOING_NOTHING,
+            doing=texts.DOING_ASKS if asked else texts.DOING if people else texts.DOING_NOTHING,
         )
     )
 
 
 async def _whoami(_means: Means, call: Call) -> Answer:
-    whom = words.ROLE_MEANS[call.role]
-    return Answer(text=words.WHOAMI.format(person=call.person or words.NOBODY, role=call.role, whom=whom))
+    whom = texts.ROLE_MEANS[call.role]
+    return Answer(text=texts.WHOAMI.format(person=call.person or texts.NOBODY, role=call.role, whom=whom))
 
 
 async def _usage(means: Means, call: Call) -> Answer:
     entry = await means.store.get_session(call.session.session_id)
     cached = entry.cache_read_tokens + entry.cache_write_tokens
     return Answer(
-        text=words.USAGE.format(
+        text=texts.USAGE.format(
             total=entry.total_tokens,
             input=entry.input_tokens,
             output=entry.output_tokens,
-            cached=words.USAGE_CACHED.format(cached=cached) if cached else "",
+            cached=texts.USAGE_CACHED.format(cached=cached) if cached else "",
             cost=_cost(entry),
         )
     )
@@ -199,26 +199,26 @@ async def _usage(means: Means, call: Call) -> Answer:
 
 def _cost(entry: SessionEntry) -> str:
     if entry.cost_status == "unknown" and not entry.cost_micros:
-        return words.COST_UNKNOWN
+        return texts.COST_UNKNOWN
     if entry.cost_status == "included":
-        return words.COST_INCLUDED
-    said = words.COST_ACTUAL if entry.cost_status == "actual" else words.COST
+        return texts.COST_INCLUDED
+    said = texts.COST_ACTUAL if entry.cost_status == "actual" else texts.COST
     return said.format(cost=entry.estimated_cost_usd)
 
 
 async def _sessions(means: Means, call: Call) -> Answer:
     page = await means.store.list_sessions(include_ended=True, person=call.source, limit=_SHOWN)
     rows = [
-        words.SESSION_ROW.format(
+        texts.SESSION_ROW.format(
             session=entry.session_id,
             title=_title_of(entry),
             messages=entry.message_count,
-            here=words.SESSION_CURRENT if entry.session_id == call.session.session_id else "",
+            here=texts.SESSION_CURRENT if entry.session_id == call.session.session_id else "",
         )
         for entry in page
     ]
-    head = words.SESSIONS if call.source.chat_type == "dm" else words.SESSIONS_HERE
-    lines = [head, *rows] if rows else [words.NO_SESSIONS]
+    head = texts.SESSIONS if call.source.chat_type == "dm" else texts.SESSIONS_HERE
+    lines = [head, *rows] if rows else [texts.NO_SESSIONS]
     return Answer(text="\n".join([*lines, *await _elsewhere(means, call)]))
 
 
@@ -228,7 +228,7 @@ async def _elsewhere(means: Means, call: Call) -> list[str]:
         return []
     found = await means.store.owner_search.sessions(call.source.platform, means.owners(), limit=_SHOWN_ELSEWHERE)
     rows = [
-        words.SESSION_ELSEWHERE.format(
+        texts.SESSION_ELSEWHERE.format(
             session=entry.session_id,
             title=_title_of(entry),
             messages=entry.message_count,
@@ -236,7 +236,7 @@ async def _elsewhere(means: Means, call: Call) -> list[str]:
         )
         for entry in found
     ]
-    return ["", words.SESSIONS_ELSEWHERE, *rows] if rows else []
+    return ["", texts.SESSIONS_ELSEWHERE, *rows] if rows else []
 
 
 def _asks_as_owner(call: Call) -> bool:
@@ -253,12 +253,12 @@ async def _search(means: Means, call: Call) -> Answer:
             call.argument, call.source.platform, means.owners(), limit=_SHOWN_ELSEWHERE
         )
         elsewhere = [_found(hit) for hit in more if hit.ref not in seen]
-        rows += ["", words.FOUND_ELSEWHERE, *elsewhere] if elsewhere else []
-    return Answer(text="\n".join(rows).strip() or words.NOTHING_FOUND)
+        rows += ["", texts.FOUND_ELSEWHERE, *elsewhere] if elsewhere else []
+    return Answer(text="\n".join(rows).strip() or texts.NOTHING_FOUND)
 
 
 def _found(hit: Hit) -> str:
-    return words.FOUND.format(
+    return texts.FOUND.format(
         session=hit.session.session_id,
         title=_title_of(hit.session),
         snippet=_quoted(hit.snippet.replace(OPEN, "**").replace(CLOSE, "**"), _SNIPPET),
@@ -267,12 +267,12 @@ def _found(hit: Hit) -> str:
 
 async def _title(means: Means, call: Call) -> Answer:
     entry = await means.store.set_title(call.session.session_id, call.argument or None)
-    return Answer(text=words.TITLED.format(title=_short(entry.title)) if entry.title else words.TITLE_GONE)
+    return Answer(text=texts.TITLED.format(title=_short(entry.title)) if entry.title else texts.TITLE_GONE)
 
 
 async def _fork(means: Means, call: Call) -> Answer:
     entry = await means.store.resume.continue_in_fork(call.session.session_id)
-    return Answer(text=words.FORKED.format(old=call.session.session_id), move_to=entry.session_id)
+    return Answer(text=texts.FORKED.format(old=call.session.session_id), move_to=entry.session_id)
 
 
 async def _undo(means: Means, call: Call) -> Answer:
@@ -280,29 +280,29 @@ async def _undo(means: Means, call: Call) -> Answer:
     try:
         await means.store.rewind_session(call.session.session_id, count)
     except NothingToUndo:
-        return Answer(text=words.NOTHING_TO_UNDO)
-    return Answer(text=words.UNDONE if count == 1 else words.UNDONE_SOME.format(count=count))
+        return Answer(text=texts.NOTHING_TO_UNDO)
+    return Answer(text=texts.UNDONE if count == 1 else texts.UNDONE_SOME.format(count=count))
 
 
 async def _redo(means: Means, call: Call) -> Answer:
     try:
         await means.store.redo_session(call.session.session_id)
     except NothingToRedo:
-        return Answer(text=words.NOTHING_TO_REDO)
-    return Answer(text=words.REDONE)
+        return Answer(text=texts.NOTHING_TO_REDO)
+    return Answer(text=texts.REDONE)
 
 
 async def _retry(means: Means, call: Call) -> Answer:
     try:
         await means.store.retry_session(call.session.session_id)
     except NothingToUndo:
-        return Answer(text=words.NOTHING_TO_RETRY)
+        return Answer(text=texts.NOTHING_TO_RETRY)
     history = await means.store.load_transcript(call.session.session_id)
     asked: list[Message] = []
     while history and history[-1].get("role") == "user":
         asked.insert(0, history.pop())
     if not asked:
-        return Answer(text=words.NOTHING_TO_RETRY)
+        return Answer(text=texts.NOTHING_TO_RETRY)
     role = await _role_of_question(means, call)
     text = "\n\n".join(text_of(message.get("content")) for message in asked)
     files = tuple(file for message in asked for file in attachments_of(message))
@@ -313,18 +313,18 @@ async def _role_of_question(means: Means, call: Call) -> Role:
     """Somebody else's words get no more rights because of who lets them be answered again."""
     if not call.session.is_shared:
         return call.role
-    return lowest([call.role, *await means.store.turns.roles_of_unanswered(call.session.session_id)])
+    return lowest_role([call.role, *await means.store.turns.roles_of_unanswered(call.session.session_id)])
 
 
 async def _new(means: Means, call: Call) -> Answer:
     entry = await means.store.resume.start_new(call.session.session_id)
-    return Answer(text=words.FRESH, move_to=entry.session_id)
+    return Answer(text=texts.FRESH, move_to=entry.session_id)
 
 
 async def _resume(means: Means, call: Call) -> Answer:
     wanted = call.argument or await means.store.resume.previous_session(call.session.session_id)
     if wanted is None:
-        return Answer(text=words.NOTHING_TO_RESUME)
+        return Answer(text=texts.NOTHING_TO_RESUME)
     found = await means.store.find_by_title(wanted, viewer=call.source)
     theirs = None if found is not None else await _owners_session(means, call, wanted)
     meant = found or theirs
@@ -334,11 +334,11 @@ async def _resume(means: Means, call: Call) -> Answer:
         entry = await means.store.resume.resume(call.session.session_id, session_id, owners=owners)
     except (UnknownSession, NotYours):
         # The same words for both: nobody learns what others have.
-        return Answer(text=words.NO_SUCH_SESSION.format(name=_short(wanted)))
+        return Answer(text=texts.NO_SUCH_SESSION.format(name=_short(wanted)))
     if theirs is not None:
-        said = words.RESUMED_COPY.format(title=_title_of(theirs), platform=theirs.platform)
+        said = texts.RESUMED_COPY.format(title=_title_of(theirs), platform=theirs.platform)
         return Answer(text=said, move_to=entry.session_id)
-    return Answer(text=words.RESUMED.format(title=_short(entry.title or entry.session_id)), move_to=entry.session_id)
+    return Answer(text=texts.RESUMED.format(title=_short(entry.title or entry.session_id)), move_to=entry.session_id)
 
 
 async def _owners_session(means: Means, call: Call, wanted: str) -> SessionEntry | None:
@@ -364,7 +364,7 @@ def _short(text: str | None) -> str:
 
 def _quoted(text: str, most: int) -> str:
     """What people wrote, on one line of ours. Everybody in the chat reads it: no link of theirs hides where it leads."""
-    return inert_line(text, most).replace("](", "] (")
+    return safe_line(text, most).replace("](", "] (")
 
 
 ACTIONS: Mapping[str, Action] = {

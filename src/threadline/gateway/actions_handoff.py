@@ -10,17 +10,16 @@ from threadline.errors import NotYours
 from threadline.gateway.access import AccessRules
 from threadline.gateway.actions import Action, Answer, Means
 from threadline.gateway.command_table import Call
-from threadline.model import words_commands as words
-from threadline.model.access import name_of_person
+from threadline.model.access import parse_person_name
 from threadline.model.address import account_name
-from threadline.model.context import HomeChannel
-from threadline.model.editors import is_at_machine
-from threadline.model.handoff import HandoffTarget, Spot, read_target
-from threadline.model.homes import homes_in_force
-from threadline.model.inert import inert_line
+from threadline.model.client_sources import is_local_person
+from threadline.model.context import HomeChannel, effective_home_channels
+from threadline.model.ownership import ChatPlace, HandoffTarget, parse_handoff_target
+from threadline.model.safe_text import safe_line
 from threadline.model.session import SessionEntry
 from threadline.model.source import MAIN_ACCOUNT, ChatType, SessionSource
 from threadline.store.conversations.resume import NotHandedOver, Reached
+from threadline.texts import commands as texts
 
 _LINE = 80
 # A direct chat goes first: two of the same id are hardly ever meant otherwise.
@@ -37,29 +36,29 @@ class _There(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_listed_owner(rules: AccessRules, person: str) -> bool:
     """Whether the configuration says that somebody is an owner; whoever sits at the machine is one anyway."""
-    return is_at_machine(person) or person in listed_owners(rules)
+    return is_local_person(person) or person in listed_owners(rules)
 
 
 def listed_owners(rules: AccessRules) -> frozenset[str]:
     """Those whom the configuration calls owners."""
-    return frozenset(name_of_person(name) for name in rules.owners)
+    return frozenset(parse_person_name(name) for name in rules.owners)
 
 
 async def _handoff(means: Means, call: Call) -> Answer:
-    target = read_target(call.argument)
+    target = parse_handoff_target(call.argument)
     if target is None:
-        return Answer(text=words.USE["handoff"])
-    homes = homes_in_force(means.settings.home_channels, await means.store.preferences.list_home_channels())
+        return Answer(text=texts.USE["handoff"])
+    homes = effective_home_channels(means.settings.home_channels, await means.store.preferences.list_home_channels())
     if not target.spots:
         home = _home_of(target, homes)
         if home is None:
-            return Answer(text=words.NO_HOME.format(platform=target.platform))
+            return Answer(text=texts.NO_HOME.format(platform=target.platform))
         target = HandoffTarget(
-            platform=home.platform, account=home.account, spots=(Spot(home.chat_id, home.thread_id),)
+            platform=home.platform, account=home.account, spots=(ChatPlace(home.chat_id, home.thread_id),)
         )
     if not means.is_connected(target.platform, target.account_or_main):
         place = account_name(target.platform, target.account_or_main)
-        return Answer(text=words.NOT_CONNECTED.format(platform=inert_line(place, _LINE)))
+        return Answer(text=texts.NOT_CONNECTED.format(platform=safe_line(place, _LINE)))
     there = await _find(means, call, target, homes)
     if there is None:
         return Answer(text=_no_such_chat(call))
@@ -71,8 +70,8 @@ async def _hand_over(means: Means, call: Call, there: _There) -> Answer:
     is_owners = call.role == "owner" and (there.is_home or await _is_owners_chat(means, to.session))
     # As it is now: its title may be newer than the command.
     title = (await means.store.get_session(session.session_id)).title
-    told = words.HANDED_HERE.format(
-        title=words.HANDED_UNNAMED if title is None else inert_line(title, _LINE), place=_named(session.origin)
+    told = texts.HANDED_HERE.format(
+        title=texts.HANDED_UNNAMED if title is None else safe_line(title, _LINE), place=_named(session.origin)
     )
     try:
         after = await means.store.resume.hand_over(
@@ -86,20 +85,20 @@ async def _hand_over(means: Means, call: Call, there: _There) -> Answer:
 def _said(call: Call, after: SessionEntry | NotHandedOver, place: str) -> str:
     match after:
         case "here":
-            return words.HANDOFF_HERE
+            return texts.HANDOFF_HERE
         case "busy":
-            return words.HANDOFF_BUSY.format(place=place)
+            return texts.HANDOFF_BUSY.format(place=place)
         case "gone":
             return _no_such_chat(call)
         case _:
-            return words.HANDED_OVER.format(place=place)
+            return texts.HANDED_OVER.format(place=place)
 
 
 def _refusal(call: Call, to: Reached) -> str:
     """Why it can't go on there. Of direct chats that are others' nobody learns that they exist."""
     if not to.is_dm and not call.session.is_shared:
-        return words.HANDOFF_PRIVATE
-    return words.HANDOFF_SHARED if call.session.is_shared else _no_such_chat(call)
+        return texts.HANDOFF_PRIVATE
+    return texts.HANDOFF_SHARED if call.session.is_shared else _no_such_chat(call)
 
 
 async def _is_owners_chat(means: Means, there: SessionEntry) -> bool:
@@ -154,11 +153,11 @@ def _named(origin: SessionSource) -> str:
 
 def _place(name: str, origin: SessionSource) -> str:
     platform = account_name(origin.platform, origin.account)
-    return words.HANDOFF_PLACE.format(name=inert_line(name, _LINE), platform=inert_line(platform, _LINE))
+    return texts.HANDOFF_PLACE.format(name=safe_line(name, _LINE), platform=safe_line(platform, _LINE))
 
 
 def _no_such_chat(call: Call) -> str:
-    return words.NO_SUCH_CHAT.format(name=inert_line(call.argument, _LINE))
+    return texts.NO_SUCH_CHAT.format(name=safe_line(call.argument, _LINE))
 
 
 HANDOFF_ACTIONS: Mapping[str, Action] = {"handoff": _handoff}

@@ -10,18 +10,17 @@ import msgspec
 
 from threadline.gateway.outbox import Outbox
 from threadline.log import get_logger
-from threadline.model import words_alarms as words
-from threadline.model.access import name_of_person
-from threadline.model.context import HomeChannel
+from threadline.model.access import parse_person_name
+from threadline.model.client_sources import LOCAL_PLATFORMS
+from threadline.model.context import HomeChannel, effective_home_channels
 from threadline.model.delivery import Target
-from threadline.model.editors import AT_THE_MACHINE
-from threadline.model.homes import homes_in_force
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.ports.agent import AgentError
 from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.owner_alerts import ALARM, Alarm, AlarmState, notice_name
+from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
 
@@ -95,23 +94,23 @@ class Alarms:
 
         At the terminal of this machine nothing follows from that: the owner sits there, perhaps trying another agent out.
         """
-        if where.platform in AT_THE_MACHINE:
+        if where.platform in LOCAL_PLATFORMS:
             return
         if error is not None and error.is_owners:
-            text = words.AGENT.format(name=agent, reason=str(error)[:_LONGEST_REASON])
+            text = texts.ALERT_AGENT.format(name=agent, reason=str(error)[:_LONGEST_REASON])
             await self._sound(agent_alarm(agent), text, where)
         elif is_well:
             await self._clear(agent_alarm(agent))
 
     async def platform_refused(self, name: str, account: str, reason: str) -> None:
         """A platform does not know our key any more."""
-        text = words.PLATFORM.format(name=_shown(name, account), reason=reason[:_LONGEST_REASON])
+        text = texts.ALERT_PLATFORM.format(name=_shown(name, account), reason=reason[:_LONGEST_REASON])
         await self._sound(platform_alarm(name, account), text, None)
 
     async def platform_lies(self, name: str, account: str, given: tuple[str, str]) -> None:
         """A platform gave something as another's, of which nothing was taken."""
-        other = inert_line(_shown(*given), _LONGEST_REASON)
-        text = words.FOREIGN.format(name=_shown(name, account), other=other)
+        other = safe_line(_shown(*given), _LONGEST_REASON)
+        text = texts.ALERT_FOREIGN.format(name=_shown(name, account), other=other)
         await self._sound(platform_alarm(name, account), text, None)
 
     async def platform_works(self, name: str, account: str) -> None:
@@ -120,7 +119,7 @@ class Alarms:
 
     async def platform_contested(self, name: str, account: str, reason: str) -> None:
         """Somebody else listens with our key."""
-        text = words.CONTESTED.format(name=_shown(name, account), reason=reason[:_LONGEST_REASON])
+        text = texts.ALERT_CONTESTED.format(name=_shown(name, account), reason=reason[:_LONGEST_REASON])
         await self._sound(listening_alarm(name, account), text, None)
 
     async def platform_listens(self, name: str, account: str) -> None:
@@ -129,14 +128,14 @@ class Alarms:
 
     async def message_parked(self, turn_id: str, where: Target) -> None:
         """A message is given up that gateways died of; its chat hears so too."""
-        text = words.PARKED.format(name=_shown(where.platform, where.account))
+        text = texts.ALERT_PARKED.format(name=_shown(where.platform, where.account))
         await self._sound(f"{_PARKED}{turn_id}", text, where)
 
     async def _sound(self, name: str, text: str, told_in: Target | None) -> None:
         if name in self._open:
             return
         targets = await self._targets(but=name)
-        elsewhere = [target for target in targets if told_in is None or target.lane != told_in.lane]
+        elsewhere = [target for target in targets if told_in is None or target.ordering_key != told_in.ordering_key]
         alarm = Alarm(name=name, text=text, since=self._store.clock.now(), is_told=bool(targets))
         is_new = await self._store.owner_alerts.raise_alert(alarm, _notices(alarm, elsewhere), self._owners())
         self._open |= {name}
@@ -153,15 +152,15 @@ class Alarms:
         """
         if chat_alarm(chat) in self._open:
             return
-        is_owners = chat.lane in [target.lane for target in await self._targets()]
+        is_owners = chat.ordering_key in [target.ordering_key for target in await self._targets()]
         others = sum(map(is_about_chat, self._open))
         if others >= MOST_CHATS and not is_owners:
             log.warning("alarm.too_many_chats", platform=chat.platform, account=chat.account)
             return
         name = _shown(chat.platform, chat.account)
-        text = words.CHAT.format(name=name, chat=inert_line(chat.chat_id), reason=reason[:_LONGEST_REASON])
+        text = texts.ALERT_CHAT.format(name=name, chat=safe_line(chat.chat_id), reason=reason[:_LONGEST_REASON])
         is_last = others + 1 >= MOST_CHATS
-        await self._sound(chat_alarm(chat), words.LAST_CHAT.format(text=text) if is_last else text, None)
+        await self._sound(chat_alarm(chat), texts.ALERT_LAST_CHAT.format(text=text) if is_last else text, None)
         if is_owners:
             # Nobody knows since when it is gone: what was told there is told once more, elsewhere.
             await self._store.owner_alerts.mark_unsent()
@@ -203,15 +202,15 @@ class Alarms:
     async def _homes(self) -> list[Target]:
         return [
             _target(home)
-            for home in homes_in_force(self.audience.homes, await self._store.preferences.list_home_channels())
+            for home in effective_home_channels(self.audience.homes, await self._store.preferences.list_home_channels())
         ]
 
     async def _targets(self, but: str | None = None) -> list[Target]:
         """Where the owner is told: in no chat that has an open alarm of its own, and not in the one whose alarm is `but`."""
-        accounts = [place for place in self._outbox.accounts if place[0] not in AT_THE_MACHINE]
+        accounts = [place for place in self._outbox.accounts if place[0] not in LOCAL_PLATFORMS]
         gone = {name.removeprefix(_CHAT) for name in {*self._open, but or ""} if is_about_chat(name)}
         homes = [home for home in await self._homes() if (home.platform, home.account) in accounts]
-        reachable = [home for home in homes if home.lane not in gone]
+        reachable = [home for home in homes if home.ordering_key not in gone]
         if reachable:
             return reachable
         chat = await self._store.owner_alerts.find_owner_chat(self._owners(), accounts, gone)
@@ -221,12 +220,12 @@ class Alarms:
         return await self._store.owner_alerts.notify(alarm.name, _notices(alarm, targets), self._owners())
 
     def _owners(self) -> list[str]:
-        return sorted(map(name_of_person, self.audience.owners))
+        return sorted(map(parse_person_name, self.audience.owners))
 
 
 def chat_alarm(chat: Target) -> str:
     """The name of the alarm about a chat."""
-    return f"{_CHAT}{chat.lane}"
+    return f"{_CHAT}{chat.ordering_key}"
 
 
 def is_about_chat(name: str) -> bool:
@@ -270,7 +269,7 @@ def _target(home: HomeChannel) -> Target:
 
 def _notices(alarm: Alarm, targets: Sequence[Target]) -> list[NewDelivery]:
     """One notice a chat, with a name of its own each time that the alarm is opened: told again, it goes where it was not told."""
-    text = words.ONCE.format(text=alarm.text)
+    text = texts.ALERT_ONCE.format(text=alarm.text)
     platform = alarm.name.removeprefix(_CHAT).partition("/")[0] if is_about_chat(alarm.name) else None
     begins = notice_name(platform)
     return [
@@ -280,5 +279,5 @@ def _notices(alarm: Alarm, targets: Sequence[Target]) -> list[NewDelivery]:
 
 
 def _digest(alarm: Alarm, target: Target) -> str:
-    named = f"{alarm.name}\0{alarm.since.isoformat()}\0{target.lane}"
+    named = f"{alarm.name}\0{alarm.since.isoformat()}\0{target.ordering_key}"
     return hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

@@ -17,10 +17,9 @@ from threadline.gateway.streaming import Streamer
 from threadline.gateway.supervisor import Later, Supervisor
 from threadline.gateway.telling import Told
 from threadline.log import get_logger
-from threadline.model import words_gateway as words
-from threadline.model.files import stored_id
-from threadline.model.inert import inert, inert_line
-from threadline.model.turn import Outcome, Stop
+from threadline.model.inbound import stored_id
+from threadline.model.safe_text import safe_line, safe_text
+from threadline.model.turn import StopReason, TurnOutcome
 from threadline.ports.agent import (
     Agent,
     AgentError,
@@ -41,6 +40,7 @@ from threadline.ports.agent import (
 from threadline.ports.live import Ending
 from threadline.store.rows import json_text
 from threadline.store.work.turn_end import Claimed
+from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
 
@@ -64,7 +64,7 @@ class Answering:
         self._composer = composer
         self._supervisor = supervisor
         self._cancelled = asyncio.Event()
-        self._stop: Stop | None = None
+        self._stop: StopReason | None = None
         self._is_lost = False
         self._shutting_down = False
         self._fault: str | None = None
@@ -96,7 +96,7 @@ class Answering:
         """Whether that agent runs it."""
         return self._agent is agent
 
-    def stop(self, stop: Stop) -> None:
+    def stop(self, stop: StopReason) -> None:
         """Its people do not want it any more: it ends with what it has said."""
         if self._stop is None:
             self._stop = stop
@@ -135,7 +135,7 @@ class Answering:
             ending = await self._conclude(agent, outcome, notice)
             told.ending = msgspec.structs.replace(ending, told=tuple(self._told)) if self._told else ending
 
-    async def _answer(self, agent: Agent, turn: Turn) -> tuple[Outcome, str | None]:
+    async def _answer(self, agent: Agent, turn: Turn) -> tuple[TurnOutcome, str | None]:
         """How the agent came to its end, and what its people are told besides what it said."""
         composer, claimed = self._composer, self.claimed
         self._streamer = streamer = composer.streamer(claimed, self._journal)
@@ -159,7 +159,7 @@ class Answering:
             if streamer is not None:
                 await streamer.end()
 
-    async def _conclude(self, agent: Agent, outcome: Outcome, notice: str | None) -> Ending:
+    async def _conclude(self, agent: Agent, outcome: TurnOutcome, notice: str | None) -> Ending:
         if self._is_lost:
             raise LeaseLost
         if self._journal.failure is not None:
@@ -193,14 +193,14 @@ class Answering:
             self.claimed, more = await self._composer.take_more(self.claimed)
         return more
 
-    async def _ended(self) -> tuple[Outcome, str | None]:
+    async def _ended(self) -> tuple[TurnOutcome, str | None]:
         await self._over
         if self._fault is not None:
             return "failed", self._fault
         if self._stop is not None:
-            return "stopped", words.STOPS[self._stop]
+            return "stopped", texts.STOPS[self._stop]
         if self._shutting_down:
-            return "interrupted", words.BROKEN_OFF
+            return "interrupted", texts.BROKEN_OFF
         return "answered", None
 
     async def _listen(self, agent: Agent, turn: Turn) -> None:
@@ -210,15 +210,15 @@ class Answering:
             await self._take_all(events)
         except AgentError as cause:
             self.error = cause
-            self._fault = words.AGENT_FAILED.format(reason=str(cause))
-            why = inert_line(repr(cause.__cause__), _WHY_CHARS)
+            self._fault = texts.AGENT_FAILED.format(reason=str(cause))
+            why = safe_line(repr(cause.__cause__), _WHY_CHARS)
             log.warning("agent.failed", turn=turn.turn_id, error=str(cause), cause=why)
         except TimeoutError:
             self._fault = self._silent()
         except Exception as cause:
             # Whatever an agent raises, its people are told and the gateway goes on.
             if cause is not self._journal.failure:
-                self._fault = words.AGENT_FAULT.format(error=type(cause).__name__)
+                self._fault = texts.AGENT_FAULT.format(error=type(cause).__name__)
                 log.exception("agent.fault", turn=turn.turn_id, error=repr(cause))
         finally:
             close = getattr(events, "aclose", None)
@@ -262,18 +262,18 @@ class Answering:
                 lambda: composer.store.agent_state.save(held, claimed.session_pk, self.agent, event.text), is_late
             )
         elif isinstance(event, Titled):
-            title = inert_line(event.title, _TITLE_AT_MOST).strip()
+            title = safe_line(event.title, _TITLE_AT_MOST).strip()
             if title:
                 await patiently(
                     lambda: composer.store.turns.suggest_title(held, claimed.session.session_id, title), is_late
                 )
         elif self._notices < _NOTICES_AT_MOST and event.text.strip():
             self._notices += 1
-            key = await composer.tell(claimed, inert(event.text)[:_NOTICE_AT_MOST])
+            key = await composer.tell(claimed, safe_text(event.text)[:_NOTICE_AT_MOST])
             self._told += [] if key is None else [key]
 
     def _silent(self) -> str:
-        return words.AGENT_SILENT.format(minutes=round(self._composer.settings.silence_seconds / 60))
+        return texts.AGENT_SILENT.format(minutes=round(self._composer.settings.silence_seconds / 60))
 
     def _leave_soon(self, grace: float = 0.0) -> None:
         """The agent is told to end in so many seconds. It may swallow that: then it is not waited for."""

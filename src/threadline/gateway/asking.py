@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import msgspec
 
-from threadline.model import words_gateway as words
 from threadline.model.delivery import Button
-from threadline.model.inert import inert, inert_json, inert_line
+from threadline.model.safe_text import safe_json, safe_line, safe_text
 from threadline.ports.agent import AskPermission, Event
+from threadline.texts import gateway as texts
 
 ASK_LASTS = timedelta(days=1)
 # What nobody can read in a chat, nobody can answer for.
@@ -36,18 +36,18 @@ def question(ask: AskPermission, code: str) -> str:
     """The question as a chat shows it: the whole call, and how to answer."""
     longest = max((len(run) for run in _FENCES.findall(ask.arguments)), default=2)
     fence = "`" * (longest + 1)
-    return words.ASK.format(
-        tool=inert_line(ask.tool, _NAME_AT_MOST),
-        call=f"{fence}\n{inert_json(ask.arguments)}\n{fence}",
-        reason=f"{inert(ask.reason)}\n\n" if ask.reason.strip() else "",
+    return texts.ASK.format(
+        tool=safe_line(ask.tool, _NAME_AT_MOST),
+        call=f"{fence}\n{safe_json(ask.arguments)}\n{fence}",
+        reason=f"{safe_text(ask.reason)}\n\n" if ask.reason.strip() else "",
         code=code,
-        what=words.ASK_FOR_GOOD if ask.is_for_good else words.ASK_ONCE,
+        what=texts.ASK_FOR_GOOD if ask.is_for_good else texts.ASK_ONCE,
     )
 
 
 def buttons(code: str) -> tuple[Button, ...]:
     """The answers, for those who would rather press than type."""
-    return (Button(words.ASK_YES, f"/approve {code}"), Button(words.ASK_NO, f"/deny {code}"))
+    return (Button(texts.ASK_YES, f"/approve {code}"), Button(texts.ASK_NO, f"/deny {code}"))
 
 
 def since_asked(events: Sequence[Event]) -> Sequence[Event]:

@@ -37,11 +37,11 @@ class BotTalk:
     def person_spoke(self, event: Inbound) -> None:
         """A person said something in this chat, to whomever."""
         if self._rows:
-            self._rows.pop(target_of(event.source).lane, None)
+            self._rows.pop(target_of(event.source).ordering_key, None)
 
     def taken(self, event: Inbound, now: datetime) -> None:
         """A program's message was taken in."""
-        lane = target_of(event.source).lane
+        lane = target_of(event.source).ordering_key
         self._rows[lane] = _Row(self._count(lane, now) + 1, now)
         self._rows.move_to_end(lane)
         while len(self._rows) > _MOST_CHATS:
@@ -49,11 +49,11 @@ class BotTalk:
 
     def is_enough(self, event: Inbound, now: datetime) -> bool:
         """Whether programs have talked to us long enough in this chat."""
-        return self._count(target_of(event.source).lane, now) >= MOST_IN_A_ROW
+        return self._count(target_of(event.source).ordering_key, now) >= MOST_IN_A_ROW
 
     def tell_once(self, event: Inbound, text: str) -> str | None:
         """The text, the first time that it is asked for since it is enough."""
-        row = self._rows.get(target_of(event.source).lane)
+        row = self._rows.get(target_of(event.source).ordering_key)
         if row is None or row.is_told:
             return None
         row.is_told = True

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 import msgspec
 
 from threadline.clock import Instant
-from threadline.model import words_commands as words
 from threadline.model.access import COMMANDS, Role, allows, may_change
 from threadline.model.inbound import Inbound
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.model.turn import Lane
+from threadline.model.turn import QueueKind
 from threadline.ports.platform import OfferedCommand
+from threadline.texts import commands as texts
 
 _COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]*)(?:@\S+)?(?:\s+(.*))?", re.DOTALL)
 _ANYTHING = r"[\s\S]*"
@@ -26,7 +26,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table. `takes` is the pattern of what may stand behind the name."""
 
     name: str
-    lane: Lane
+    lane: QueueKind
     least: Role
     usage: str
     help: str
@@ -45,7 +45,7 @@ class Typed(msgspec.Struct, frozen=True):
     command: Command | None
 
     @property
-    def lane(self) -> Lane:
+    def lane(self) -> QueueKind:
         """Where it goes: one that is not known is answered at once."""
         return "control" if self.command is None else self.command.lane
 
@@ -82,14 +82,14 @@ def _stopping(name: str, argument: str = "", *, takes: str = "") -> Command:
 
 
 def _row(
-    name: str, lane: Lane, argument: str, *, takes: str, stops: bool = False, is_repeatable: bool = False
+    name: str, lane: QueueKind, argument: str, *, takes: str, stops: bool = False, is_repeatable: bool = False
 ) -> Command:
     return Command(
         name=name,
         lane=lane,
         least=COMMANDS[f"/{name}"],
         usage=f"/{name} {argument}".rstrip(),
-        help=words.HELP[name],
+        help=texts.HELP[name],
         takes=takes,
         stops=stops,
         is_repeatable=is_repeatable,
@@ -163,12 +163,12 @@ def refusal_of(call: Call) -> str | None:
     if command is None:
         return _unknown(call)
     if not allows(call.role, command.least):
-        return words.NOT_ALLOWED.format(usage=command.usage, whom=words.ROLE_MEANS[command.least])
+        return texts.NOT_ALLOWED.format(usage=command.usage, whom=texts.ROLE_MEANS[command.least])
     may = may_change(call.session, role=call.role, person=call.person, is_admin=call.is_admin)
     if command.lane == "session" and not may:
-        return words.NOT_STARTED_BY_YOU.format(usage=f"/{command.name}")
+        return texts.NOT_STARTED_BY_YOU.format(usage=f"/{command.name}")
     if re.fullmatch(command.takes, call.argument) is None:
-        return words.USE.get(command.name) or words.USE_ALONE.format(usage=command.usage)
+        return texts.USE.get(command.name) or texts.USE_ALONE.format(usage=command.usage)
     return None
 
 
@@ -184,5 +184,5 @@ def _unknown(call: Call) -> str:
     names = [command.name for command in TABLE.values() if allows(call.role, command.least)]
     near = difflib.get_close_matches(call.typed.name, names, n=1)
     if near:
-        return words.UNKNOWN_NEAR.format(name=call.typed.name[:_NAME_CHARS], near=near[0])
-    return words.UNKNOWN.format(name=call.typed.name[:_NAME_CHARS])
+        return texts.UNKNOWN_NEAR.format(name=call.typed.name[:_NAME_CHARS], near=near[0])
+    return texts.UNKNOWN.format(name=call.typed.name[:_NAME_CHARS])

@@ -15,17 +15,17 @@ from threadline.gateway.composing import Composer, Retried
 from threadline.gateway.outbox import Outbox
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
-from threadline.model import words_commands as words
 from threadline.model.delivery import target_of
 from threadline.model.inbound import Inbound
 from threadline.model.session import SessionEntry
-from threadline.model.turn import Stop, Waiting
+from threadline.model.turn import PendingMessage, StopReason
 from threadline.store.facade import GatewayStore
 from threadline.store.work.approvals import Deciding
 from threadline.store.work.inbox import Control
 from threadline.store.work.message_changes import Dropping
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.turn_end import Claimed
+from threadline.texts import commands as texts
 
 __all__ = ["TABLE", "Command", "Commands", "call_of"]
 
@@ -35,7 +35,7 @@ _UNHANDLED_SECONDS = 5.0
 _ACTIONS: Mapping[str, Action] = {**ACTIONS, **CHOOSING_ACTIONS, **HANDOFF_ACTIONS}
 
 
-def call_of(waiting: Waiting, session: SessionEntry) -> Call:
+def call_of(waiting: PendingMessage, session: SessionEntry) -> Call:
     """The command that a message is, as its sender gave it in a session."""
     typed = read_command(waiting.event) or Typed("", "", None)
     event = waiting.event
@@ -59,7 +59,7 @@ class Commands:
         composer: Composer,
         outbox: Outbox,
         supervisor: Supervisor,
-        stop_turn: Callable[[str, Stop], None],
+        stop_turn: Callable[[str, StopReason], None],
         wake_turns: Callable[[], None],
         is_owner: Callable[[str], Awaitable[bool]],
         owners: Callable[[], Collection[str]],
@@ -75,7 +75,9 @@ class Commands:
 
     def start_control(self, pk: int, event: Inbound, allowed: Allowed, session: SessionEntry, session_pk: int) -> None:
         """Carries a control command out at once, beside the queue."""
-        waiting = Waiting(pk, "control", event, allowed.person, allowed.role, to_instant(self._store.clock.now()))
+        waiting = PendingMessage(
+            pk, "control", event, allowed.person, allowed.role, to_instant(self._store.clock.now())
+        )
         self._begun.add(pk)
         self._supervisor.start(f"command.{pk}", self._control(Control(waiting, session, session_pk)))
 
@@ -126,9 +128,9 @@ class Commands:
         try:
             return await _ACTIONS[call.typed.name](means, call)
         except InvalidRequest as cause:
-            return Answer(text=words.FAILED.format(reason=cause))
+            return Answer(text=texts.FAILED.format(reason=cause))
         except UnknownSession:
-            return Answer(text=words.GONE)
+            return Answer(text=texts.GONE)
 
     def _deciding(self, control: Control, answer: Answer) -> Deciding | None:
         if answer.decides is None:

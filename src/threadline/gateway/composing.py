@@ -22,21 +22,18 @@ from threadline.gateway.presence import Presence
 from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.streaming import Streamer
 from threadline.gateway.supervisor import Supervisor
-from threadline.ids import new_ask_code
+from threadline.ids import new_approval_code
 from threadline.log import get_logger
-from threadline.model import words_gateway as words
 from threadline.model.access import Role
-from threadline.model.context import build_session_context
+from threadline.model.context import build_session_context, build_session_context_prompt, effective_home_channels
 from threadline.model.delivery import Button, target_of
-from threadline.model.files import attachments_of, messages_of, names_of, stored_ids, user_message
-from threadline.model.homes import homes_in_force
+from threadline.model.files import attachments_of, file_messages, names_of, stored_ids, user_message
 from threadline.model.inbound import Attachment, Inbound
 from threadline.model.message import Message, encode_message
 from threadline.model.ownership import person_of
-from threadline.model.prompt import build_session_context_prompt
 from threadline.model.source import SessionSource
-from threadline.model.speaker import Speaker, introduced, label_message, names_before, speaker_of
-from threadline.model.turn import Fate, Outcome, Waiting
+from threadline.model.speaker import Speaker, earlier_names, label_message, speaker_of, with_new_speakers
+from threadline.model.turn import MessageOutcome, PendingMessage, TurnOutcome
 from threadline.ports.agent import (
     AskPermission,
     Event,
@@ -54,6 +51,7 @@ from threadline.store.rows import json_reader, json_text
 from threadline.store.work.approvals import Answered, Asking
 from threadline.store.work.outbox import NewDelivery, showable
 from threadline.store.work.turn_end import Claimed, Finish, Said
+from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
 
@@ -146,7 +144,7 @@ class Composer:
         unused: tuple[int, ...] = (),
     ) -> None:
         """Puts the turn's question to its people; it goes on when somebody has answered. `fresh` is not journalled yet."""
-        code, now = new_ask_code(), self.store.clock.now()
+        code, now = new_approval_code(), self.store.clock.now()
         # Whoever attends has seen what was said.
         recent = () if self.is_attended(claimed) else since_asked(events[:-1])
         text = showable(self._shown(claimed, recent))
@@ -181,14 +179,16 @@ class Composer:
         )
         log.info("turn.asks", turn=claimed.held.turn_id, tool=wanted.tool, least=wanted.least)
 
-    async def finish(self, claimed: Claimed, events: Sequence[Event], outcome: Outcome, notice: str | None) -> Ending:
+    async def finish(
+        self, claimed: Claimed, events: Sequence[Event], outcome: TurnOutcome, notice: str | None
+    ) -> Ending:
         """Ends a turn with all that it said; `notice` is added for the chat alone. How it ended, for those who attend."""
         try:
             await self._finish(claimed, events, outcome, notice)
         except InvalidRequest as cause:
             # Tried again it would be no different, and its people would never hear of it.
             log.warning("turn.not_kept", turn=claimed.held.turn_id, error=repr(cause))
-            outcome, notice = "failed", words.AGENT_FAULT.format(error=type(cause).__name__)
+            outcome, notice = "failed", texts.AGENT_FAULT.format(error=type(cause).__name__)
             await self._finish(claimed, (), outcome, notice)
         return Ending(outcome=outcome, notice=notice)
 
@@ -210,10 +210,12 @@ class Composer:
         source = command.source
         return command.text if self.outbox.is_attended(source.platform, source.account) else ""
 
-    async def _finish(self, claimed: Claimed, events: Sequence[Event], outcome: Outcome, notice: str | None) -> None:
+    async def _finish(
+        self, claimed: Claimed, events: Sequence[Event], outcome: TurnOutcome, notice: str | None
+    ) -> None:
         is_talk = claimed.lane == "talk"
-        fate: Fate = "interrupted" if outcome in ("stopped", "interrupted") else "answered"
-        folded = fold(events, unfinished=words.TOOL_CANCELLED if outcome == "stopped" else words.TOOL_UNKNOWN)
+        fate: MessageOutcome = "interrupted" if outcome in ("stopped", "interrupted") else "answered"
+        folded = fold(events, unfinished=texts.TOOL_CANCELLED if outcome == "stopped" else texts.TOOL_UNKNOWN)
         answer = _marked(folded, outcome)
         # Whoever attends has seen it as it was said.
         parts, replies = ([], ()) if self.is_attended(claimed) else self._replies(claimed, events, notice)
@@ -237,7 +239,7 @@ class Composer:
         )
         log.info("turn.finished", turn=claimed.held.turn_id, outcome=outcome)
 
-    async def close(self, claimed: Claimed, outcome: Outcome, notice: str) -> None:
+    async def close(self, claimed: Claimed, outcome: TurnOutcome, notice: str) -> None:
         """Ends a turn that broke off, with what its journal has."""
         await self.finish(claimed, self.so_far(claimed), outcome, notice)
 
@@ -271,8 +273,8 @@ class Composer:
                 at=to_instant(self.store.clock.now()),
                 said=self._said(claimed, "parked") if claimed.lane == "talk" else (),
                 settled=() if claimed.lane == "talk" else tuple((w, "parked", None) for w in claimed.taken),
-                streamed=words.PARKED,
-                replies=(self._reply(claimed, 0, words.PARKED),),
+                streamed=texts.PARKED,
+                replies=(self._reply(claimed, 0, texts.PARKED),),
                 taken=claimed.taken,
                 error=f"put aside: gateways died {claimed.suspected.deaths} times while it ran",
             )
@@ -286,7 +288,7 @@ class Composer:
 
     def presence(self, claimed: Claimed, supervisor: Supervisor) -> Presence:
         """What shows in the chat that the turn is being worked at, where its people don't see that for themselves."""
-        notice = self._delivery(claimed, f"{claimed.asked}.progress", words.STILL_AT_IT)
+        notice = self._delivery(claimed, f"{claimed.asked}.progress", texts.STILL_AT_IT)
         return Presence(self.store, self.settings, self.outbox, supervisor, claimed.held, notice)
 
     def journal(self, claimed: Claimed, on_failure: Callable[[], None]) -> Journal:
@@ -322,12 +324,12 @@ class Composer:
         text = showable("\n\n".join(part for part in (self._shown(claimed, since_asked(events)), notice) if part))
         if text.strip():
             return self.cut(claimed.origin, text)
-        return [] if sent_files(events) or showable(shown_text(events)).strip() else [words.NOTHING_SAID]
+        return [] if sent_files(events) or showable(shown_text(events)).strip() else [texts.NOTHING_SAID]
 
     def _shown(self, claimed: Claimed, events: Sequence[Event]) -> str:
         """What the chat shows of these events as text: with the names of files that it does not take."""
         files = () if self._takes_files(claimed) else sent_files(events)
-        missing = words.FILES_NOT_HERE.format(names=names_of(files)) if files else ""
+        missing = texts.FILES_NOT_HERE.format(names=names_of(files)) if files else ""
         return "\n\n".join(part for part in (shown_text(events), missing) if part)
 
     def _enclosed(self, claimed: Claimed, said: int, events: Sequence[Event]) -> tuple[NewDelivery, ...]:
@@ -336,7 +338,7 @@ class Composer:
         if not files or not self._takes_files(claimed):
             return ()
         can, before = self._can(claimed), f"{claimed.asked}." if claimed.asked else ""
-        groups = messages_of(files, 1 if can is None else can.album)
+        groups = file_messages(files, 1 if can is None else can.album)
         return tuple(
             self._delivery(claimed, f"{before}f{said + index}", "", files=group) for index, group in enumerate(groups)
         )
@@ -379,7 +381,7 @@ class Composer:
             turn_pk=claimed.held.turn_pk,
         )
 
-    def _spoken(self, claimed: Claimed, waiting: Waiting) -> Spoken:
+    def _spoken(self, claimed: Claimed, waiting: PendingMessage) -> Spoken:
         event = waiting.event
         quote = event.reply_to
         return Spoken(
@@ -401,7 +403,7 @@ class Composer:
         )
         return kept.attachment()
 
-    def _labelled(self, claimed: Claimed, waiting: Waiting) -> str:
+    def _labelled(self, claimed: Claimed, waiting: PendingMessage) -> str:
         if not claimed.session.is_shared:
             return waiting.event.text
         source = waiting.event.source
@@ -409,13 +411,13 @@ class Composer:
             waiting.event.text,
             name=source.user_name,
             sender_id=source.sender,
-            others=names_before(speaker_of(source), _speakers(claimed)),
+            others=earlier_names(speaker_of(source), _speakers(claimed)),
             platform=source.platform,
             redact_pii=self.settings.redact_pii,
             secret=self.settings.secret,
         )
 
-    def _said(self, claimed: Claimed, fate: Fate) -> tuple[Said, ...]:
+    def _said(self, claimed: Claimed, fate: MessageOutcome) -> tuple[Said, ...]:
         """Each message for the transcript. All but the last of a turn are merged into it."""
         last = len(claimed.taken) - 1
         return tuple(
@@ -435,7 +437,7 @@ class Composer:
         context = build_session_context(
             claimed.origin,
             connected_platforms=self.outbox.connected,
-            home_channels=homes_in_force(
+            home_channels=effective_home_channels(
                 self.settings.home_channels, await self.store.preferences.list_home_channels()
             ),
             entry=claimed.session,
@@ -443,7 +445,7 @@ class Composer:
         block = build_session_context_prompt(context, redact_pii=self.settings.redact_pii, secret=self.settings.secret)
         entry = claimed.session
         if entry.was_auto_reset and entry.reset_had_activity and not entry.message_count:
-            block += "\n\n" + (words.AFRESH_IDLE if entry.auto_reset_reason == "idle" else words.AFRESH_DAILY)
+            block += "\n\n" + (texts.AFRESH_IDLE if entry.auto_reset_reason == "idle" else texts.AFRESH_DAILY)
         kept = await self.store.turns.ensure_context(claimed.session_pk, block)
         if entry.was_auto_reset:
             # The block has told it; nobody is to tell the agent again.
@@ -470,10 +472,10 @@ def _speakers(claimed: Claimed) -> tuple[Speaker, ...]:
     """All who have spoken in a shared session, those of this turn included; nobody in a private one."""
     if not claimed.session.is_shared:
         return ()
-    return introduced(claimed.speakers, (speaker_of(waiting.event.source) for waiting in claimed.taken))
+    return with_new_speakers(claimed.speakers, (speaker_of(waiting.event.source) for waiting in claimed.taken))
 
 
-def _newcomer(claimed: Claimed, waiting: Waiting) -> Speaker | None:
+def _newcomer(claimed: Claimed, waiting: PendingMessage) -> Speaker | None:
     """Who speaks, where the session does not know them under that name yet."""
     if not claimed.session.is_shared:
         return None
@@ -488,7 +490,7 @@ def _files_of(answer: Sequence[Message]) -> tuple[tuple[str, ...], ...]:
     return tuple(stored_ids(attachments_of(message)) for message in answer)
 
 
-def _marked(folded: Folded, outcome: Outcome) -> tuple[Message, ...]:
+def _marked(folded: Folded, outcome: TurnOutcome) -> tuple[Message, ...]:
     """The answer for the transcript; one that was cut short says so to the next turn."""
     if outcome not in ("stopped", "interrupted") or not folded.messages:
         return folded.messages

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from threadline.errors import UnknownFile
 from threadline.gateway.patience import patiently
 from threadline.log import get_logger
-from threadline.model import words_gateway as words
-from threadline.model.files import MAX_FILE_BYTES, stored_id
-from threadline.model.inbound import Attachment
+from threadline.model.files import MAX_FILE_BYTES
+from threadline.model.inbound import Attachment, stored_id
 from threadline.ports.platform import (
     Capabilities,
     Fetches,
@@ -23,6 +22,7 @@ from threadline.ports.platform import (
 )
 from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import Delivery
+from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
 
@@ -71,7 +71,7 @@ async def outgoing(store: GatewayStore, can: Capabilities, delivery: Delivery, i
     )
     is_whole = len(files) == len(delivery.files)
     return Outgoing(
-        text=delivery.text if is_whole else words.FILES_NOT_SENT,
+        text=delivery.text if is_whole else texts.FILES_NOT_SENT,
         reply_to=delivery.reply_to,
         buttons=delivery.buttons if can.buttons else (),
         files=files,

@@ -15,14 +15,22 @@ from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.splits import SplitTexts
 from threadline.gateway.turns import Turns
 from threadline.log import get_logger
-from threadline.model import words_gateway as words
-from threadline.model.admissible import excess_of, flaw_of, is_plain, mended, parkable
-from threadline.model.inbound import Arrival, Inbound, Moved, Unreadable
-from threadline.model.inert import inert_line
+from threadline.model.inbound import (
+    Arrival,
+    IdChange,
+    Inbound,
+    Unreadable,
+    needs_no_cleaning,
+    sanitized,
+    sanitized_unreadable,
+    size_error,
+    validation_error,
+)
 from threadline.model.ownership import person_of
+from threadline.model.safe_text import safe_line
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.model.turn import Lane, Stop
+from threadline.model.turn import QueueKind, StopReason
 from threadline.ports.platform import Verdict
 from threadline.store.conversations.sessions import Resolve
 from threadline.store.facade import GatewayStore
@@ -30,6 +38,7 @@ from threadline.store.rows import json_text
 from threadline.store.work.inbox import Admission, Admitted, Greeting, Refusal, spent
 from threadline.store.work.message_changes import Changing
 from threadline.store.work.outbox import notice_about
+from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
 
@@ -71,14 +80,14 @@ class Reception:
         """
         if isinstance(event, Unreadable):
             return await self._park(event)
-        if isinstance(event, Moved):
+        if isinstance(event, IdChange):
             return await self._move(event)
-        is_fit = is_plain(event)
-        flaw = None if is_fit else flaw_of(event)
+        is_fit = needs_no_cleaning(event)
+        flaw = None if is_fit else validation_error(event)
         if flaw is not None:
             return await self._park_unfit(event, flaw)
         try:
-            return await self._admit(event if is_fit else mended(event))
+            return await self._admit(event if is_fit else sanitized(event))
         except InvalidRequest as cause:
             # Told again it would be no different, and all that comes after it would wait.
             return await self._park_unfit(event, str(cause))
@@ -86,7 +95,9 @@ class Reception:
     async def park_foreign(self, event: Arrival, platform: str, account: str) -> Verdict:
         """Parks what a platform gave as another's, under its own name: nothing of it is taken, and nobody is meant by it."""
         said = event.source if isinstance(event, Inbound) else event
-        raw = json_text({"kind": type(event).__name__, "platform": str(said.platform), "account": str(said.account)})
+        # Stored, so it keeps the name that the class once had.
+        kind = "Moved" if isinstance(event, IdChange) else type(event).__name__
+        raw = json_text({"kind": kind, "platform": str(said.platform), "account": str(said.account)})
         reason = (
             f"{platform}@{account} gave it as coming from {said.platform}@{said.account}, for which it does not speak"
         )
@@ -102,9 +113,9 @@ class Reception:
             return "ignored"
         if isinstance(decision, TurnedAway):
             return await self._turn_away(event, decision)
-        excess = excess_of(event)
+        excess = size_error(event)
         if excess is not None:
-            return await self._turn_away(event, TurnedAway(decision.person, excess, words.TOO_MUCH))
+            return await self._turn_away(event, TurnedAway(decision.person, excess, texts.TOO_MUCH))
         if event.kind in ("edit", "delete"):
             return await self._change(event, decision)
         if event.kind == "button" and read_command(event) is None:
@@ -115,7 +126,7 @@ class Reception:
         """Takes what a program says, unless programs alone have talked here for too long: of that the chat is told once."""
         now = self._store.clock.now()
         if self._bots.is_enough(event, now):
-            tell = self._bots.tell_once(event, words.BOTS_ALONE.format(count=MOST_IN_A_ROW))
+            tell = self._bots.tell_once(event, texts.BOTS_ALONE.format(count=MOST_IN_A_ROW))
             return await self._turn_away(event, TurnedAway(allowed.person, "bots talk to each other", tell))
         verdict = await self._take(event, allowed)
         if verdict == "accepted":
@@ -124,7 +135,7 @@ class Reception:
 
     async def _take(self, event: Inbound, allowed: Allowed) -> Verdict:
         typed = read_command(event)
-        lane: Lane = "talk" if typed is None else typed.lane
+        lane: QueueKind = "talk" if typed is None else typed.lane
         only_if_idle = lane == "talk" and self._outbox.is_attended(event.source.platform, event.source.account)
         wanted = Admission(
             event=event,
@@ -137,7 +148,7 @@ class Reception:
             most=self._settings.queue_per_session,
             since=self._since,
             # Where nothing may wait, nothing is too much.
-            when_full=None if only_if_idle else words.QUEUE_FULL.format(count=self._settings.queue_per_session),
+            when_full=None if only_if_idle else texts.QUEUE_FULL.format(count=self._settings.queue_per_session),
             stop=self._stop_of(typed, allowed),
             only_if_idle=only_if_idle,
         )
@@ -180,7 +191,7 @@ class Reception:
         is_last_part = can is not None and self._splits.is_last_part(event, can, self._store.clock.now())
         return 0.0 if is_last_part else self._settings.burst_seconds
 
-    def _stop_of(self, typed: Typed | None, allowed: Allowed) -> Stop | None:
+    def _stop_of(self, typed: Typed | None, allowed: Allowed) -> StopReason | None:
         """What a message asks of the turn that runs."""
         if typed is None:
             return "interrupt" if self._settings.when_busy == "interrupt" else None
@@ -190,7 +201,7 @@ class Reception:
         """Who talks on while a question is open is told what keeps the answer."""
         asked = await self._store.approvals.find_open(session.session_id)
         if asked is not None:
-            notice = notice_about(event, "asked", words.ASK_FIRST.format(code=asked.code))
+            notice = notice_about(event, "asked", texts.ASK_FIRST.format(code=asked.code))
             await self._store.outbox.enqueue(msgspec.structs.replace(notice, person=person))
             self._outbox.wake()
 
@@ -235,16 +246,16 @@ class Reception:
         return await self._park(unfit, person_of(source))
 
     async def _park(self, event: Unreadable, person: str | None = None) -> Verdict:
-        kept = parkable(event)
+        kept = sanitized_unreadable(event)
         admitted = await self._store.inbox.park(kept, person)
         if admitted.pk is None:
             return "duplicate"
-        log.warning("message.parked", platform=kept.platform, number=admitted.pk, reason=inert_line(kept.reason))
+        log.warning("message.parked", platform=kept.platform, number=admitted.pk, reason=safe_line(kept.reason))
         return "parked"
 
-    async def _move(self, event: Moved) -> Verdict:
+    async def _move(self, event: IdChange) -> Verdict:
         """The conversation goes on under the new id. What the configuration says of the old one is its owner's to change."""
-        flaw = flaw_of(event)
+        flaw = validation_error(event)
         if flaw is not None:
             told = f"{event.what} {event.old_id} is {event.new_id}"
             unfit = Unreadable(platform=event.platform, account=event.account, raw=told, reason=flaw)
@@ -265,7 +276,7 @@ class Reception:
     def _greeting(self, typed: Typed | None) -> Greeting:
         # Who says /start is greeted by the command itself.
         is_welcome = self._settings.welcome and (typed is None or typed.name != "start")
-        return Greeting(welcome=words.WELCOME if is_welcome else None, idle=words.RESET_IDLE, daily=words.RESET_DAILY)
+        return Greeting(welcome=texts.WELCOME if is_welcome else None, idle=texts.RESET_IDLE, daily=texts.RESET_DAILY)
 
     def _now(self) -> Instant:
         return to_instant(self._store.clock.now())

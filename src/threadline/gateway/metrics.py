@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from threadline.model.turn import Outcome
+from threadline.model.turn import TurnOutcome
 from threadline.ports.platform import Verdict
 from threadline.store.maintenance import Load
 
@@ -51,7 +51,7 @@ class Metrics:
         """A message or another event came in."""
         self._count("messages_total", platform=platform, verdict=verdict)
 
-    def turn_ended(self, outcome: Outcome) -> None:
+    def turn_ended(self, outcome: TurnOutcome) -> None:
         """A turn is over, and stored."""
         self._count("turns_total", outcome=outcome)
 

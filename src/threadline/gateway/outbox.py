@@ -20,7 +20,6 @@ from threadline.gateway.patience import patiently
 from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Supervisor, woken
 from threadline.log import get_logger
-from threadline.model import words_gateway as words
 from threadline.model.delivery import Park, RetryAt, Target, after_failure, target_of
 from threadline.ports.platform import (
     Ambiguous,
@@ -36,6 +35,7 @@ from threadline.ports.platform import (
 )
 from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import Delivery
+from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
 
@@ -173,7 +173,7 @@ class Outbox:
             owner=self._settings.owner,
             lease=self._settings.lease,
             limit=room,
-            lanes=None if bound is None else [target_of(source).lane for source in bound],
+            lanes=None if bound is None else [target_of(source).ordering_key for source in bound],
         )
         for delivery in taken:
             self._flying = (*self._flying, delivery)
@@ -271,7 +271,7 @@ class Outbox:
 
         Buttons stand below the last of them.
         """
-        text = words.MAY_BE_REPEATED.format(text=message.text).lstrip("\n")
+        text = texts.MAY_BE_REPEATED.format(text=message.text).lstrip("\n")
         first, *more = self._settings.split(text, platform.capabilities)
         parts = [Outgoing(text=first, reply_to=delivery.reply_to, files=message.files)]
         parts += [Outgoing(text=part) for part in more]

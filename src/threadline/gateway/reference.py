@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threadline.gateway.command_table import TABLE, Command
-from threadline.model import words_commands as words
+from threadline.texts import commands as texts
 
 _TOP = ("# Commands in chats", "", "<!-- Written by `make docs` from the code: change it there. -->", "")
 _HEAD = ("| command | what it does | when | for |", "|---|---|---|---|")
@@ -11,7 +11,7 @@ _HEAD = ("| command | what it does | when | for |", "|---|---|---|---|")
 
 def commands_reference() -> str:
     """The page, in the order of the table; the same code gives the same page."""
-    return "\n".join([*_TOP, words.REFERENCE, "", *_HEAD, *(_row(command) for command in TABLE.values()), ""])
+    return "\n".join([*_TOP, texts.REFERENCE, "", *_HEAD, *(_row(command) for command in TABLE.values()), ""])
 
 
 def _row(command: Command) -> str:

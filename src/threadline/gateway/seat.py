@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 
 from threadline.errors import AlreadyServed, StoreUnavailable
 from threadline.gateway.supervisor import Supervisor
-from threadline.ids import new_owner
+from threadline.ids import new_lease_owner
 from threadline.log import get_logger
-from threadline.model import words_platforms as words
 from threadline.store.facade import GatewayStore
+from threadline.texts import platforms as texts
 
 log = get_logger(__name__)
 
@@ -30,7 +30,7 @@ async def seated(
     A pipe is waited for: it ends. A terminal may be open for days: unless it is gone within the length of a lease, that is
     `AlreadyServed`, and so is the end of what is within where this process slept and another took the seat.
     """
-    owner = f"{new_owner('chat')}/{_PIPE if is_pipe else _TERMINAL} {os.getpid()}"
+    owner = f"{new_lease_owner('chat')}/{_PIPE if is_pipe else _TERMINAL} {os.getpid()}"
     lease = int(lease_seconds * 1_000_000)
     await _take(store, owner, lease, note)
     tasks, sitting = Supervisor(), asyncio.timeout(None)
@@ -41,7 +41,7 @@ async def seated(
     except TimeoutError:
         if not sitting.expired():
             raise
-        raise AlreadyServed(words.SEAT_LOST) from None
+        raise AlreadyServed(texts.SEAT_LOST) from None
     finally:
         await tasks.stop()
         try:
@@ -57,10 +57,10 @@ async def _take(store: GatewayStore, owner: str, lease: int, note: Callable[[str
     while not await store.leases.acquire(NAME, owner, lease=lease):
         kind, _, process = await _holder(store)
         if kind == _TERMINAL and loop.time() - since > lease / 1_000_000 + 2 * _POLL_SECONDS:
-            raise AlreadyServed(words.SEAT_TAKEN.format(process=process))
+            raise AlreadyServed(texts.SEAT_TAKEN.format(process=process))
         if kind and not is_told:
             is_told = True
-            note((words.SEAT_AWAITED if kind == _PIPE else words.SEAT_LOOKED_AT).format(process=process))
+            note((texts.SEAT_AWAITED if kind == _PIPE else texts.SEAT_LOOKED_AT).format(process=process))
         await asyncio.sleep(_POLL_SECONDS)
 
 

@@ -26,7 +26,7 @@ class SplitTexts:
 
     def is_last_part(self, event: Inbound, can: Capabilities, now: datetime) -> bool:
         """Whether a message ends a text: it is shorter than its platform allows and follows one that was not."""
-        sender = target_of(event.source).lane, event.source.sender
+        sender = target_of(event.source).ordering_key, event.source.sender
         before = self._open.pop(sender, None)
         if length(event.text, can.length_unit) >= can.max_length * _NEARLY:
             self._open = {one: at for one, at in self._open.items() if now - at <= _FOLLOWS_WITHIN} | {sender: now}

@@ -18,15 +18,15 @@ from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Supervisor, woken
 from threadline.ids import new_turn_ids
 from threadline.log import get_logger
-from threadline.model import words_gateway as words
 from threadline.model.delivery import target_of
 from threadline.model.source import SessionSource
-from threadline.model.turn import Close, GiveUp, Rerun, Stop, after_crash, back_off
+from threadline.model.turn import Close, GiveUp, Rerun, StopReason, back_off, recovery_decision
 from threadline.ports.agent import Agent, HearsOfEnds
 from threadline.store.facade import GatewayStore
 from threadline.store.leases import Held, StillHeld
 from threadline.store.work.inbox import Admission, Greeting, Received
 from threadline.store.work.turn_end import Claim, Claimed
+from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
 
@@ -113,7 +113,7 @@ class Turns:
         """Whether a turn of that agent runs here."""
         return any(answering.has(agent) for answering in self._running.values())
 
-    def stop(self, session_id: str, stop: Stop) -> None:
+    def stop(self, session_id: str, stop: StopReason) -> None:
         """Ends the turn that runs in a session here, if one does."""
         for answering in self._running.values():
             if answering.claimed.session.session_id == session_id:
@@ -163,7 +163,7 @@ class Turns:
         return not self._held
 
     def _decided(self, claimed: Claimed) -> Rerun | Close | GiveUp:
-        decision = after_crash(claimed.replay, called_tool=claimed.called_tool, suspected=claimed.suspected)
+        decision = recovery_decision(claimed.replay, called_tool=claimed.called_tool, suspected=claimed.suspected)
         if claimed.stop is not None or self._composer.is_attended(claimed):
             # Nobody wants it any more, or whoever waited for it has seen it break off.
             decision = Close()
@@ -180,7 +180,7 @@ class Turns:
             await self._alarms.message_parked(claimed.held.turn_id, target_of(claimed.origin))
             await self._composer.park(claimed)
         elif isinstance(decision, Close):
-            await self._composer.close(claimed, "interrupted", words.BROKEN_OFF)
+            await self._composer.close(claimed, "interrupted", texts.BROKEN_OFF)
 
     async def _rerun(self, left: Sequence[Claimed]) -> None:
         """They run again after their back-offs, which are none where others are suspected."""
@@ -192,9 +192,9 @@ class Turns:
         for turn in left:
             self.wake(back_off(turn.held.turn_id, turn.suspected.deaths, first) / 1_000_000)
 
-    async def _close_stopped(self, claimed: Claimed, stop: Stop) -> None:
+    async def _close_stopped(self, claimed: Claimed, stop: StopReason) -> None:
         """Nobody wants it any more: it does not run again. An agent that waits for an answer in it hears so."""
-        await self._composer.close(claimed, "stopped", words.STOPS[stop])
+        await self._composer.close(claimed, "stopped", texts.STOPS[stop])
         _, agent = self._settings.agent_for(claimed.origin)
         if isinstance(agent, HearsOfEnds):
             agent.abandoned(claimed.held.turn_id)

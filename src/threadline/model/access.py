@@ -1,4 +1,4 @@
-"""Roles: who may do what, and how a stranger comes by one."""
+"""Roles: what each role may do, and how a stranger gets one by a pairing code."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from threadline.model.ownership import person_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import MAIN_ACCOUNT
 
-# From the least to the most. `group` is anyone else in a group that is answered; `guest` was paired or is on a list.
+# From the lowest to the highest. `group`: any other member of a group that is answered. `guest`: paired, or on a list.
 Role: TypeAlias = Literal["group", "guest", "trusted", "owner"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-# The least role for each kind of thing that a turn can do or reach.
+# The lowest role for each kind of tool or target of a turn.
 TOOLS: Final[Mapping[str, Role]] = MappingProxyType(
     {
         "talk": "group",
@@ -37,16 +37,16 @@ TOOLS: Final[Mapping[str, Role]] = MappingProxyType(
     }
 )
 
-# The least role for each command. A command that is not here does not exist.
+# The lowest role for each command. A command that is not listed here does not exist.
 COMMANDS: Final[Mapping[str, Role]] = MappingProxyType(
     {
         "/help": "group",
         "/whoami": "group",
         "/status": "group",
-        # In a group that is answered: of one's own turn. See `may_stop`.
+        # A member of a group may stop only their own turn. See `may_stop`.
         "/stop": "group",
         "/start": "guest",
-        # The tool that is asked about names a least role of its own, which must be held as well.
+        # The tool that needs the approval has a lowest role of its own, which the person must have as well.
         "/approve": "guest",
         "/deny": "guest",
         "/queue": "guest",
@@ -62,93 +62,96 @@ COMMANDS: Final[Mapping[str, Role]] = MappingProxyType(
         "/reset": "guest",
         "/resume": TOOLS["own_sessions"],
         "/timezone": "guest",
-        # A dearer model is paid by the owner.
+        # The owner pays for a more expensive model.
         "/model": "trusted",
-        # Takes the conversation to another chat.
+        # It moves the conversation to another chat.
         "/handoff": TOOLS["send_to_others"],
-        # Where output goes that nobody asked for.
+        # It decides where unrequested output goes.
         "/sethome": TOOLS["config"],
     }
 )
 
-# Letters that nobody takes for one another, however they are written or read out.
+# Letters that are hard to confuse, in writing and read aloud.
 CODE_LETTERS: Final = "ABCDEFGHJKMNPRSTVWXYZ"
 CODE_LENGTH: Final = 8
-CODE_LASTS: Final = timedelta(hours=1)
-ASKED_ONCE_IN: Final = timedelta(minutes=10)
-PENDING_AT_MOST: Final = 3
-WRONG_AT_MOST: Final = 5
-LOCKED_FOR: Final = timedelta(hours=1)
+CODE_LIFETIME: Final = timedelta(hours=1)
+PAIRING_INTERVAL: Final = timedelta(minutes=10)
+MAX_PENDING_PAIRINGS: Final = 3
+MAX_WRONG_CODES: Final = 5
+PAIRING_LOCK_TIME: Final = timedelta(hours=1)
 
-# Why somebody gets no code now.
+# Why a person gets no pairing code now.
 NoCodeReason: TypeAlias = Literal["locked", "too soon", "too many"]
 
 _COMMAND = re.compile(r"(/[a-z]+)(?=\s|\Z)", re.IGNORECASE)
-_UNSAID = re.compile(r"[\s-]+")
+_SEPARATORS = re.compile(r"[\s-]+")
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Guard(msgspec.Struct, frozen=True):
-    """How many wrong approvals there were, when the last was, and until when pairing is locked."""
+class PairingGuard(msgspec.Struct, frozen=True):
+    """The number of wrong approvals, the time of the last one, and the time until which pairing is locked."""
 
     wrong: int = 0
     wrong_at: Instant = Instant(0)
     locked_until: Instant = Instant(0)
 
     def is_locked(self, at: Instant) -> bool:
-        """Whether nobody can be paired now."""
+        """Return whether pairing is locked at this time."""
         return at < self.locked_until
 
     @property
     def left(self) -> int:
-        """How many more wrong approvals are borne."""
-        return max(0, WRONG_AT_MOST - self.wrong)
+        """Return how many more wrong approvals are allowed before pairing locks."""
+        return max(0, MAX_WRONG_CODES - self.wrong)
 
 
 def allows(role: Role, least: Role) -> bool:
-    """Whether `role` is at least `least`."""
+    """Return whether `role` is at least `least`."""
     return ROLES.index(role) >= ROLES.index(least)
 
 
-def lowest(roles: Iterable[Role]) -> Role:
-    """The least of these roles: a turn has no more rights than the least of those whose words are in it."""
+def lowest_role(roles: Iterable[Role]) -> Role:
+    """Return the lowest of these roles. A turn has the rights of the lowest role among the authors of its messages."""
     return min(roles, key=ROLES.index, default="group")
 
 
-def highest(roles: Iterable[Role]) -> Role | None:
-    """The most of these roles."""
+def highest_role(roles: Iterable[Role]) -> Role | None:
+    """Return the highest of these roles, or None if there are none."""
     return max(roles, key=ROLES.index, default=None)
 
 
 def may_use(role: Role, tool: str) -> bool:
-    """Whether a role is enough for a kind of tool or target; never for one that no table names."""
+    """Return whether a role is enough for a kind of tool or target. For an unknown kind no role is."""
     least = TOOLS.get(tool)
     return least is not None and allows(role, least)
 
 
 def may_change(session: SessionEntry, *, role: Role, person: str | None, is_admin: bool) -> bool:
-    """Whether somebody may change a conversation: one that is shared is for who started it, the chat's admins and the owner."""
+    """Return whether a person may change a conversation.
+
+    A shared one may be changed by the person who started it, by admins of the chat, and by the owner.
+    """
     if not session.is_shared or role == "owner" or is_admin:
         return True
     return person is not None and person == person_of(session.origin)
 
 
 def may_stop(role: Role, *, own_turn: bool) -> bool:
-    """Whether a role may end a turn: who is only one of a group ends their own alone."""
+    """Return whether a role may stop a turn. The role `group` may stop only its own turn."""
     return own_turn or allows(role, "guest")
 
 
-def bare_command(text: str) -> str | None:
-    """The command that a text gives without naming a bot: `/stop now`, not `/stop@other`; `None` for any other text."""
+def command_name(text: str) -> str | None:
+    """Return the known command that a text starts with: `/stop` of `/stop now`. None for other text, and for `/stop@bot`."""
     found = _COMMAND.match(text)
     command = found.group(1).lower() if found else None
     return command if command in COMMANDS else None
 
 
-def name_of_person(text: str) -> str:
-    """The name that a person or chat goes by here, as people write it: `matrix:@ada:example.org` has its colon escaped.
+def parse_person_name(text: str) -> str:
+    """Return the internal name of a person or chat as typed by a user: colons in `matrix:@ada:example.org` are escaped.
 
-    A name that holds `%` was escaped before and stays as it is.
+    A name that contains `%` is taken as escaped already and stays as it is.
     """
     place, _, identifier = text.strip().partition(":")
     place = place.removesuffix(f"@{MAIN_ACCOUNT}")
@@ -158,28 +161,31 @@ def name_of_person(text: str) -> str:
     return place + scoped_id(platform, MAIN_ACCOUNT, identifier).removeprefix(platform)
 
 
-def typed_code(text: str) -> str:
-    """A code as it was made, however it was typed: in small letters, in groups, with spaces around it."""
-    return _UNSAID.sub("", text).upper()
+def normalize_code(text: str) -> str:
+    """Return a typed code in its stored form: upper case, without spaces and dashes."""
+    return _SEPARATORS.sub("", text).upper()
 
 
-def why_no_code(guard: Guard, *, asked_at: Instant | None, others: int, at: Instant) -> NoCodeReason | None:
-    """Why somebody who last asked at `asked_at` gets no code now, while so many others on their platform wait; or `None`."""
+def code_refusal(guard: PairingGuard, *, asked_at: Instant | None, others: int, at: Instant) -> NoCodeReason | None:
+    """Return why a person gets no code now, or None if they get one.
+
+    `asked_at` is when this person last asked; `others` is how many other people of the platform wait for approval.
+    """
     if guard.is_locked(at):
         return "locked"
-    # A clock that was set back does not make anybody wait for longer.
-    if asked_at is not None and 0 <= at - asked_at < ASKED_ONCE_IN // _MICROSECOND:
+    # A clock that was set back must not make the wait longer.
+    if asked_at is not None and 0 <= at - asked_at < PAIRING_INTERVAL // _MICROSECOND:
         return "too soon"
-    return "too many" if others >= PENDING_AT_MOST else None
+    return "too many" if others >= MAX_PENDING_PAIRINGS else None
 
 
-def after_wrong(guard: Guard, at: Instant) -> Guard:
-    """The guard after one more wrong approval. Those before an hour of peace are forgotten; with the fifth it locks."""
-    hour = LOCKED_FOR // _MICROSECOND
+def guard_after_wrong_code(guard: PairingGuard, at: Instant) -> PairingGuard:
+    """Return the guard after one more wrong approval. The fifth locks pairing; an hour without one resets the count."""
+    hour = PAIRING_LOCK_TIME // _MICROSECOND
     wrong = guard.wrong + 1 if at - guard.wrong_at < hour and guard.left else 1
-    return Guard(wrong, at, Instant(at + hour) if wrong >= WRONG_AT_MOST else guard.locked_until)
+    return PairingGuard(wrong, at, Instant(at + hour) if wrong >= MAX_WRONG_CODES else guard.locked_until)
 
 
-def expiry_of(at: Instant) -> Instant:
-    """When a code that is made now ends."""
-    return Instant(at + CODE_LASTS // _MICROSECOND)
+def code_expiry(at: Instant) -> Instant:
+    """Return when a code created at `at` expires."""
+    return Instant(at + CODE_LIFETIME // _MICROSECOND)

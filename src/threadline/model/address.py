@@ -1,4 +1,4 @@
-"""Which conversation a message belongs to: a pure function of its source and the scope settings."""
+"""Computes which conversation a message belongs to, from its source and the scope settings alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from threadline.model.source import MAIN_ACCOUNT, ChatType, SessionSource
 
 MAX_ID_BYTES = 200
 _CUT_HASH_HEX = 16
-_REMEMBERED = 4096
+_CACHE_SIZE = 4096
 
 # Control characters, the separators of a key, and what UTF-8 can't hold.
 _STRUCTURAL = re.compile("[%:\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -20,9 +20,9 @@ _STRUCTURAL_IN_ACCOUNT = re.compile("[%:@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\u
 
 
 class SessionScope(msgspec.Struct, frozen=True):
-    """Who shares a conversation. By default each member of a group has their own, and a thread is shared.
+    """Settings that decide who shares a conversation. By default group members have one each, and a thread is shared.
 
-    A thread can be each member's own only where the group around it is: it takes both settings.
+    Members have their own conversation in a thread only if both settings are on.
     """
 
     group_sessions_per_user: bool = True
@@ -30,9 +30,9 @@ class SessionScope(msgspec.Struct, frozen=True):
 
 
 class SessionAddress(msgspec.Struct, frozen=True):
-    """The identity of a conversation: two messages share one exactly when their addresses are equal.
+    """The identity of a conversation: two messages belong to the same one exactly if their addresses are equal.
 
-    A part that plays no role in the identity (the sender in a DM whose chat is known) is `None`.
+    A part that does not count for the identity, such as the sender in a DM with a known chat id, is `None`.
     """
 
     agent: str
@@ -45,12 +45,12 @@ class SessionAddress(msgspec.Struct, frozen=True):
 
     @property
     def is_shared(self) -> bool:
-        """Whether several people speak in this conversation."""
+        """Return whether several people write in this conversation."""
         return self.chat_type != "dm" and self.sender is None
 
     @property
     def key(self) -> str:
-        """A readable name, no identity: two addresses can spell the same, so the store goes by `digest`."""
+        """Return a readable name. Two addresses can have the same name, so the store compares `digest`."""
         parts = ["agent", _escape(self.agent), account_name(self.platform, self.account), self.chat_type]
         tail = (self.sender, self.thread) if self.chat_type == "dm" else (self.thread, self.sender)
         parts += [_escape(part) for part in (self.chat, *tail) if part is not None]
@@ -58,12 +58,12 @@ class SessionAddress(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> bytes:
-        """16 bytes that are equal for equal addresses and, for all purposes, for no others."""
+        """Return a 16-byte hash of the address."""
         return _digest(self)
 
 
 def address_of(source: SessionSource, scope: SessionScope | None = None, agent: str = "main") -> SessionAddress:
-    """The address of the conversation that a message from `source` belongs to. Empty ids count as unknown."""
+    """Return the address of the conversation of a message from `source`. Empty ids count as unknown."""
     scope = scope or SessionScope()
     chat, thread, sender = source.chat_id or None, source.thread_id or None, source.sender
     if source.chat_type == "dm":
@@ -83,30 +83,30 @@ def build_session_key(
     scope: SessionScope | None = None,
     agent: str = "main",
 ) -> str:
-    """The readable name of the conversation that a message from `source` belongs to. A `scope` stands for both settings."""
+    """Return the readable name of the conversation of a message from `source`. A `scope` replaces both settings."""
     return address_of(source, scope or SessionScope(group_sessions_per_user, thread_sessions_per_user), agent).key
 
 
 def account_name(platform: str, account: str) -> str:
-    """`telegram` for the main account, `telegram@work` for another."""
+    """Return `telegram` for the main account, `telegram@work` for another."""
     return platform if account == MAIN_ACCOUNT else f"{platform}@{_escape(account, _STRUCTURAL_IN_ACCOUNT)}"
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def scoped_id(platform: str, account: str, identifier: str) -> str:
-    """An id that is unique over all platforms and accounts, readable, one line and of bounded length."""
+    """Return an id that is unique over all platforms and accounts: readable, on one line, of bounded length."""
     return f"{account_name(platform, account)}:{_escape(identifier)}"
 
 
 def parent_of(address: SessionAddress) -> SessionAddress | None:
-    """The DM that a DM thread hangs in; `None` for any other address."""
+    """Return the address of the DM that contains a DM thread; None for any other address."""
     if address.chat_type != "dm" or address.thread is None or address.chat is None:
         return None
     return SessionAddress(address.agent, address.platform, address.account, "dm", address.chat)
 
 
-# Whoever writes now will write again, and each message asks more than once.
-@lru_cache(maxsize=_REMEMBERED)
+# Active chats repeat, and each message needs its digest several times.
+@lru_cache(maxsize=_CACHE_SIZE)
 def _digest(address: SessionAddress) -> bytes:
     parts = msgspec.structs.astuple(address)
     canonical = "".join("-;" if part is None else f"{len(part)}:{part};" for part in parts)

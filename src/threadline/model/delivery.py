@@ -1,4 +1,4 @@
-"""What leaves: where it goes, what became of it, and what to do next."""
+"""Deliveries: the target of a message we send, its state, and when to retry."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import msgspec
 from threadline.clock import Instant
 from threadline.model.source import MAIN_ACCOUNT, ChatType, SessionSource
 
-# pending  stored, waits for its turn in the chat
-# open     a streamed message of a running turn: its platform id is kept, its text is not final
-# sending  a gateway is at it; a lease says which
-# sent     the platform gave a receipt
-# unknown  the connection died after the request left; sent again once, and marked
-# parked   given up for now: listed, and sent when somebody says `retry`
-# dropped  somebody said `drop`, or its turn ended without it
+# pending  stored, waits for earlier deliveries to the same chat
+# open     a streamed message of a running turn: its platform id is stored, its text is not final
+# sending  a gateway sends it and holds its lease
+# sent     the platform confirmed it
+# unknown  the connection broke after the request was sent; retried once, with a mark
+# parked   given up; an operator can see it and retry it
+# dropped  an operator dropped it, or its turn ended without it
 DeliveryState: TypeAlias = Literal["pending", "open", "sending", "sent", "unknown", "parked", "dropped"]
 
-HELD_AT_MOST = timedelta(minutes=10)
+MAX_RETRY_TIME = timedelta(minutes=10)
 _FIRST_WAIT = timedelta(seconds=1)
 _LONGEST_WAIT = timedelta(minutes=1)
 
@@ -34,8 +34,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thread_id: str | None = None
 
     @property
-    def lane(self) -> str:
-        """What is delivered in order: all that goes to one chat. Parts are escaped, so two chats never share a lane."""
+    def ordering_key(self) -> str:
+        """Return the key of the chat or thread: deliveries with the same key are sent in order.
+
+        The parts are escaped, so two chats never have the same key.
+        """
         parts = (self.platform, self.account, self.chat_id, self.thread_id or "")
         return "/".join(part.replace("%", "%25").replace("/", "%2f") for part in parts)
 
@@ -48,7 +51,7 @@ class Button(msgspec.Struct, frozen=True):
 
 
 def target_of(source: SessionSource) -> Target:
-    """Where an answer to a message from `source` goes."""
+    """Return the target of an answer to a message from `source`."""
     return Target(
         platform=source.platform,
         account=source.account,
@@ -59,13 +62,13 @@ def target_of(source: SessionSource) -> Target:
 
 
 class RetryAt(msgspec.Struct, frozen=True):
-    """Try again then."""
+    """Decision: retry at this time."""
 
     at: Instant
 
 
 class Park(msgspec.Struct, frozen=True):
-    """Give up until somebody asks for it again."""
+    """Decision: give up until an operator retries."""
 
     reason: str
 
@@ -73,12 +76,12 @@ class Park(msgspec.Struct, frozen=True):
 def after_failure(
     *, attempts: int, first_at: Instant, now: Instant, wait: timedelta | None, reason: str
 ) -> RetryAt | Park:
-    """What becomes of a delivery that certainly did not arrive: tried again with growing pauses, held ten minutes at most.
+    """Return what to do with a delivery that certainly did not arrive: retry with back-off, or park after ten minutes.
 
-    `wait` is what the platform asked for; it is honoured even where it is longer than our own pause.
+    `wait` is the pause that the platform asked for. It is kept even if it is longer than our own.
     """
     own = min(_FIRST_WAIT * 2 ** min(attempts, 10), _LONGEST_WAIT)
     at = Instant(now + max(own, wait or own) // timedelta(microseconds=1))
-    if at - first_at > HELD_AT_MOST // timedelta(microseconds=1):
+    if at - first_at > MAX_RETRY_TIME // timedelta(microseconds=1):
         return Park(reason)
     return RetryAt(at)

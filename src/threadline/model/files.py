@@ -1,4 +1,4 @@
-"""Files that go with messages, as those who sent them see them."""
+"""Files of messages: stored files, attachments of transcript messages, and how files are grouped for sending."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from typing import Any
 
 import msgspec
 
-from threadline.model.inbound import Attachment
-from threadline.model.inert import inert_line
+from threadline.model.inbound import STORED_HANDLE, Attachment, stored_id
 from threadline.model.message import Message
+from threadline.model.safe_text import safe_line
 
 MAX_FILE_BYTES = 10_000_000
 _NAME_CHARS = 120
-# What an attachment's handle begins with whose content the store has.
-_STORED = "file:"
-# What chats show side by side in one message.
+# Types that chats show together in one message.
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/webp", "video/mp4"})
-# No more than that goes with one message, so that it can be sent, and held in memory meanwhile.
+# The largest sum of files in one message: they are held in memory while they are sent.
 _MESSAGE_BYTES = 2 * MAX_FILE_BYTES
 
 
 class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that the store keeps. `name` is a stranger's text, never a path."""
+    """A file in the store. `name` is untrusted text, never a path."""
 
     file_id: str
     name: str
@@ -31,37 +29,32 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
     size: int
 
     def attachment(self) -> Attachment:
-        """The file as it comes with a message."""
-        return Attachment(handle=f"{_STORED}{self.file_id}", name=self.name, mime=self.mime, size=self.size)
+        """Return the file as an attachment of a message."""
+        return Attachment(handle=f"{STORED_HANDLE}{self.file_id}", name=self.name, mime=self.mime, size=self.size)
 
 
 def file_id_of(body: bytes) -> str:
-    """The id of a file with this content."""
+    """Return the id of a file with this content."""
     return hashlib.sha256(body).hexdigest()
 
 
-def stored_id(handle: str) -> str | None:
-    """The id of the stored file that a handle stands for; `None` for one that only its platform can fetch."""
-    return handle.removeprefix(_STORED) if handle.startswith(_STORED) else None
-
-
 def user_message(text: str, attachments: Sequence[Attachment] = ()) -> Message:
-    """What somebody said as a transcript keeps it, with the files that came with it."""
+    """Return a user's message in transcript form, with its files."""
     return with_files({"role": "user", "content": text}, attachments)
 
 
 def with_files(message: Message, attachments: Sequence[Attachment]) -> Message:
-    """The message with the files that go with it; the same one where none do."""
+    """Return the message with these files; the same object if there are none."""
     return message | {"attachments": [msgspec.to_builtins(file) for file in attachments]} if attachments else message
 
 
 def stored_ids(attachments: Sequence[Attachment]) -> tuple[str, ...]:
-    """The ids of those files that the store has."""
+    """Return the ids of those files that are in the store."""
     return tuple(filter(None, (stored_id(file.handle) for file in attachments))) if attachments else ()
 
 
-def messages_of(files: Iterable[Attachment], album: int) -> list[tuple[Attachment, ...]]:
-    """Which files go together in one message: pictures that follow one another, at most `album`; any other goes alone."""
+def file_messages(files: Iterable[Attachment], album: int) -> list[tuple[Attachment, ...]]:
+    """Group files into messages: up to `album` consecutive pictures together, any other file alone."""
     groups: list[tuple[Attachment, ...]] = []
     for file in files:
         last = groups[-1] if groups else ()
@@ -74,14 +67,14 @@ def messages_of(files: Iterable[Attachment], album: int) -> list[tuple[Attachmen
 
 
 def attachments_of(message: Message) -> tuple[Attachment, ...]:
-    """The files that came with a stored message. What is no file there is passed over: a transcript may hold anything."""
+    """Return the files of a stored message. Entries that are not files are skipped: a transcript may hold anything."""
     found: object = message.get("attachments")
     return tuple(file for one in found if (file := _attachment(one)) is not None) if isinstance(found, list) else ()
 
 
 def names_of(files: Iterable[Attachment]) -> str:
-    """The names of files as a chat shows them. They are strangers' text: each stands for itself, and is of bounded length."""
-    names = (inert_line(file.name, _NAME_CHARS).replace("`", "'") for file in files)
+    """Return the names of files for display in a chat. They are untrusted text, so each is cleaned and cut to length."""
+    names = (safe_line(file.name, _NAME_CHARS).replace("`", "'") for file in files)
     return ", ".join(f"`{name or 'a file without a name'}`" for name in names)
 
 

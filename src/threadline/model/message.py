@@ -1,4 +1,4 @@
-"""A message is whatever JSON object the caller says, kept to the letter: bytes in, equal JSON out."""
+"""Messages: any JSON object with a role, stored without change, and the references that name stored messages."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, overload
+from datetime import datetime
+from typing import Any, Self, TypeAlias, overload
 
 import msgspec
 
-from threadline.errors import InvalidMessage
+from threadline.errors import InvalidMessage, UnknownMessage
 
 Message: TypeAlias = dict[str, Any]
-# A stored message as JSON: text, or its bytes where an engine gives those faster.
+# A stored message as JSON: text, or bytes where an engine returns those faster.
 Body: TypeAlias = str | bytes
 
 MAX_DEPTH = 200
 MAX_BYTES = 32 * 1024 * 1024
 MAX_ROLE_CHARS = 64
-# Some 4,200 digits. Beyond 4,300 Python neither writes nor reads a whole number.
+# About 4,200 digits. Python neither writes nor reads integers of more than 4,300.
 MAX_NUMBER_BITS = 14_000
 ACTIVE_ROLES = frozenset({"user", "assistant"})
 REMOVED = "[removed]"
@@ -33,7 +34,7 @@ class EncodedMessage(msgspec.Struct, frozen=True, gc=False):
 
 
 def text_of(content: object) -> str:
-    """The text of a message's content: as it is, or that of its blocks, a line each."""
+    """Return the text of a message's content. Text blocks are joined, one per line."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -43,7 +44,7 @@ def text_of(content: object) -> str:
 
 
 def encode_message(message: Mapping[str, Any]) -> EncodedMessage:
-    """The JSON text of `message`. What JSON can't keep, is too deep or too big raises `InvalidMessage`."""
+    """Return the JSON text of `message`. Raises `InvalidMessage` if it is no JSON, too deep or too large."""
     if type(message) is not dict and not isinstance(message, Mapping):
         raise InvalidMessage(f"a message is an object with a role, not {type(message).__name__}; nothing was stored")
     role = message.get("role")
@@ -56,7 +57,7 @@ def encode_message(message: Mapping[str, Any]) -> EncodedMessage:
             require_json(message, 1)
             break
     body = _dump(message)
-    # Characters are counted first: only where they come near the limit do their bytes matter.
+    # Counting characters is cheap; bytes are counted only near the limit.
     if len(body) * 4 > MAX_BYTES and len(body.encode()) > MAX_BYTES:
         raise InvalidMessage(
             f"the message is larger than {MAX_BYTES // 1024 // 1024} MB as JSON;"
@@ -66,7 +67,7 @@ def encode_message(message: Mapping[str, Any]) -> EncodedMessage:
 
 
 def encode_messages(messages: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> list[EncodedMessage]:
-    """One message or several, encoded; all are checked before any is stored."""
+    """Encode one message or several. If one is invalid, none is returned."""
     if type(messages) is dict or isinstance(messages, Mapping):
         return [encode_message(messages)]
     if isinstance(messages, (str, bytes)) or not isinstance(messages, Iterable):
@@ -75,17 +76,17 @@ def encode_messages(messages: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -
 
 
 def decode_body(body: Body) -> Message:
-    """The message of a stored JSON text."""
+    """Return the message of a stored JSON text."""
     try:
         decoded: Message = _decode(body)
     except msgspec.DecodeError:
-        # Half of a surrogate pair: the fast parser refuses what the standard one takes.
+        # A single surrogate: msgspec refuses it, the standard parser reads it.
         decoded = json.loads(body)
     return decoded
 
 
-class StoredMessages(Sequence[Message]):
-    """Messages that are read from their stored texts once somebody looks at them: not every agent does."""
+class LazyMessages(Sequence[Message]):
+    """A sequence of messages that is decoded on first access: not every agent reads its history."""
 
     __slots__ = ("_bodies", "_read")
 
@@ -102,7 +103,7 @@ class StoredMessages(Sequence[Message]):
     def __getitem__(self, place: slice) -> Sequence[Message]: ...
     def __getitem__(self, place: int | slice) -> Message | Sequence[Message]:
         if isinstance(place, slice) and self._read is None:
-            return StoredMessages(self._bodies[place])
+            return LazyMessages(self._bodies[place])
         return self._messages()[place]
 
     def __iter__(self) -> Iterator[Message]:
@@ -125,15 +126,15 @@ class StoredMessages(Sequence[Message]):
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def digest_of(messages: Sequence[EncodedMessage]) -> bytes:
-    """8 bytes that tell whether an idempotency key comes again with other content."""
-    # JSON text holds no raw NUL, so it ends each.
+def content_digest(messages: Sequence[EncodedMessage]) -> bytes:
+    """Return 8 bytes that tell whether an idempotency key is repeated with other content."""
+    # JSON text holds no raw NUL, so NUL can separate the messages.
     text = "".join([message.body + "\x00" for message in messages])
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
 def tombstone(body: str) -> EncodedMessage:
-    """What stays of a redacted message: its role, and the ids that tie tool calls to their results."""
+    """Return what remains of a redacted message: its role, and the ids that connect tool calls with their results."""
     message = decode_body(body)
     kept: Message = {"role": message["role"], "content": REMOVED}
     if isinstance(call_id := message.get("tool_call_id"), str):
@@ -144,7 +145,7 @@ def tombstone(body: str) -> EncodedMessage:
 
 
 def searchable_text(message: Mapping[str, Any]) -> str:
-    """The words of a message that a search finds: its text, text blocks, tool calls; no thoughts."""
+    """Return the text of a message that search indexes: text, text blocks and tool calls, but no thoughts."""
     return "\n".join(_texts(message))
 
 
@@ -179,12 +180,12 @@ def _dump(message: Mapping[str, Any]) -> str:
     try:
         return _encode(message).decode()
     except UnicodeEncodeError:
-        # Half of a surrogate pair has no UTF-8; as an escape it survives.
+        # A single surrogate can't be encoded as UTF-8; the standard module writes it as an escape.
         return json.dumps(message, ensure_ascii=True, separators=(",", ":"), default=_plain)
 
 
 def _plain(value: object) -> object:
-    """What other kinds of text, numbers and mappings (`require_json` lets no more through) are as JSON."""
+    """Convert subclasses of text and numbers, and mappings, to plain JSON values. `require_json` has refused the rest."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -200,7 +201,7 @@ _encode = msgspec.json.Encoder(enc_hook=_plain).encode
 
 
 def require_json(value: object, depth: int = 1) -> None:
-    """Raises `InvalidMessage` unless JSON keeps `value` as it is."""
+    """Raise `InvalidMessage` unless JSON can hold `value` without loss."""
     if value is None or isinstance(value, (str, bool)):
         return
     if isinstance(value, (int, float)):
@@ -225,3 +226,48 @@ def _require_number(value: float) -> None:
             raise InvalidMessage("the message holds a number of thousands of digits; nothing was stored")
     elif not math.isfinite(value):
         raise InvalidMessage(f"{value} has no place in JSON; nothing was stored")
+
+
+class MessageRef(msgspec.Struct, frozen=True, order=True):
+    """The permanent name of a message: the session that logged it, and its position in that log."""
+
+    session_id: str
+    seq: int
+
+    def __str__(self) -> str:
+        return f"{self.session_id}:{self.seq}"
+
+    @classmethod
+    def parse(cls, text: str | MessageRef) -> Self | MessageRef:
+        """Return the reference that `str` wrote. Raises `UnknownMessage` for other text."""
+        if isinstance(text, MessageRef):
+            return text
+        session_id, colon, seq = text.rpartition(":")
+        if not colon or not session_id or not (seq.isascii() and seq.isdigit()) or len(seq) > 8:
+            raise UnknownMessage(f"{text[:120]!r} is no message id; those look like SESSION_ID:12")
+        return cls(session_id, int(seq))
+
+
+class TranscriptMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a transcript. `author` is set if several people write in the session."""
+
+    ref: MessageRef
+    role: str
+    at: datetime
+    author: str | None = None
+    redacted: bool = False
+    message: Message
+
+
+class Appended(msgspec.Struct, frozen=True, gc=False):
+    """The result of an append: `count` messages from `first_seq` on. `duplicate`: they were stored before, nothing was added."""
+
+    session_id: str
+    first_seq: int
+    count: int
+    duplicate: bool = False
+
+    @property
+    def refs(self) -> list[MessageRef]:
+        """Return the references of the messages."""
+        return [MessageRef(self.session_id, self.first_seq + i) for i in range(self.count)]

@@ -1,42 +1,34 @@
-"""What of a stranger's text may be shown: nothing that acts as structure, and on request nothing personal.
+"""Redaction: hides personal details in names and ids that go into a prompt, and gives ids stable pseudonyms.
 
-Three steps, always in this order, because each would undo the next: what can't be seen goes, what is personal
-is hidden, the rest is cut to length.
+Three steps, always in this order, because another order would undo them: remove invisible characters, hide personal
+details, cut to length.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
 from threadline.errors import InvalidRequest
-from threadline.model import words
+from threadline.model.safe_text import INVISIBLE, LABEL_CHARS, quoted_label, safe_label, without_invisible
 from threadline.model.source import is_platform_slug
 
-LABEL_CHARS = 120
 PSEUDONYM_HEX = 12
 TAG_HEX = 6
 
-# Platforms whose ids the model never needs, and those whose ids it does, or which we hand out ourselves.
+# What stands in for what is hidden.
+_HIDDEN_NUMBER: Final = "(hidden number)"
+_HIDDEN_ADDRESS: Final = "(hidden address)"
+_HIDDEN_ID: Final = "(hidden id)"
+
+# Platforms whose ids the model never needs; and those whose ids it needs, or which we create ourselves.
 REDACTED_PLATFORMS = frozenset({"whatsapp", "signal", "telegram", "email"})
 _OPEN_PLATFORMS = frozenset({"discord", "slack", "matrix", "local", "acp", "web"})
-
-LINE_BREAKS = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
-# What takes no ink, as ranges of a character class: it could hide or split what we look for.
-INVISIBLE = (
-    "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-)
-_BREAKS = re.compile(f"[\t\x1f{LINE_BREAKS}]+")
-_UNSEEN = re.compile(f"[{INVISIBLE}]")
-_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 # Decimal digits of every script, and the raised, lowered, circled and bracketed ones.
 _DIGIT = (
@@ -62,9 +54,9 @@ _DATE = f"(?:{_YEAR}[-./]{_MONTH}[-./]{_DAY}|{_DAY}[-./]{_MONTH}[-./]{_YEAR}|{_M
 # Dates, a range of them, and the hour of a time of day that follows.
 _DATES = re.compile(f"{_DATE}(?: ?[-\u2013/]? ?{_DATE})?(?: [0-9]{{1,2}})?")
 
-# Both sides are bounded: an unbounded one would read a long text again from each of its characters.
+# Both sides are bounded: without bounds the search of a long text would take quadratic time.
 _MAIL = re.compile(r"""[^\s@＠<>"(),;:\[\]]{1,64}[@＠][^\s@＠<>"(),;:\[\]]{1,255}""")  # noqa: RUF001
-# Shorter ones are found in ordinary names by chance.
+# Shorter ids appear in ordinary names by chance.
 _MIN_KNOWN_CHARS = 5
 _SHORT_THREAD = re.compile(r"[0-9]{1,6}")
 
@@ -72,44 +64,28 @@ _HEX = f"(?=[0-9]*[a-f])[0-9a-f]{{{PSEUDONYM_HEX}}}"
 _HASHED = re.compile(f"(?:user_)?{_HEX}")
 
 
-def inert(text: str, limit: int = LABEL_CHARS) -> str:
-    """`text` on one line, without anything that can't be seen, at most `limit` characters long.
-
-    Line breaks become one space. Control, bidirectional, zero-width and other format characters and halves of
-    surrogate pairs are gone. Printable text that is short enough comes back unchanged.
-    """
-    return _visible(text)[:limit]
-
-
-def quoted(text: str, limit: int = LABEL_CHARS) -> str:
-    """`text`, inert, as one JSON string on one line: `json.loads` gives `inert(text, limit)` back."""
-    return json.dumps(inert(text, limit), ensure_ascii=False)
-
-
 def mask_phone_numbers(text: str) -> str:
-    """`text` with every phone number replaced.
+    """Return `text` with every phone number replaced.
 
     A phone number is seven digits or more (six after a plus sign) of any script, however spaced, dashed,
-    dotted or bracketed. Shorter numbers, and dates such as 2026-11-15, stay. Better one number too many than
-    one too few.
+    dotted or bracketed. Shorter numbers, and dates such as 2026-11-15, stay. In doubt a number is hidden.
     """
     return _NUMBER.sub(_hide_number, text)
 
 
-def redacts(platform: str) -> bool:
-    """Whether ids of this platform are replaced when personal details are redacted."""
+def is_redacted_platform(platform: str) -> bool:
+    """Return whether redaction replaces the ids of this platform."""
     return platform in REDACTED_PLATFORMS
 
 
 class Redaction(msgspec.Struct, frozen=True):
-    """How names and ids are shown: as they are where `secret` is `None`, else without personal details.
+    """How names and ids are shown: unchanged if `secret` is `None`, else without personal details.
 
-    `known` holds ids that must not show inside names either. Whatever comes out is inert and at most 120
-    characters long.
+    `known_ids` are ids that are hidden inside names as well. Every result is safe text of at most 120 characters.
     """
 
     secret: bytes | None = None
-    known: frozenset[str] = frozenset()
+    known_ids: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.secret is not None:
@@ -119,65 +95,65 @@ class Redaction(msgspec.Struct, frozen=True):
         return f"Redaction(on={self.secret is not None})"
 
     def name(self, text: str | None) -> str | None:
-        """The name as it may be shown; `None` where nothing of it is left to see."""
-        shown = seen = _visible(text or "")
+        """Return the name as it may be shown; None if nothing of it is left."""
+        shown = seen = without_invisible(text or "")
         if self.secret is not None:
-            shown = mask_phone_numbers(_MAIL.sub(words.HIDDEN_ADDRESS, _without(seen, self.known)))
+            shown = mask_phone_numbers(_MAIL.sub(_HIDDEN_ADDRESS, _without(seen, self.known_ids)))
         says_something = _rest(shown) if shown != seen else shown.strip()
         return shown[:LABEL_CHARS] if says_something else None
 
     def sender(self, platform: str, sender_id: str | None) -> str | None:
-        """The sender's id, or `user_<12 hex>` in its place."""
+        """Return the sender's id, or `user_<12 hex>` in its place."""
         if not sender_id or self.secret is None or not is_private_id(platform, sender_id):
-            return inert(sender_id or "") or None
+            return safe_label(sender_id or "") or None
         return sender_pseudonym(platform, sender_id, secret=self.secret)
 
     def chat(self, platform: str, chat_id: str | None) -> str | None:
-        """The chat's id, or 12 hex in its place."""
+        """Return the chat's id, or 12 hex digits in its place."""
         if not chat_id or self.secret is None or not is_private_id(platform, chat_id):
-            return inert(chat_id or "") or None
+            return safe_label(chat_id or "") or None
         return chat_pseudonym(platform, chat_id, secret=self.secret)
 
     def thread(self, platform: str, thread_id: str | None) -> str | None:
-        """The thread's id. A short number points to nobody; any other is replaced like a chat's id."""
+        """Return the thread's id. A short number identifies nobody and stays; any other id is replaced like a chat's."""
         return self.chat(platform, thread_id) if not _is_short(thread_id) else thread_id
 
     def tag(self, platform: str, sender_id: str) -> str:
-        """Six hex that stay with this sender and tell them from others of the same name."""
+        """Return six hex digits that always belong to this sender and distinguish people of the same name."""
         return _digest(platform, sender_id, self.secret or b"-")[:TAG_HEX]
 
 
-def redaction(*, redact_pii: bool, secret: bytes, known: Iterable[str | None] = ()) -> Redaction:
-    """The redaction for these settings. To redact with an empty secret is `InvalidRequest`."""
+def make_redaction(*, redact_pii: bool, secret: bytes, known_ids: Iterable[str | None] = ()) -> Redaction:
+    """Return the redaction for these settings. Raises `InvalidRequest` if it redacts with an empty secret."""
     if not redact_pii:
         return Redaction()
-    return Redaction(secret, frozenset(item for item in known if item and len(item) >= _MIN_KNOWN_CHARS))
+    return Redaction(secret, frozenset(item for item in known_ids if item and len(item) >= _MIN_KNOWN_CHARS))
 
 
 def is_private_id(platform: str, identifier: str) -> bool:
-    """Whether redaction replaces this id: by platform; on an unknown one, if it holds a phone number."""
-    if redacts(platform) or not platform:
+    """Return whether redaction replaces this id. The platform decides; on an unknown one, whether it holds a phone number."""
+    if is_redacted_platform(platform) or not platform:
         return True
     return platform not in _OPEN_PLATFORMS and mask_phone_numbers(identifier) != identifier
 
 
 def sender_pseudonym(platform: str, sender_id: str, *, secret: bytes) -> str:
-    """`user_<12 hex>`: the same for the same sender and secret, and not to be found by trying all numbers."""
+    """Return `user_<12 hex>`: the same for the same sender and secret, and safe from guessing by trying all numbers."""
     return f"user_{_digest(platform, sender_id, _require_secret(secret))}"
 
 
 def chat_pseudonym(platform: str, chat_id: str, *, secret: bytes) -> str:
-    """12 hex for the chat; a `platform:` in front of its id stays."""
+    """Return 12 hex digits for the chat. A `platform:` before its id stays."""
     prefix = f"{platform}:"
     bare = chat_id.removeprefix(prefix)
     return f"{prefix if bare != chat_id else ''}{_digest(platform, bare, _require_secret(secret))}"
 
 
 def resolve_target(target: str, candidates: Iterable[str], *, secret: bytes) -> str:
-    """The real target that a hashed one stands for.
+    """Return the real target of a hashed one.
 
     `candidates` are real targets (`platform:chat_id` or `platform:chat_id:thread_id`). A target that is not
-    in hashed form comes back unchanged. A hash that fits no candidate, or several, is `InvalidRequest`.
+    in hashed form is returned unchanged. A hash that matches no candidate, or several, raises `InvalidRequest`.
     """
     real = tuple(candidates)
     if target in real or not _is_hashed_target(target):
@@ -192,7 +168,7 @@ def resolve_target(target: str, candidates: Iterable[str], *, secret: bytes) -> 
         found = {f"{meaning}:{thread}" for meaning in spelled.get(head, ()) if _is_short(thread)}
     if len(found) != 1:
         raise InvalidRequest(
-            f"no chat is known as {quoted(target)}; use a target that the context of this conversation lists"
+            f"no chat is known as {quoted_label(target)}; use a target that the context of this conversation lists"
         )
     return found.pop()
 
@@ -227,7 +203,7 @@ def _is_hashed_target(target: str) -> bool:
 def _digest(platform: str, identifier: str, secret: bytes) -> str:
     message = f"{platform}\0{identifier}".encode("utf-8", "surrogatepass")
     digest = hmac.new(secret, message, hashlib.sha256).hexdigest()
-    # Never digits alone: a real chat id or a phone number can look like that.
+    # Never only digits: that could be a real chat id or a phone number.
     windows = (digest[at : at + PSEUDONYM_HEX] for at in range(len(digest) - PSEUDONYM_HEX))
     return next((window for window in windows if not window.isdigit()), "f" * PSEUDONYM_HEX)
 
@@ -240,22 +216,15 @@ def _require_secret(secret: bytes) -> bytes:
     return secret
 
 
-def _visible(text: str) -> str:
-    if text.isascii() and text.isprintable():
+def _without(text: str, known_ids: frozenset[str]) -> str:
+    if not known_ids:
         return text
-    seen = _UNSEEN.sub("", _BREAKS.sub(" ", text))
-    return "".join(char for char in seen if unicodedata.category(char) not in _UNSEEN_CATEGORIES)
-
-
-def _without(text: str, known: frozenset[str]) -> str:
-    if not known:
-        return text
-    longest_first = sorted(known, key=lambda item: (-len(item), item))
-    return re.sub(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)", words.HIDDEN_ID, text)
+    longest_first = sorted(known_ids, key=lambda item: (-len(item), item))
+    return re.sub(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)", _HIDDEN_ID, text)
 
 
 def _rest(shown: str) -> str:
-    for hidden in (words.HIDDEN_NUMBER, words.HIDDEN_ADDRESS, words.HIDDEN_ID):
+    for hidden in (_HIDDEN_NUMBER, _HIDDEN_ADDRESS, _HIDDEN_ID):
         shown = shown.replace(hidden, "")
     return shown.strip(" \xa0\u3000.,;:/()[]<>-+")
 
@@ -273,4 +242,4 @@ def _hide_number(match: re.Match[str]) -> str:
     opened = found[0] in "(\uff08" and len(_OPENED.findall(found)) > len(_CLOSED.findall(found))
     if not with_plus and _DATES.fullmatch(found[1:] if opened else found):
         return found
-    return f"{found[0] if opened else ''}{words.HIDDEN_NUMBER}"
+    return f"{found[0] if opened else ''}{_HIDDEN_NUMBER}"

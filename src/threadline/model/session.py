@@ -1,4 +1,4 @@
-"""One conversation, as its callers see it."""
+"""The public view of one session, and the check of its `runtime` settings."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from threadline.model.usage import COST_STATUSES, CostStatus, dollars_of
 
 ResetReason: TypeAlias = Literal["idle", "daily"]
 
-# Where `runtime` keeps the model that somebody chose. What a turn reports never overwrites it.
+# Key of `runtime` for the model that a person chose. The model that a turn reports never overwrites it.
 CHOSEN_MODEL = "model"
 
-# Whoever can read the database can read `runtime`: credentials are referred to, never kept.
+# Everyone who can read the database can read `runtime`: it may refer to credentials, never hold them.
 _SECRET_WORDS = (
     "secret",
     "password",
@@ -39,8 +39,8 @@ _SEPARATORS = re.compile(r"[^a-z0-9]+")
 class SessionEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot of one session. Times are aware and in UTC.
 
-    `updated_at` moves with any change and drives listings; `active_at` moves only when people or turns are
-    active and drives resets. `model` is the one that answered last, `chosen_model` the one that is to answer.
+    `updated_at` moves with any change and orders lists. `active_at` moves only when people or turns are active, and
+    resets depend on it. `model` gave the last answer, `chosen_model` will give the next one.
     """
 
     session_key: str
@@ -77,38 +77,38 @@ class SessionEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def chosen_model(self) -> str | None:
-        """The model that somebody chose for this session; `None`: the agent's own. It stands in `runtime`, as `model`."""
+        """Return the model that a person chose for this session; None: the agent's own. It is stored in `runtime` as `model`."""
         chosen = self.runtime.get(CHOSEN_MODEL)
         return chosen if isinstance(chosen, str) and chosen else None
 
     @property
     def label(self) -> str:
-        """What to call it in a list: its title, else the folder that it works in, else the place where it is held."""
+        """Return a name for lists: the title, else the working folder, else a description of the chat."""
         return self.title or self.cwd or self.origin.description
 
     @property
     def total_tokens(self) -> int:
-        """Input, both kinds of cache traffic, and output."""
+        """Return the sum of input, cache reads, cache writes and output."""
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.output_tokens
 
     @property
     def estimated_cost_usd(self) -> float:
-        """Dollars; exact sums are in `cost_micros`."""
+        """Return the cost in dollars. `cost_micros` holds the exact sum."""
         return dollars_of(self.cost_micros)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; `from_dict` gives an equal entry."""
+        """Return plain JSON values, from which `from_dict` makes an equal entry."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         plain["origin"] = self.origin.to_dict()
         return plain | {"total_tokens": self.total_tokens, "estimated_cost_usd": self.estimated_cost_usd}
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Self:
-        """The entry that `to_dict` gave, now or in an older version; what can't be one is `InvalidRequest`.
+        """Return the entry that this or an older version of `to_dict` wrote. Raises `InvalidRequest` for other input.
 
-        `session_key`, `session_id`, `created_at` and `updated_at` are required. Unknown keys pass, missing or broken numbers are 0,
-        naive times are local ones of this machine, a platform that is no slug is `unknown`, and a missing origin is the place
-        that platform, chat type and key tell of.
+        `session_key`, `session_id`, `created_at` and `updated_at` are required. Unknown keys are ignored. Missing or invalid
+        numbers become 0, naive times are local times of this machine, and an invalid platform becomes `unknown`. A missing
+        origin is derived from platform, chat type and key.
         """
         known = {name: raw[name] for name in cls.__struct_fields__ if raw.get(name) is not None}
         if missing := [name for name in _REQUIRED if name not in known]:
@@ -135,7 +135,7 @@ _UNKNOWN_PLATFORM = "unknown"
 
 
 def _utc(written: Any) -> datetime:
-    """The time in UTC; one without a zone is this machine's local time."""
+    """Return the time in UTC. A time without a zone is a local time of this machine."""
     try:
         moment = written if isinstance(written, datetime) else datetime.fromisoformat(written)
         return moment.astimezone(UTC)
@@ -144,7 +144,7 @@ def _utc(written: Any) -> datetime:
 
 
 def _place_of(known: dict[str, Any]) -> dict[str, Any]:
-    """Origin, platform and chat type of an entry; each tells what another leaves open, and the key what all of them do."""
+    """Return origin, platform and chat type of an entry. A missing one is derived from the others, or from the key."""
     named, origin = known.get("platform"), known.get("origin")
     chat_type = known.get("chat_type") if isinstance(known.get("chat_type"), str) else None
     if origin is None:
@@ -170,9 +170,9 @@ def _platform(name: object) -> object:
 
 
 def checked_runtime(runtime: dict[str, Any]) -> dict[str, Any]:
-    """`runtime` as it is, unless JSON can't keep it or a name in it looks like a secret: then `InvalidRequest`.
+    """Return `runtime`. Raises `InvalidRequest` if it is no JSON, or if a name in it looks like a secret.
 
-    Names are looked at to any depth. A number of tokens (`max_tokens`) is no secret.
+    Names are checked at any depth. A number of tokens (`max_tokens`) is no secret.
     """
     if not isinstance(runtime, dict):
         raise InvalidRequest(f"runtime is an object of names and values, not {type(runtime).__name__}")

@@ -1,4 +1,4 @@
-"""Where a message comes from."""
+"""The source of a message: platform, account, chat, thread and sender."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _EXTRA_FIELDS = ("user_id_alt", "chat_id_alt", "user_handle")
 class SessionSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One place and one sender on one platform.
 
-    Two messages of one person in one chat have equal sources. Ids are always text: numbers are accepted and
-    turned into text. `user_handle` can change hands, so it is shown and searched, but never part of a key or
-    a permission.
+    Two messages of one person in one chat have equal sources. Ids are text; numbers are turned into text.
+    `user_handle` can pass to another person, so it is shown and searched, but is never part of a key or a
+    permission.
     """
 
     platform: str
@@ -68,29 +68,29 @@ class SessionSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @classmethod
     def local_cli(cls) -> Self:
-        """The terminal of this machine."""
+        """Return the source of the terminal of this machine."""
         return cls(platform="local", chat_id="cli", chat_name="CLI terminal")
 
     @property
     def sender(self) -> str | None:
-        """The id that says who is speaking: the platform's second, never re-assigned one where it has one."""
+        """Return the id of the sender. A second id that the platform never re-assigns is preferred."""
         return self.user_id_alt or self.user_id or None
 
     @property
     def description(self) -> str:
-        """What a person would call this place; ids stand in for missing names."""
+        """Return a readable description of the chat. Ids replace missing names."""
         base = _describe(self)
         return f"{base}, thread: {self.thread_id}" if self.thread_id else base
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; `from_dict` gives an equal source. A second id or a handle that is unknown is left out."""
+        """Return plain values, from which `from_dict` makes an equal source. Unknown second ids and handles are left out."""
         return {name: getattr(self, name) for name in _BASE_FIELDS} | {
             name: value for name in _EXTRA_FIELDS if (value := getattr(self, name)) is not None
         }
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Self:
-        """The source that `to_dict` gave. Unknown keys are ignored; what can't be one: `InvalidSource`."""
+        """Return the source that `to_dict` wrote. Ignores unknown keys. Raises `InvalidSource` for other input."""
         known = {name: raw[name] for name in cls.__struct_fields__ if raw.get(name) is not None}
         if "platform" not in known:
             raise InvalidSource("a source needs a platform")
@@ -101,7 +101,7 @@ class SessionSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 def is_platform_slug(text: object) -> bool:
-    """Whether `text` can name a platform: an open list of slugs."""
+    """Return whether `text` is a valid platform name: a slug. The list of platforms is open."""
     return isinstance(text, str) and _SLUG.fullmatch(text) is not None
 
 

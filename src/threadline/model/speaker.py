@@ -1,9 +1,8 @@
-"""Who says what in a conversation of several people: `[NAME] text`.
+"""Labels the messages of a shared conversation with their authors: `[NAME] text`.
 
-A label is ours and stands at the very start of a message. So that nobody can speak as another, a bracket that
-a sender typed at the start of any line (white space and invisible characters before it don't help) gets a
-backslash in front. `unescape_brackets` takes it away again. A conversation of one person is never labelled,
-and its text never touched.
+The label is at the very start of a message. So that nobody can pose as another person, a bracket that a sender
+typed at the start of any line gets a backslash in front, also after white space and invisible characters.
+`unescape_brackets` removes it again. Messages of a conversation with one person are never labelled or changed.
 """
 
 from __future__ import annotations
@@ -12,17 +11,21 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from threadline.model import words
-from threadline.model.inert import inert_line
 from threadline.model.ownership import person_of
-from threadline.model.privacy import INVISIBLE, LINE_BREAKS, redaction
+from threadline.model.privacy import make_redaction
+from threadline.model.safe_text import INVISIBLE, LINE_BREAKS, safe_line
 from threadline.model.source import SessionSource
 
 NAME_CHARS = 40
+
+_SOMEONE: Final = "someone"
+_LABEL: Final = "[{name}]"
+_SUFFIX: Final = " #{tag}"
+_NO_TAG: Final = "?"
 
 Content: TypeAlias = str | list[Any] | None
 
@@ -30,16 +33,16 @@ _OPENING = "\\[\uff3b\u3010\u3014\u3016\u301a\u27e6\u2772\u2045\ufe47\ufe5d"
 _CLOSING = "\\]\uff3d\u3011\u3015\u3017\u301b\u27e7\u2773\u2046\ufe48\ufe5e"
 _OPENING_IN_NAME, _CLOSING_IN_NAME = re.compile(f"[{_OPENING}]"), re.compile(f"[{_CLOSING}]")
 
-# What may stand between the start of a line and its first sign. No line breaks: each line is read once.
+# What may precede the first visible character of a line. No line breaks: each line is read once.
 _BLANK = f"(?:[{INVISIBLE}\u0300-\u036f]|(?![{LINE_BREAKS}])\\s)"
 _LINE_START = f"(?:\\A|(?<=[{LINE_BREAKS}]))({_BLANK}*+)"
 _BRACKETED_LINE = re.compile(f"{_LINE_START}(?=\\\\*+[{_OPENING}])")
 _ESCAPED_LINE = re.compile(f"{_LINE_START}\\\\(?=\\\\*+[{_OPENING}])")
 
-# Names that could be taken for a label which only we give.
+# Names that look like a label that only we assign.
 _LOOKS_TAGGED = re.compile("[#\u266f]\\s*\\S{1,8}$")
 _LOOKS_HASHED = re.compile(r"user\W?_?\w{12}", re.IGNORECASE)
-_RESERVED = ("system", "assistant", "user", "developer", "tool", "agent", "threadline", words.SOMEONE)
+_RESERVED = ("system", "assistant", "user", "developer", "tool", "agent", "threadline", _SOMEONE)
 
 # Letters that look alike in most fonts, after case folding. By far not all: Unicode knows thousands.
 _LOOKALIKES = str.maketrans(
@@ -50,24 +53,24 @@ _LOOKALIKES = str.maketrans(
 
 
 class Speaker(msgspec.Struct, frozen=True):
-    """Somebody under a name that they use. `person` is empty where nobody says who it is."""
+    """A person under one of their names. `person` is empty if it is unknown."""
 
     person: str
     name: str
 
 
 def speaker_of(source: SessionSource) -> Speaker:
-    """Who speaks, and under which name; the id stands in for a missing one."""
-    return Speaker(person_of(source) or "", inert_line(source.user_name or "") or inert_line(source.sender or ""))
+    """Return the sender of a message with their name, or their id if they have no name."""
+    return Speaker(person_of(source) or "", safe_line(source.user_name or "") or safe_line(source.sender or ""))
 
 
-def introduced(known: Sequence[Speaker], speaking: Iterable[Speaker]) -> tuple[Speaker, ...]:
-    """Those who were known and those who speak now, each in the place where they first used their name."""
+def with_new_speakers(known: Sequence[Speaker], speaking: Iterable[Speaker]) -> tuple[Speaker, ...]:
+    """Return the known speakers and the new ones, each once, in the order in which they first appeared."""
     return tuple(dict.fromkeys((*known, *speaking)))
 
 
-def names_before(speaker: Speaker, known: Sequence[Speaker]) -> list[str]:
-    """The names that other people used before this one took theirs: who was first keeps the bare name, whoever comes later."""
+def earlier_names(speaker: Speaker, known: Sequence[Speaker]) -> list[str]:
+    """Return the names that other people used before this speaker: the first person with a name keeps it without a suffix."""
     earlier = takewhile(lambda other: other != speaker, known)
     return [other.name for other in earlier if other.person != speaker.person]
 
@@ -83,9 +86,9 @@ def label_message(
     secret: bytes = b"",
     shared: bool = True,
 ) -> str:
-    """`[NAME] text` in a shared conversation, brackets at the start of a line escaped; else `text` itself.
+    """Return `[NAME] text` with brackets at line starts escaped, in a shared conversation; else `text` itself.
 
-    See `speaker_label` for the rest.
+    See `speaker_label` for the arguments.
     """
     if not shared:
         return text
@@ -106,10 +109,10 @@ def label_content(
     secret: bytes = b"",
     shared: bool = True,
 ) -> Content:
-    """Like `label_message`, for text, a list of content blocks, or nothing.
+    """Label a content as `label_message` labels text: text, a list of content blocks, or None.
 
-    In a list the first block carries the label, or a text block in front of it does; every text block is
-    escaped, because they may be joined. The content that was handed in is left as it is.
+    In a list, the label is added to the first block, or a text block is put before it. Every text block is escaped,
+    because they may be joined. The given content is not changed.
     """
     if not shared:
         return content
@@ -134,33 +137,33 @@ def speaker_label(
     redact_pii: bool = False,
     secret: bytes = b"",
 ) -> str:
-    """`[NAME]`: inert, on one line, at most 40 characters of name, no bracket inside.
+    """Return `[NAME]`: safe text on one line, at most 40 characters of name, without brackets inside.
 
-    `others` are the names (or ids, where they have none) of the other people here. Where one of them looks
-    the same, and where the name could be taken for a label of ours, it gets a suffix that depends on the
-    sender alone. A missing name is the id; with `redact_pii` names and ids are shown as in the prompt. To
-    redact with an empty secret is `InvalidRequest`.
+    `others` are the names of the other people here, or the ids of those without a name. If one of them looks the
+    same, or if the name looks like a label of ours, the name gets a suffix that depends on the sender alone. The id
+    replaces a missing name. With `redact_pii` names and ids are shown as in the prompt; an empty secret then raises
+    `InvalidRequest`.
     """
-    hidden = redaction(redact_pii=redact_pii, secret=secret, known=(sender_id,))
-    tag = hidden.tag(platform, sender_id) if sender_id else words.SPEAKER_NO_TAG
+    hidden = make_redaction(redact_pii=redact_pii, secret=secret, known_ids=(sender_id,))
+    tag = hidden.tag(platform, sender_id) if sender_id else _NO_TAG
     own = _bare_name(hidden.name(name))
     shown = own or _bare_name(hidden.sender(platform, sender_id))
     if not shown:
-        return _label(words.SOMEONE, tag)
-    # An id comes from the platform: only a name that someone chose can pose as something.
+        return _label(_SOMEONE, tag)
+    # Ids come from the platform: only a chosen name can imitate a label.
     taken = {_skeleton(_bare_name(hidden.name(other))) for other in others}
     if (own and _poses(own)) or _skeleton(shown) in taken:
         return _label(shown, tag)
-    return words.SPEAKER_LABEL.format(name=shown)
+    return _LABEL.format(name=shown)
 
 
 def escape_brackets(text: str) -> str:
-    """`text` with a backslash before every bracket that starts a line. No two texts come out the same."""
+    """Return `text` with a backslash before every bracket that starts a line. Different texts stay different."""
     return _BRACKETED_LINE.sub(r"\1\\", text)
 
 
 def unescape_brackets(text: str) -> str:
-    """The text that `escape_brackets` was given."""
+    """Return the text that `escape_brackets` was given."""
     return _ESCAPED_LINE.sub(r"\1", text)
 
 
@@ -173,12 +176,12 @@ def _after(label: str, text: str) -> str:
 
 
 def _label(shown: str, tag: str) -> str:
-    suffix = words.SPEAKER_SUFFIX.format(tag=tag)
-    return words.SPEAKER_LABEL.format(name=shown[: NAME_CHARS - len(suffix)].rstrip() + suffix)
+    suffix = _SUFFIX.format(tag=tag)
+    return _LABEL.format(name=shown[: NAME_CHARS - len(suffix)].rstrip() + suffix)
 
 
 def _bare_name(shown: str | None) -> str:
-    """Without brackets or white space that a reader can't see, cut to length; empty where nothing is left."""
+    """Return a name with round brackets and single spaces, cut to length; empty if nothing is left."""
     round_ones = _CLOSING_IN_NAME.sub(")", _OPENING_IN_NAME.sub("(", shown or ""))
     return " ".join(round_ones.split())[:NAME_CHARS].rstrip()
 
@@ -191,7 +194,7 @@ def _poses(shown: str) -> bool:
 
 
 def _skeleton(shown: str) -> str:
-    """Equal for names that look alike: no case, accents, spaces or punctuation; look-alike letters as one."""
+    """Return a form that is equal for names that look alike: case, accents, spaces and punctuation do not count."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKD", shown).casefold())
     plain = unicodedata.normalize("NFKD", folded).translate(_LOOKALIKES)
     kept = "".join(char for char in plain if unicodedata.category(char)[0] in "LNS")

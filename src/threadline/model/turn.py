@@ -1,4 +1,4 @@
-"""Turns: which waiting messages one answers together, and what becomes of one that broke off."""
+"""Turns: which pending messages one turn answers, and whether an interrupted turn runs again."""
 
 from __future__ import annotations
 
@@ -12,47 +12,48 @@ from threadline.clock import Instant
 from threadline.model.access import Role
 from threadline.model.inbound import Inbound
 
+# Which queue a message is in.
 # talk     a message for the agent
-# session  a command that takes its turn in the session
-# control  a command that acts at once, beside the queue
-Lane: TypeAlias = Literal["talk", "session", "control"]
+# session  a command that waits for earlier messages of the session
+# control  a command that runs at once, outside of the session's queue
+QueueKind: TypeAlias = Literal["talk", "session", "control"]
 WhenBusy: TypeAlias = Literal["collect", "queue", "interrupt", "steer"]
-# Whether a turn that broke off may run again: at will, until a tool was called, or not at all.
+# Whether an interrupted turn may run again: always, only if no tool was called, or never.
 Replay: TypeAlias = Literal["safe", "until_tool", "never"]
-# What a message ends as; each has exactly one.
-Fate: TypeAlias = Literal["answered", "merged", "interrupted", "refused", "parked", "dropped"]
-Outcome: TypeAlias = Literal["answered", "failed", "interrupted", "stopped", "parked", "dropped"]
-# Why a turn is to end: somebody said so, the next message did, or nobody answered its question in time.
-Stop: TypeAlias = Literal["stop", "interrupt", "expired"]
+# How a message ends; each message has exactly one outcome.
+MessageOutcome: TypeAlias = Literal["answered", "merged", "interrupted", "refused", "parked", "dropped"]
+TurnOutcome: TypeAlias = Literal["answered", "failed", "interrupted", "stopped", "parked", "dropped"]
+# Why a turn must stop: a person asked for it, a newer message replaced it, or nobody answered its question in time.
+StopReason: TypeAlias = Literal["stop", "interrupt", "expired"]
 
-# So many deaths a turn must be suspected of, the last one alone, before it is parked.
+# A turn is parked once it is suspected of this many crashes, of the last one alone.
 PARKED_AFTER = 4
-# How long a suspect waits at most, as multiples of the first back-off.
+# The longest wait of a suspected turn, as multiples of the first back-off.
 _BACK_OFFS = (1, 4, 15)
 _PARTS = 4
-# So many characters of text are answered together at most: what waited for days is more than an agent can read at once.
+# The most characters of text that one turn answers: after days of waiting there may be more than an agent can read.
 BATCH_CHARS = 100_000
-# Platforms tell when something was sent in whole seconds.
+# Platforms report send times in whole seconds.
 _SECOND = 1.0
 
 
-class Waiting(msgspec.Struct, frozen=True):
-    """An accepted message that has no fate yet."""
+class PendingMessage(msgspec.Struct, frozen=True):
+    """An accepted message that has no outcome yet."""
 
     pk: int
-    lane: Lane
+    lane: QueueKind
     event: Inbound
     person: str | None
     role: Role
     at: Instant
 
 
-def next_batch(waiting: Sequence[Waiting], when_busy: WhenBusy, burst: int) -> list[Waiting]:
-    """The waiting messages that the next turn answers, in order; never empty where something waits.
+def next_turn_messages(waiting: Sequence[PendingMessage], when_busy: WhenBusy, burst: int) -> list[PendingMessage]:
+    """Return the pending messages that the next turn answers, in order. Not empty if any message is pending.
 
-    A command that takes its turn goes alone, and nothing jumps over it. With `queue`, and with `steer` for what the running
-    agent did not take, a turn answers one message; what was sent and came within `burst` microseconds of the one before, or in
-    the same album, belongs to it. What would make more than `BATCH_CHARS` of text waits for the next turn.
+    A session command runs alone, and no message overtakes it. With `queue`, and with `steer` for messages that the running
+    agent did not take, a turn answers one message, together with those of the same album and those that were sent and received
+    within `burst` microseconds of the one before. Messages beyond `BATCH_CHARS` of text wait for the next turn.
     """
     if not waiting:
         return []
@@ -70,7 +71,7 @@ def next_batch(waiting: Sequence[Waiting], when_busy: WhenBusy, burst: int) -> l
     return batch
 
 
-def _belongs(before: Waiting, item: Waiting, burst: int) -> bool:
+def _belongs(before: PendingMessage, item: PendingMessage, burst: int) -> bool:
     if item.person != before.person:
         return False
     same_album = item.event.album_id is not None and item.event.album_id == before.event.album_id
@@ -79,45 +80,45 @@ def _belongs(before: Waiting, item: Waiting, burst: int) -> bool:
 
 
 class Rerun(msgspec.Struct, frozen=True):
-    """The turn runs again from the start."""
+    """Decision: the turn runs again from the start."""
 
 
 class Close(msgspec.Struct, frozen=True):
-    """The turn stays broken off: what it said is kept, and its people are told."""
+    """Decision: the turn ends as interrupted. Its output so far is kept, and its people are notified."""
 
 
 class GiveUp(msgspec.Struct, frozen=True):
-    """The turn is what the gateway dies of; its messages are parked."""
+    """Decision: the turn crashes the gateway, so its messages are parked."""
 
 
 class Suspicion(msgspec.Struct, frozen=True):
-    """How many deaths of gateways a turn is suspected of, and whether no other turn is suspected of the last one."""
+    """How many gateway crashes a turn is suspected of, and whether it is the only suspect of the last one."""
 
     deaths: int = 0
     is_sole: bool = False
 
 
 def suspicion(deaths: int, left_behind: Sequence[int]) -> Suspicion:
-    """Return what a turn is suspected of after a death that left it behind.
+    """Return the suspicion of a turn after a crash that interrupted it.
 
-    `left_behind`: the earlier deaths of every turn that was left behind, this one's too. The turns that were at the most deaths
-    are suspected of this one as well; the others only ran beside them.
+    `left_behind`: the earlier crash count of every turn that was interrupted, this one included. Only the turns with the highest
+    count are suspected of this crash; the others merely ran at the same time.
     """
     most = max(left_behind)
     return Suspicion(deaths + 1, left_behind.count(most) == 1) if deaths == most else Suspicion(deaths)
 
 
 def part_of(turn_id: str, deaths: int) -> tuple[int, int]:
-    """Return the part of the suspects that a turn runs with: those of as many deaths, cut into four by chance after each death."""
-    # Not a checksum: two turns must not stay together after every death.
+    """Return the group of suspects that a turn runs with: equal crash count, split at random into four after each crash."""
+    # Not a checksum: two turns must not share a group after every crash.
     digest = hashlib.blake2b(f"{turn_id} {deaths}".encode(), digest_size=1).digest()
     return deaths, digest[0] % _PARTS
 
 
 def back_off(turn_id: str, deaths: int, first: int) -> int:
-    """Return how long a gateway must have lived before it runs a suspect, in the unit of `first`, the first back-off.
+    """Return how long a gateway must have run before it starts a suspect, in the unit of `first`, the first back-off.
 
-    The last part waits for the whole back-off, the first one for half of it.
+    The last group waits for the whole back-off, the first group for half of it.
     """
     if not deaths:
         return 0
@@ -127,15 +128,15 @@ def back_off(turn_id: str, deaths: int, first: int) -> int:
 
 
 def apart_for(deaths: int, first: int) -> int:
-    """Return for how long a suspect does not start while suspects of another part run, in the unit of `first`.
+    """Return how long a suspect does not start while suspects of another group run, in the unit of `first`.
 
-    Longer after each death, for turns that kill late; not at all after one death, which may be an ordinary restart.
+    Longer after each crash, for turns that crash late. Zero after one crash, which may be an ordinary restart.
     """
     return first * _BACK_OFFS[-1] * 4 ** min(deaths - 2, 4) if deaths > 1 else 0
 
 
-def after_crash(replay: Replay, *, called_tool: bool, suspected: Suspicion) -> Rerun | Close | GiveUp:
-    """What becomes of a turn whose worker is gone."""
+def recovery_decision(replay: Replay, *, called_tool: bool, suspected: Suspicion) -> Rerun | Close | GiveUp:
+    """Return what to do with a turn whose worker is gone."""
     may_rerun = replay == "safe" or (replay == "until_tool" and not called_tool)
     if not may_rerun:
         return Close()

@@ -1,4 +1,4 @@
-"""What a turn cost."""
+"""Tokens and cost of a turn."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _COUNTERS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens and money of one turn. `input_tokens` excludes the cache; `output_tokens` includes reasoning.
+    """Tokens and cost of one turn. `input_tokens` excludes the cache; `output_tokens` includes reasoning.
 
-    Money is kept in whole micro-dollars, so that sums are exact.
+    Cost is counted in whole micro-dollars, so that sums are exact.
     """
 
     input_tokens: int = 0
@@ -45,14 +45,14 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total_tokens(self) -> int:
-        """Everything the model read and wrote."""
+        """Return the number of all tokens that the model read and wrote."""
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.output_tokens
 
 
 def micros_of(dollars: float | Decimal | str | None) -> int:
-    """Whole micro-dollars, rounded half to even. A float counts as the decimal that it prints as.
+    """Return whole micro-dollars, rounded half to even. A float counts as the decimal that it prints as.
 
-    What is no amount, or more than can be counted, raises `InvalidRequest`.
+    Raises `InvalidRequest` for an invalid or too large amount.
     """
     if dollars is None:
         return 0
@@ -60,14 +60,14 @@ def micros_of(dollars: float | Decimal | str | None) -> int:
         micros = Decimal(str(dollars)) * _MICROS
     except ArithmeticError as cause:
         raise InvalidRequest(f"{dollars!r} is no amount of money; use dollars, such as 0.25") from cause
-    # Checked before it is spelled out: a short text can name a number of a billion digits.
+    # Checked before the conversion: a short text can mean a number of a billion digits.
     if not micros.is_finite() or abs(micros) >= _LARGEST:
         raise InvalidRequest(f"{dollars!r} is no amount of money; use dollars, such as 0.25")
     return int(micros.to_integral_value(ROUND_HALF_EVEN))
 
 
 def dollars_of(micros: int) -> float:
-    """Dollars for people and reports."""
+    """Return dollars, for display."""
     return micros / 1_000_000
 
 

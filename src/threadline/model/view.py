@@ -1,9 +1,9 @@
-"""What the model sees of a conversation: a short list of spans over append-only logs.
+"""Views: which messages of a conversation the model sees, as a short list of spans over append-only logs.
 
-Every message has one number: its session's number in the high bits, its place in that session's log in the
-low ones. So a log is one contiguous range of numbers, and a span of it is a pair of them, both ends included.
-The last span of a view is *open*: it reaches to the end of the session's own log, and what is appended there
-shows at once.
+Every message has one number: its session's number in the high bits, its position in that session's log in the
+low bits. So a log is a contiguous range of numbers, and a span of it is a pair of numbers, both ends included.
+The last span of a view is *open*: it reaches to the end of the session's own log, and messages appended there
+are visible at once.
 """
 
 from __future__ import annotations
@@ -24,64 +24,64 @@ class Span(msgspec.Struct, frozen=True, order=True):
 
 
 class View(msgspec.Struct, frozen=True):
-    """What is shown, in order, and what compaction folded away: not shown, but still found by search."""
+    """The shown messages, in order, and those that compaction folded: not shown, but still found by search."""
 
     shown: tuple[Span, ...]
     folded: tuple[Span, ...] = ()
 
 
 def message_number(log: int, seq: int) -> int:
-    """The number of the `seq`-th message of a log; the first is 1."""
+    """Return the number of the `seq`-th message of a log. The first is 1."""
     return (log << SEQ_BITS) | seq
 
 
 def log_of(number: int) -> int:
-    """The log that a message stands in."""
+    """Return the log of a message."""
     return number >> SEQ_BITS
 
 
 def seq_of(number: int) -> int:
-    """A message's place in its log."""
+    """Return a message's position in its log."""
     return number & MAX_SEQ
 
 
 def open_span(log: int, after: int = 0) -> Span:
-    """All of a log after its `after`-th message, and all that will be appended."""
+    """Return the span of a log after its `after`-th message, future messages included."""
     return Span(message_number(log, after + 1), message_number(log, MAX_SEQ))
 
 
 def new_view(log: int) -> View:
-    """The view of a session that starts from nothing."""
+    """Return the view of an empty session."""
     return View((open_span(log),))
 
 
 def cut_before(view: View, number: int, *, log: int, last_seq: int) -> View:
-    """The view without `number` and all that comes after it; what is appended from now on shows."""
+    """Return the view without `number` and all messages after it. Messages appended from now on are shown."""
     return View(_reopened(_before(view.shown, number), log, last_seq), view.folded)
 
 
 def cut_after(view: View, number: int, *, log: int, last_seq: int) -> View:
-    """The view up to and with `number`; what is appended from now on shows."""
+    """Return the view up to and including `number`. Messages appended from now on are shown."""
     return View(_reopened([*_before(view.shown, number), Span(number, number)], log, last_seq), view.folded)
 
 
-def inherited(view: View, *, from_log: int, last_seq: int, log: int) -> View:
-    """The view of a fork: all that `view` shows now, then the fork's own log. Its size costs nothing."""
+def forked_view(view: View, *, from_log: int, last_seq: int, log: int) -> View:
+    """Return the view of a fork: all that `view` shows now, then the fork's own log. No message is copied."""
     return View(_reopened(_closed(view.shown, from_log, last_seq), log, 0), view.folded)
 
 
-def rewritten(view: View, shown: Iterable[Span], *, log: int, last_seq: int) -> View:
-    """The view that shows `shown` instead; what it no longer shows is folded.
+def rewritten_view(view: View, shown: Iterable[Span], *, log: int, last_seq: int) -> View:
+    """Return the view that shows `shown` instead. Messages that it no longer shows are folded.
 
-    `last_seq` counts what was just appended.
+    `last_seq` includes the messages just appended.
     """
     kept = _reopened(list(shown), log, last_seq)
     hidden = _without([*view.folded, *_closed(view.shown, log, last_seq)], kept)
-    return View(kept, joined(hidden))
+    return View(kept, merge_spans(hidden))
 
 
-def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The same messages in ascending order, in as few spans as it takes."""
+def merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Return the same messages in ascending order, in as few spans as possible."""
     out: list[Span] = []
     for span in sorted(spans):
         if out and span.lo <= out[-1].hi + 1 and log_of(span.lo) == log_of(out[-1].lo):
@@ -92,7 +92,7 @@ def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def spans_of(numbers: Sequence[int]) -> list[Span]:
-    """Numbers in the order they are shown, as runs."""
+    """Return numbers as spans, in the order given."""
     out: list[Span] = []
     for number in numbers:
         if out and number == out[-1].hi + 1:
@@ -102,26 +102,26 @@ def spans_of(numbers: Sequence[int]) -> list[Span]:
     return out
 
 
-def shows(view: View, number: int) -> bool:
-    """Whether the view shows the message or folded it away."""
+def is_visible(view: View, number: int) -> bool:
+    """Return whether the message is part of the view, shown or folded."""
     return any(span.lo <= number <= span.hi for span in (*view.shown, *view.folded))
 
 
-def everything(view: View, *, log: int, last_seq: int) -> tuple[Span, ...]:
-    """All that the view shows now, and all that was folded away, in the order in which it was said.
+def all_spans(view: View, *, log: int, last_seq: int) -> tuple[Span, ...]:
+    """Return all messages that the view shows now or folded, in chronological order.
 
-    Every log is older than the forks that show it, so the order of numbers is that of time.
+    Every log is older than its forks, so the order of numbers is chronological.
     """
-    return joined([*_closed(view.shown, log, last_seq), *view.folded])
+    return merge_spans([*_closed(view.shown, log, last_seq), *view.folded])
 
 
-def upto(spans: Iterable[Span], number: int) -> list[Span]:
-    """Of spans in ascending order what is not beyond `number`."""
+def spans_up_to(spans: Iterable[Span], number: int) -> list[Span]:
+    """Return the part of ascending spans up to and including `number`."""
     return [Span(span.lo, min(span.hi, number)) for span in spans if span.lo <= number]
 
 
 def neighbours(view: View, number: int, *, log: int, last_seq: int) -> tuple[int | None, int | None]:
-    """The messages that stand before and after `number` where it is read, and only those: never more of a log than is shown."""
+    """Return the messages directly before and after `number` in the view; None where there is none."""
     for spans in (_closed(view.shown, log, last_seq), view.folded):
         for place, span in enumerate(spans):
             if span.lo <= number <= span.hi:
@@ -143,14 +143,14 @@ def _before(spans: Iterable[Span], number: int) -> list[Span]:
 
 
 def _closed(spans: Iterable[Span], log: int, last_seq: int) -> list[Span]:
-    """The spans as they stand now: the open one ends at the log's last message, or goes if it is empty."""
+    """Return the spans as of now: the open one ends at the log's last message, or is left out if empty."""
     tip = message_number(log, last_seq)
     closed = (Span(s.lo, min(s.hi, tip)) if log_of(s.lo) == log else s for s in spans)
     return [s for s in closed if s.lo <= s.hi]
 
 
 def _reopened(spans: Iterable[Span], log: int, last_seq: int) -> tuple[Span, ...]:
-    """The spans in their order, without what is not there yet, then the open one; neighbours are one span."""
+    """Return the spans without future messages, followed by the open one. Adjacent spans are merged."""
     runs: list[Span] = []
     for span in (*_closed(spans, log, last_seq), open_span(log, last_seq)):
         if runs and runs[-1].hi + 1 == span.lo:

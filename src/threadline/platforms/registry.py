@@ -18,10 +18,9 @@ from typing import TypeAlias, TypeVar, cast
 import msgspec
 
 from threadline.errors import InvalidRequest, ThreadlineError
+from threadline.model.client_sources import ACP, WEB
 from threadline.model.context import LOCAL
-from threadline.model.editors import ACP
 from threadline.model.source import MAIN_ACCOUNT
-from threadline.model.webchat import WEB
 from threadline.ports.platform import Platform
 
 GROUP = "threadline.platforms"

@@ -11,7 +11,7 @@ import msgspec
 
 from threadline.model.delivery import Target
 from threadline.model.inbound import Attachment
-from threadline.model.turn import Outcome
+from threadline.model.turn import TurnOutcome
 from threadline.ports.agent import Event
 from threadline.ports.platform import Verdict
 
@@ -37,7 +37,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     may still be on its way: by these keys the platform is given it.
     """
 
-    outcome: Outcome | Literal["asks", "again", "lost"]
+    outcome: TurnOutcome | Literal["asks", "again", "lost"]
     notice: str | None = None
     told: tuple[str, ...] = ()
 

@@ -10,7 +10,7 @@ import msgspec
 
 from threadline.clock import Instant, from_instant
 from threadline.errors import LeaseLost
-from threadline.model.turn import Stop
+from threadline.model.turn import StopReason
 from threadline.store.engine.database import Perform, Step, Tx, task, write
 from threadline.store.verbs import Group, Mode, Store, reads_now, verb, writes, writes_now
 from threadline.store.work import outbox
@@ -28,7 +28,7 @@ class StillHeld(msgspec.Struct, frozen=True):
     """A turn whose lease was renewed, and whether somebody wants it to end."""
 
     held: Held
-    stop: Stop | None
+    stop: StopReason | None
 
 
 def renew_turns(tx: Tx, at: Instant, held: Sequence[Held], *, lease: int) -> list[StillHeld]:
@@ -47,7 +47,7 @@ def expire_owned_by(tx: Tx, owners: str) -> int:
     return tx.run("void_turns", owners=owners) + tx.run("void_deliveries", owners=owners) + _expire_names(tx, owners)
 
 
-def _stop_of(tx: Tx, turn_pk: int) -> Stop | None:
+def _stop_of(tx: Tx, turn_pk: int) -> StopReason | None:
     row = tx.find("stop_of_turn", turn_pk=turn_pk)
     return None if row is None else row[0]
 

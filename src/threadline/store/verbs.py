@@ -20,7 +20,7 @@ from threadline.clock import Clock, Instant, to_instant
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.ids import new_session_id
 from threadline.model.address import SessionAddress, SessionScope, address_of
-from threadline.model.ownership import Viewer, person_of, viewer_at
+from threadline.model.ownership import Viewer, person_of, viewer_of_source
 from threadline.model.policy import ResetPolicies
 from threadline.model.source import SessionSource
 from threadline.store.engine.database import Database, Step, Tx
@@ -248,7 +248,7 @@ def viewer_of(who: Who) -> Viewer | None:
     """What a person sees, or the sender of a source from where they write; `None`: the operator, who sees all."""
     if who is None:
         return None
-    return viewer_at(who) if isinstance(who, SessionSource) else Viewer(person_named(who))
+    return viewer_of_source(who) if isinstance(who, SessionSource) else Viewer(person_named(who))
 
 
 def instant_of(moment: datetime | None, otherwise: int = 0) -> Instant:

@@ -14,7 +14,7 @@ import msgspec
 
 from threadline.errors import InvalidRequest
 from threadline.model.delivery import Target
-from threadline.model.inbound import Attachment, Inbound, InboundKind, Moved, Quote, Unreadable
+from threadline.model.inbound import Attachment, IdChange, Inbound, InboundKind, Quote, Unreadable
 from threadline.model.source import ChatType, SessionSource
 from threadline.ports.platform import (
     Ambiguous,
@@ -197,7 +197,7 @@ def write_event(happening: Happening | Moving) -> bytes:
     return _encoder.encode(happening)
 
 
-def read_event(body: bytes, *, platform: str, account: str) -> Inbound | Moved | Unreadable | Ignored:
+def read_event(body: bytes, *, platform: str, account: str) -> Inbound | IdChange | Unreadable | Ignored:
     """What an event means. One that makes no sense is `Unreadable`, known again by what it says: it may not even have a key."""
     try:
         kind = _kind.decode(body).kind
@@ -269,8 +269,8 @@ def _inbound(told: Happening, platform: str, account: str) -> Inbound:
     )
 
 
-def _moved(told: Moving, platform: str, account: str) -> Moved:
-    return Moved(
+def _moved(told: Moving, platform: str, account: str) -> IdChange:
+    return IdChange(
         platform=platform, account=account, dedupe_key=told.key, what=told.what, old_id=told.old, new_id=told.new
     )
 

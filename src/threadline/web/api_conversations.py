@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from threadline.errors import UnknownSession
-from threadline.model.webchat import WEB
+from threadline.model.client_sources import WEB
 from threadline.web.calls import Call, read_body, read_query, told
 from threadline.web.following import shown_of
 from threadline.web.reading import conversation_of, hit_of, message_of

@@ -6,10 +6,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from threadline.gateway.command_table import TABLE
-from threadline.model import words_web as words
 from threadline.model.access import Role, allows
+from threadline.model.client_sources import web_source
 from threadline.model.files import MAX_FILE_BYTES
-from threadline.model.webchat import web_source
+from threadline.texts import web as texts
 from threadline.version import __version__
 from threadline.web.auth import Caller
 from threadline.web.calls import Call, Web, read_body, told
@@ -64,5 +64,5 @@ def _me(web: Web, caller: Caller) -> Me:
 
 def _card(role: Role) -> Card:
     if role == "owner":
-        return Card(words.CARD_TITLE, words.CARD_TEXT, words.CARD_STEPS)
-    return Card(words.CARD_TITLE, words.CARD_TEXT_GUEST, ())
+        return Card(texts.CARD_TITLE, texts.CARD_TEXT, texts.CARD_STEPS)
+    return Card(texts.CARD_TITLE, texts.CARD_TEXT_GUEST, ())

@@ -5,12 +5,12 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from threadline.errors import IdempotencyConflict, InvalidRequest
-from threadline.model import words_web as words
+from threadline.model.client_sources import WEB, web_chat_id
 from threadline.model.inbound import Attachment
 from threadline.model.source import MAIN_ACCOUNT
-from threadline.model.webchat import WEB, chat_of
 from threadline.ports.live import Said
 from threadline.ports.platform import Verdict
+from threadline.texts import web as texts
 from threadline.web.calls import Call, read_body, told
 from threadline.web.guard import refusal
 from threadline.web.shapes import MessageWanted, PressWanted, Taken
@@ -23,7 +23,7 @@ async def say(call: Call) -> Response:
     """Says something. The same `id` again is the same message, however often it is sent; with another text it is 409."""
     wanted = await read_body(call.request, MessageWanted)
     if not wanted.text.strip() and not wanted.attachments:
-        raise InvalidRequest(words.NOTHING_TO_SAY)
+        raise InvalidRequest(texts.NOTHING_TO_SAY)
     files = tuple([await _attached(call, file_id) for file_id in wanted.attachments])
     said = Said(message_id=wanted.id, text=wanted.text, attachments=files)
     if wanted.instead_of is not None:
@@ -47,7 +47,7 @@ async def press(call: Call) -> Response:
 def _told(call: Call, verdict: Verdict) -> Response:
     call.changed()
     if verdict == "ignored":
-        return refusal(403, "not_let_in", words.NOT_LET_IN)
+        return refusal(403, "not_let_in", texts.NOT_LET_IN)
     return told(Taken(verdict), 202)
 
 
@@ -61,11 +61,11 @@ async def _require_same(call: Call, said: Said) -> None:
         WEB, MAIN_ACCOUNT, _key(call, said.message_id), said.message_id
     )
     if before is not None and before != (said.text, tuple(file.handle for file in said.attachments)):
-        raise IdempotencyConflict(words.ANOTHER_MESSAGE)
+        raise IdempotencyConflict(texts.ANOTHER_MESSAGE)
 
 
 def _key(call: Call, message_id: str) -> str:
-    return f"{chat_of(call.caller.user_id, call.conversation)}/{message_id}"
+    return f"{web_chat_id(call.caller.user_id, call.conversation)}/{message_id}"
 
 
 async def _take_back(call: Call, message_id: str, ref: str) -> Response | None:
@@ -81,6 +81,6 @@ async def _take_back(call: Call, message_id: str, ref: str) -> Response | None:
     count = await store.change_feed.count_exchanges_since(found.entry.session_id, ref)
     if found.is_busy:
         # What is being answered adds to what would have to be undone by then.
-        return refusal(409, "busy", words.STILL_ANSWERING)
+        return refusal(409, "busy", texts.STILL_ANSWERING)
     verdict = await call.web.door.say(call.speaker, call.conversation, Said(message_id=undo, text=f"/undo {count}"))
     return None if verdict in ("accepted", "duplicate") else _told(call, verdict)

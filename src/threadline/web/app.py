@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from threadline.errors import ThreadlineError
 from threadline.log import get_logger
-from threadline.model import words_web as words
+from threadline.texts import web as texts
 from threadline.version import __version__
 from threadline.web.api_files import MOST_BYTES
 from threadline.web.assets import Assets
@@ -33,7 +33,7 @@ Readiness: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
 MetricsText: TypeAlias = Callable[[], Awaitable[str]]
 
 _PROMETHEUS = "text/plain; version=0.0.4"
-_SAYS = {404: ("not_found", words.UNKNOWN_PATH), 405: ("wrong_method", words.WRONG_METHOD)}
+_SAYS = {404: ("not_found", texts.UNKNOWN_PATH), 405: ("wrong_method", texts.WRONG_METHOD)}
 
 
 def make_app(web: Web, site: Site, *, readiness: Readiness, metrics: MetricsText) -> ASGIApp:
@@ -60,7 +60,7 @@ def make_app(web: Web, site: Site, *, readiness: Readiness, metrics: MetricsText
 
     async def counted(call: Call) -> Response:
         if not call.caller.is_owner:
-            return refusal(403, "owners_alone", words.OWNERS_ALONE)
+            return refusal(403, "owners_alone", texts.OWNERS_ALONE)
         return Response(await metrics(), media_type=_PROMETHEUS)
 
     async def described(_web: Web, _request: Request) -> Response:
@@ -94,11 +94,11 @@ def _route(web: Web, endpoint: Endpoint) -> Route:
 
 async def _nowhere(_request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    code, sentence = _SAYS.get(status, ("refused", words.UNKNOWN_PATH))
+    code, sentence = _SAYS.get(status, ("refused", texts.UNKNOWN_PATH))
     return refusal(status, code, sentence, getattr(error, "headers", None))
 
 
 async def _fault(request: Request, _error: Exception) -> Response:
     # The error itself is raised again behind this, and logged.
     log.error("web.fault", method=request.method)
-    return refusal(500, "fault", words.FAULT)
+    return refusal(500, "fault", texts.FAULT)

@@ -11,7 +11,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from threadline.model import words_web as words
+from threadline.texts import web as texts
 from threadline.web.guard import refusal
 
 PAGE: Final = "index.html"
@@ -60,7 +60,7 @@ class Assets:
     def _answer(self, request: Request, name: str) -> Response:
         asset = self._found.get(name)
         if asset is None:
-            return refusal(404, "not_found", words.NO_PAGE if name == PAGE else words.UNKNOWN_PATH)
+            return refusal(404, "not_found", texts.NO_PAGE if name == PAGE else texts.UNKNOWN_PATH)
         headers = {
             "ETag": asset.tag,
             "Cache-Control": _FOR_EVER if request.query_params.get("v") and name != PAGE else _ASK_AGAIN,

@@ -16,9 +16,9 @@ from starlette.responses import JSONResponse, Response
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.log import get_logger
 from threadline.model.access import Role
-from threadline.model.words_web_access import NOT_LOGGED_IN, OWNER_NAME, TOO_MANY_FAILURES, WRONG_INVITE, WRONG_TOKEN
 from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import OWNER, WebLogin, digest_of, person_named, user_id_of
+from threadline.texts.web import NOT_LOGGED_IN, OWNER_NAME, TOO_MANY_FAILURES, WRONG_INVITE, WRONG_TOKEN
 from threadline.web.failures import Failures
 from threadline.web.guard import refusal
 from threadline.web.token import TokenFile

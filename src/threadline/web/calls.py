@@ -22,12 +22,12 @@ from threadline.errors import (
     UnknownSession,
 )
 from threadline.log import get_logger
-from threadline.model import words_web as words
+from threadline.model.client_sources import CONVERSATION, web_source
 from threadline.model.source import SessionSource
-from threadline.model.webchat import CONVERSATION, web_source
 from threadline.ports.live import Door, Speaker
 from threadline.ports.platform import PlatformError
 from threadline.store.facade import GatewayStore
+from threadline.texts import web as texts
 from threadline.web.auth import Auth, Caller, LoginRefused, TooManyFailures, answer_refused, unauthorised
 from threadline.web.frames import encoded
 from threadline.web.guard import refusal
@@ -105,9 +105,9 @@ async def read_body(request: Request, shape: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=shape)
     except msgspec.ValidationError as cause:
-        raise InvalidRequest(words.NOT_AS_DESCRIBED.format(reason=cause)) from cause
+        raise InvalidRequest(texts.NOT_AS_DESCRIBED.format(reason=cause)) from cause
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as cause:
-        raise InvalidRequest(words.NOT_READABLE) from cause
+        raise InvalidRequest(texts.NOT_READABLE) from cause
 
 
 def read_query(request: Request, shape: type[T]) -> T:
@@ -116,7 +116,7 @@ def read_query(request: Request, shape: type[T]) -> T:
     try:
         return msgspec.convert(given, shape, strict=False)
     except msgspec.ValidationError as cause:
-        raise InvalidRequest(words.NOT_AS_DESCRIBED.format(reason=cause)) from cause
+        raise InvalidRequest(texts.NOT_AS_DESCRIBED.format(reason=cause)) from cause
 
 
 def known(web: Web, work: Work) -> Callable[[Request], Awaitable[Response]]:
@@ -127,7 +127,7 @@ def known(web: Web, work: Work) -> Callable[[Request], Awaitable[Response]]:
         if caller is None:
             return unauthorised()
         if not _ID.fullmatch(request.path_params.get("id", _NO_ID)):
-            return refusal(400, "invalid", words.BAD_ID)
+            return refusal(400, "invalid", texts.BAD_ID)
         return await work(Call(web=web, caller=caller, request=request))
 
     return _answered(answer)
@@ -150,7 +150,7 @@ def _answered(work: Callable[[Request], Awaitable[Response]]) -> Callable[[Reque
             return refused(error)
         except ClientDisconnect:
             # Nobody is left who could read it.
-            return refusal(400, "broken_off", words.NOT_READABLE)
+            return refusal(400, "broken_off", texts.NOT_READABLE)
 
     return answer
 
@@ -160,9 +160,9 @@ def refused(error: ThreadlineError) -> Response:
     if isinstance(error, (LoginRefused, TooManyFailures)):
         return answer_refused(error)
     if isinstance(error, (UnknownSession, NotYours)):
-        return refusal(404, "unknown_conversation", words.UNKNOWN_CONVERSATION)
+        return refusal(404, "unknown_conversation", texts.UNKNOWN_CONVERSATION)
     if isinstance(error, UnknownMessage):
-        return refusal(404, "unknown_message", words.UNKNOWN_MESSAGE)
+        return refusal(404, "unknown_message", texts.UNKNOWN_MESSAGE)
     if isinstance(error, UnknownFile):
         return refusal(404, "unknown_file", str(error))
     if isinstance(error, (NothingToUndo, IdempotencyConflict)):
@@ -171,4 +171,4 @@ def refused(error: ThreadlineError) -> Response:
         return refusal(400, "invalid", str(error))
     if not isinstance(error, (StoreError, PlatformError)):
         log.error("web.failed", error=repr(error))
-    return refusal(503, "unavailable", words.UNAVAILABLE, {"Retry-After": "1"})
+    return refusal(503, "unavailable", texts.UNAVAILABLE, {"Retry-After": "1"})

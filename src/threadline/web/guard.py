@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from threadline.model.words_web_access import CROSS_SITE, FOREIGN_ORIGIN, NOT_JSON, TOO_LARGE, WRONG_HOST
+from threadline.texts.web import CROSS_SITE, FOREIGN_ORIGIN, NOT_JSON, TOO_LARGE, WRONG_HOST
 from threadline.web.site import Arrival, Site
 
 SECURITY_HEADERS = {

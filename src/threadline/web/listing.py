@@ -7,7 +7,7 @@ import asyncio
 from threadline.errors import StoreError
 from threadline.gateway.supervisor import woken
 from threadline.log import get_logger
-from threadline.model.webchat import WEB
+from threadline.model.client_sources import WEB
 from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import person_named
 from threadline.web.frames import frame

@@ -13,9 +13,9 @@ from threadline.errors import StoreError
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.model.access import Role
+from threadline.model.client_sources import parse_web_chat_id, web_source
 from threadline.model.delivery import Target
 from threadline.model.source import SessionSource
-from threadline.model.webchat import read_chat, web_source
 from threadline.ports.live import Ending, Growth
 from threadline.store.engine.database import Row
 from threadline.store.facade import GatewayStore
@@ -162,7 +162,7 @@ class Hub:
         follower = self._followers.get(chat_id)
         if follower is not None:
             follower.wake()
-        place = read_chat(chat_id)
+        place = parse_web_chat_id(chat_id)
         watch = None if place is None else self._lists.get(place[0])
         if watch is not None:
             watch.wake()

@@ -8,20 +8,21 @@ from typing import Any
 from threadline.clock import from_instant
 from threadline.gateway.asking import buttons
 from threadline.model import turn as turns
-from threadline.model import words_gateway as words
 from threadline.model.access import Role, allows
+from threadline.model.client_sources import parse_web_chat_id
 from threadline.model.delivery import Button
-from threadline.model.files import attachments_of, stored_id
+from threadline.model.files import attachments_of
 from threadline.model.inbound import Attachment as Attached
+from threadline.model.inbound import stored_id
+from threadline.model.message import TranscriptMessage
 from threadline.model.session import SessionEntry
-from threadline.model.transcript import TranscriptMessage
-from threadline.model.webchat import read_chat
 from threadline.ports.agent import AskPermission
 from threadline.store.conversations.search import Hit as Found
 from threadline.store.rows import json_reader
 from threadline.store.text import CLOSE, OPEN, first_words
 from threadline.store.work.approvals import OpenAsk
 from threadline.store.work.change_feed import CutShort, Listed, Seen, Told
+from threadline.texts import gateway as texts
 from threadline.web.shapes import (
     Ask,
     Attachment,
@@ -52,7 +53,7 @@ def conversation_seen(seen: Seen) -> Conversation:
 
 
 def _conversation(entry: SessionEntry, first: str, *, is_busy: bool) -> Conversation:
-    place = read_chat(entry.origin.chat_id)
+    place = parse_web_chat_id(entry.origin.chat_id)
     return Conversation(
         id="" if place is None else place[1],
         session_id=entry.session_id,
@@ -84,7 +85,7 @@ def message_of(found: TranscriptMessage) -> Message:
     )
 
 
-def waiting_of(found: turns.Waiting) -> Waiting:
+def waiting_of(found: turns.PendingMessage) -> Waiting:
     """What somebody wrote and nobody has answered yet."""
     event = found.event
     return Waiting(
@@ -136,7 +137,7 @@ def usage_of(entry: SessionEntry) -> Usage:
 
 def hit_of(found: Found) -> Hit | None:
     """A message that was found; `None` for one of a session that no page can open."""
-    place = read_chat(found.session.origin.chat_id)
+    place = parse_web_chat_id(found.session.origin.chat_id)
     if place is None:
         return None
     return Hit(
@@ -166,13 +167,13 @@ def _told(told: Told) -> Notice:
 
 def _cut_short(ended: CutShort) -> Notice:
     if ended.outcome == "failed":
-        text = ended.error or words.BROKEN_OFF
+        text = ended.error or texts.BROKEN_OFF
     elif ended.outcome == "parked":
-        text = words.PARKED
+        text = texts.PARKED
     elif ended.outcome == "stopped":
-        text = words.STOPS[ended.stop or "stop"]
+        text = texts.STOPS[ended.stop or "stop"]
     else:
-        text = words.BROKEN_OFF
+        text = texts.BROKEN_OFF
     return Notice(id=ended.turn_id, text=text, at=from_instant(ended.at))
 
 

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from threadline.model.access import Role
-from threadline.model.admissible import TEXT_CHARS
+from threadline.model.client_sources import CONVERSATION
+from threadline.model.inbound import TEXT_CHARS
 from threadline.model.usage import CostStatus
-from threadline.model.webchat import CONVERSATION
 from threadline.ports.platform import Verdict
 
 ID = rf"\A{CONVERSATION}\Z"

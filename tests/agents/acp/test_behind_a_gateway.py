@@ -10,8 +10,8 @@ from tests.agents.acp.world import World, is_alive
 from tests.gateway.talk import ask, asked, running_with
 from tests.gateway.world import Running, awaited, running
 
-from threadline.model import words_acp_agent as words
 from threadline.testing import FakeClock
+from threadline.texts import acp_agents as texts
 
 
 @asynccontextmanager
@@ -49,7 +49,7 @@ async def test_what_was_undone_is_unknown_to_the_session_that_begins_and_people_
         here.chat.say("three")
         await here.chat.wait_for(lambda: "three" in here.texts())
         await here.gateway.idle()
-        assert any(words.CHANGED in text for text in here.texts())
+        assert any(texts.CHANGED in text for text in here.texts())
     assert len(world.told("session/new")) == 2
     record, _ = world.told("session/prompt")[-1]["prompt"][-2:]
     assert '"text": "one"' in record["text"]

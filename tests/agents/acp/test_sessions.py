@@ -10,9 +10,9 @@ import pytest
 from tests.agents.acp.world import World, answered, memory_in, run, talk
 
 from threadline.agents.acp import AcpAgent
-from threadline.model import words_acp_agent as words
 from threadline.ports.agent import AgentError, Event, Notice
 from threadline.testing.contracts.agents import a_turn, events_of, text_of
+from threadline.texts import acp_agents as texts
 
 SAID = talk("one", "one")
 
@@ -75,7 +75,7 @@ def test_a_session_that_is_gone_begins_anew_with_what_was_said_and_people_hear_o
         session.unlink()
     events = again(world, world.agent(), memory)
     assert opened_by(world) == ["session/resume", "session/load", "session/new"]
-    assert notices(events) == [words.GONE]
+    assert notices(events) == [texts.GONE]
     record, said = json.loads(text_of(events))
     assert [json.loads(line) for line in record["text"].splitlines()[1:-1]] == [
         {"role": "user", "text": "one"},
@@ -87,7 +87,7 @@ def test_a_session_that_is_gone_begins_anew_with_what_was_said_and_people_hear_o
 def test_an_agent_that_can_not_take_up_anything_begins_anew(world: World) -> None:
     events = again(world, world.agent(), first_memory(world))
     assert opened_by(world) == ["session/new"]
-    assert notices(events) == [words.GONE]
+    assert notices(events) == [texts.GONE]
 
 
 FAULTS = {
@@ -120,13 +120,13 @@ def test_a_fault_that_need_not_last_is_told_first_and_then_it_begins_anew(world:
             await answered(agent, "blocks", history=SAID, remembered=memory)
         return await answered(agent, "blocks", history=SAID, remembered=memory)
 
-    assert notices(run(agent, twice())) == [words.GONE]
+    assert notices(run(agent, twice())) == [texts.GONE]
     assert opened_by(world) == ["session/resume", "session/resume", "session/new"]
 
 
 def test_one_that_has_no_such_method_begins_anew(world: World) -> None:
     world.setup |= {"resume": True, "resume_fails": -32601}
-    assert notices(again(world, world.agent(), first_memory(world))) == [words.GONE]
+    assert notices(again(world, world.agent(), first_memory(world))) == [texts.GONE]
 
 
 def test_what_is_replayed_behind_the_answer_is_not_said_twice(world: World) -> None:
@@ -161,7 +161,7 @@ def test_a_model_that_can_not_be_given_to_it_any_more_is_told_once(world: World)
     memory = first_memory(world)
     agent = world.agent()
 
-    assert notices(run(agent, two_turns(agent, memory))) == [words.SAME_MODEL.format(model="large")]
+    assert notices(run(agent, two_turns(agent, memory))) == [texts.SAME_MODEL.format(model="large")]
 
 
 def test_its_own_model_is_known_after_a_restart(world: World) -> None:
@@ -187,8 +187,8 @@ def test_its_own_model_is_known_after_a_restart(world: World) -> None:
     [
         pytest.param([*SAID, *talk("two", "two")], None, id="goes on"),
         pytest.param([*SAID[:0]], None, id="all was taken back"),
-        pytest.param(SAID, words.CHANGED, id="the last was taken back"),
-        pytest.param([*talk("a summary", "of it"), *talk("two", "two")], words.CHANGED, id="compressed"),
+        pytest.param(SAID, texts.CHANGED, id="the last was taken back"),
+        pytest.param([*talk("a summary", "of it"), *talk("two", "two")], texts.CHANGED, id="compressed"),
     ],
 )
 def test_what_was_taken_back_or_changed_is_not_known_to_the_new_session(
@@ -211,7 +211,7 @@ def test_a_fork_has_a_session_of_its_own(world: World) -> None:
     forked = msgspec.structs.replace(a_turn().session, session_id="20260106_000000_0b")
     events = again(world, world.agent(), memory, session=forked)
     assert opened_by(world) == ["session/new"]
-    assert notices(events) == [words.ANEW]
+    assert notices(events) == [texts.ANEW]
     assert json.loads(memory_in(events))["session"] == forked.session_id
 
 
@@ -220,7 +220,7 @@ def test_another_program_begins_anew(world: World) -> None:
     memory = first_memory(world)
     events = again(world, world.agent(image=True), memory)
     assert opened_by(world) == ["session/new"]
-    assert notices(events) == [words.GONE]
+    assert notices(events) == [texts.GONE]
 
 
 def test_what_was_said_without_the_agent_is_told_to_it(world: World) -> None:
@@ -235,7 +235,7 @@ def test_what_was_said_without_the_agent_is_told_to_it(world: World) -> None:
 @pytest.mark.parametrize("memory", ["", "no json", "{}", '{"agent": 7}'])
 def test_a_memory_that_can_not_be_read_is_none(world: World, memory: str) -> None:
     assert opened_by(world) == []
-    assert notices(again(world, world.agent(), memory)) == [words.ANEW]
+    assert notices(again(world, world.agent(), memory)) == [texts.ANEW]
 
 
 def test_a_long_history_is_told_from_its_end_within_bounds_and_instructs_nobody(world: World) -> None:

@@ -16,9 +16,9 @@ from threadline.agents.acp.reporting import last_events
 from threadline.agents.acp.translate import Call, Telling, TooMuch
 from threadline.agents.acp.wanted import Limits
 from threadline.gateway.asking import checked_ask
-from threadline.model import words_acp_agent as words
 from threadline.ports.agent import AskPermission, NewFile, Text, Thought, Titled, ToolCall, ToolResult
 from threadline.rpc import acp
+from threadline.texts import acp_agents as texts
 
 WORDS = st.text(max_size=12) | st.sampled_from(["\x1b[31m", "\u202e", "a\nb"])
 ANYTHING: st.SearchStrategy[Any] = (
@@ -203,9 +203,9 @@ def test_a_call_with_more_changes_than_anybody_reads_can_be_asked_about() -> Non
     [
         ("A walk in the rain", [Titled("A walk in the rain")]),
         ("[draft] A walk", [Titled("[draft] A walk")]),
-        (words.TOLD[:60] + "…", []),
-        (words.BEFORE[:60], []),
-        (words.MEANWHILE[:60], []),
+        (texts.TOLD[:60] + "…", []),
+        (texts.BEFORE[:60], []),
+        (texts.MEANWHILE[:60], []),
     ],
 )
 def test_a_session_is_not_called_by_what_stands_before_the_persons_words(title: str, told: list[Titled]) -> None:

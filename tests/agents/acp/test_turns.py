@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from tests.agents.acp.world import World, answered, memory_in, run, talk
 
-from threadline.model import words_acp_agent as words
 from threadline.model.inbound import Attachment
 from threadline.ports.agent import (
     Agent,
@@ -38,6 +37,7 @@ from threadline.ports.agent import (
 )
 from threadline.testing.builders import dm
 from threadline.testing.contracts.agents import a_turn, events_of, text_of
+from threadline.texts import acp_agents as texts
 
 
 def told(world: World, text: str, **more: Any) -> list[Event]:
@@ -234,7 +234,7 @@ def test_an_agent_that_can_not_have_the_servers_works_without(world: World, tmp_
     place = Workplace(cwd=str(tmp_path), mcp_servers=(SERVER,))
     events = told(world, "hi", workplace=place)
     assert text_of(events) == "hi"
-    assert Notice(words.NO_SERVERS.format(names="files")) in events
+    assert Notice(texts.NO_SERVERS.format(names="files")) in events
     assert [len(new["mcpServers"]) for new in world.told("session/new")] == [1, 0]
 
 
@@ -249,7 +249,7 @@ def test_servers_that_an_agent_can_not_reach_are_left_out_and_told_once(world: W
         return [first, await answered(agent, "two", workplace=place, remembered=memory, history=history)]
 
     first, second = run(agent, both())
-    assert [event for event in first if isinstance(event, Notice)] == [Notice(words.NO_SERVERS.format(names="wiki"))]
+    assert [event for event in first if isinstance(event, Notice)] == [Notice(texts.NO_SERVERS.format(names="wiki"))]
     assert [event for event in second if isinstance(event, Notice)] == []
     (new,) = world.told("session/new")
     assert [server["name"] for server in new["mcpServers"]] == ["files"]

@@ -15,9 +15,9 @@ import pytest
 from tests.peers.acp.schema import INSTALLED
 from tests.peers.acp.world import PATIENCE, home
 
-from threadline.model import words_acp_agent as words
 from threadline.testing.models import Asked, ModelServer, Reply, Says
 from threadline.testing.scripted import ScriptedChat
+from threadline.texts import acp_agents as texts
 
 pytestmark = pytest.mark.peers
 
@@ -124,6 +124,6 @@ def test_a_turn_a_stop_and_the_same_session_after_the_gateway_was_killed(tmp_pat
                 # As its own words, not as what it was told of: it is the agent's session that went on.
                 own = [one["content"] for one in model.requests[-1].messages if one["role"] == "assistant"]
                 assert own[0] == "You said: my plant is called Basil"
-                assert not shown(words.GONE)
+                assert not shown(texts.GONE)
 
     asyncio.run(scenario())

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Response, expect
 from tests.peers.web.world import Site, Tab, visiting
 
 from threadline import AsyncSessionStore
-from threadline.model.webchat import web_source
+from threadline.model.client_sources import web_source
 
 pytestmark = pytest.mark.peers
 

@@ -12,7 +12,7 @@ from tests.peers.web.vectors import VECTORS
 from tests.peers.web.world import Site, Tab, Visit, running_site, visiting
 
 from threadline import SessionStore
-from threadline.model.webchat import web_source
+from threadline.model.client_sources import web_source
 from threadline.testing import assistant, tool_call, tool_result, user
 
 pytestmark = pytest.mark.peers

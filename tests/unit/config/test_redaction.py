@@ -12,7 +12,7 @@ import pytest
 from threadline import HomeChannel, SessionContext, SessionSource, build_session_context_prompt
 from threadline.config.secrets import load_or_make_secret
 from threadline.errors import ConfigError, InvalidRequest
-from threadline.model import prompt
+from threadline.model import context as model_context
 
 SIGNAL = SessionContext(SessionSource(platform="signal", chat_id="+4915112345678", user_id="+4915112345678"))
 DISCORD = SessionContext(SessionSource(platform="discord", chat_id="42", user_id="7", user_name="Ada"))
@@ -29,7 +29,7 @@ def test_without_a_secret_the_one_of_the_data_folder_is_used_and_made_once(path:
     first = build_session_context_prompt(SIGNAL, redact_pii=True)
     secret = bytes.fromhex(path.read_text().strip())
     assert len(secret) == 32
-    assert first == prompt.build_session_context_prompt(SIGNAL, redact_pii=True, secret=secret)
+    assert first == model_context.build_session_context_prompt(SIGNAL, redact_pii=True, secret=secret)
     assert build_session_context_prompt(SIGNAL, redact_pii=True) == first
     assert "4915112345678" not in first
 
@@ -62,7 +62,7 @@ def test_a_home_channel_whose_id_is_replaced_needs_the_secret(path: Path) -> Non
 
 
 def test_a_given_secret_is_used_and_an_empty_one_refused(path: Path) -> None:
-    expected = prompt.build_session_context_prompt(SIGNAL, redact_pii=True, secret=b"mine")
+    expected = model_context.build_session_context_prompt(SIGNAL, redact_pii=True, secret=b"mine")
     assert build_session_context_prompt(SIGNAL, redact_pii=True, secret=b"mine") == expected
     with pytest.raises(InvalidRequest, match="secret"):
         build_session_context_prompt(SIGNAL, redact_pii=True, secret=b"")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.platforms.text import inert, plain
+from threadline.platforms.text import plain, safe_text
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_a_line_of_lone_marks_is_read_in_no_time() -> None:
     ],
 )
 def test_what_acts_on_a_terminal_goes_and_the_words_stay(text: str, shown: str) -> None:
-    assert inert(text) == shown
+    assert safe_text(text) == shown
 
 
 @given(st.text(max_size=80))
 def test_inert_text_has_no_controls(text: str) -> None:
-    assert {c for c in inert(text) if unicodedata.category(c) in ("Cc", "Cs")} <= {"\n", "\t"}
+    assert {c for c in safe_text(text) if unicodedata.category(c) in ("Cc", "Cs")} <= {"\n", "\t"}

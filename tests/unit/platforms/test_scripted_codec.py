@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from threadline.errors import InvalidRequest
-from threadline.model.inbound import Attachment, Inbound, Moved, Quote, Unreadable
+from threadline.model.inbound import Attachment, IdChange, Inbound, Quote, Unreadable
 from threadline.model.source import SessionSource
 from threadline.ports.platform import (
     Ambiguous,
@@ -49,7 +49,7 @@ _LEAST: dict[str, Any] = {
 }
 
 
-def read(**fields: Any) -> Inbound | Moved | Unreadable | Ignored:
+def read(**fields: Any) -> Inbound | IdChange | Unreadable | Ignored:
     return read_event(json.dumps(_LEAST | fields).encode(), platform="scripted", account="work")
 
 
@@ -129,7 +129,7 @@ def test_what_is_no_event_at_all_is_unreadable(body: bytes) -> None:
 
 def test_a_new_id_is_read() -> None:
     body = write_event(Moving(key="k", what="chat", old="1", new="2"))
-    assert read_event(body, platform="scripted", account="main") == Moved(
+    assert read_event(body, platform="scripted", account="main") == IdChange(
         platform="scripted", account="main", dedupe_key="k", what="chat", old_id="1", new_id="2"
     )
 

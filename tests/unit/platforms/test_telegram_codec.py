@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.model.admissible import flaw_of, mended
-from threadline.model.inbound import Inbound, Unreadable
+from threadline.model.inbound import Inbound, Unreadable, sanitized, validation_error
 from threadline.platforms.telegram.batches import updates_in
 from threadline.platforms.telegram.codec import Here, Ignored, Read, Topic, read_update
 from threadline.platforms.telegram.entities import Us, mentions, without_our_name
@@ -112,8 +111,8 @@ def test_a_strange_name_is_handed_on_and_can_be_kept(name: str) -> None:
     group = {"id": -9, "type": "group", "title": name}
     event = inbound(text="hi", chat=group, **{"from": person})
     assert (event.source.user_name, event.source.user_handle, event.source.chat_name) == (name, name, name)
-    assert flaw_of(event) is None
-    assert mended(event).source.user_id == "7"
+    assert validation_error(event) is None
+    assert sanitized(event).source.user_id == "7"
 
 
 @pytest.mark.parametrize("text", ["@our_bot hi", "hi @OUR_BOT", "\U0001f600\U0001f600 @our_bot"])

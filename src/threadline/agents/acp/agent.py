@@ -21,11 +21,11 @@ from threadline.agents.acp.wanted import Limits, wanted_of
 from threadline.agents.registry import AgentSettings
 from threadline.agents.stopping import until_cancelled
 from threadline.errors import InvalidRequest
-from threadline.model import words_acp_agent as words
-from threadline.model.inert import inert_line
-from threadline.model.ownership import keeper_of
+from threadline.model.ownership import file_owner_of
+from threadline.model.safe_text import safe_line
 from threadline.model.turn import Replay
 from threadline.ports.agent import AgentError, AskPermission, Event, NewFile, Notice, Remember, Turn
+from threadline.texts import acp_agents as texts
 
 _MODEL_CHARS = 200
 _SHOWN_MODELS = 20
@@ -98,14 +98,14 @@ class AcpAgent:
 
     async def check_model(self, name: str) -> str:
         """The name of a model that the agent may have: which it has is known only once it has answered."""
-        shown = inert_line(name, _MODEL_CHARS)
+        shown = safe_line(name, _MODEL_CHARS)
         if shown != name.strip() or not shown:
-            raise InvalidRequest(words.ODD_MODEL)
+            raise InvalidRequest(texts.ODD_MODEL)
         if self._models is None:
             return shown
         if (found := self._models.find(shown)) is None:
-            known = ", ".join(inert_line(value, 60) for value, _ in self._models.values[:_SHOWN_MODELS])
-            raise InvalidRequest(words.UNKNOWN_MODEL.format(model=shown, known=known))
+            known = ", ".join(safe_line(value, 60) for value, _ in self._models.values[:_SHOWN_MODELS])
+            raise InvalidRequest(texts.UNKNOWN_MODEL.format(model=shown, known=known))
         return found
 
     def abandoned(self, turn_id: str) -> None:
@@ -123,7 +123,7 @@ class AcpAgent:
         running = self._take_waiting(turn)
         if running is None:
             if any(isinstance(event, AskPermission) for event in turn.so_far):
-                raise AgentError(words.WAS_RESTARTED.format(agent=self._wanted.name))
+                raise AgentError(texts.WAS_RESTARTED.format(agent=self._wanted.name))
             async with aclosing(self._begin(turn, run)) as events:
                 async for event in events:
                     yield event
@@ -217,7 +217,7 @@ def _person_of(turn: Turn) -> str:
     session = turn.session
     if session.is_shared:
         return f"shared {session.session_key}"
-    return session.owner or keeper_of(turn.source)
+    return session.owner or file_owner_of(turn.source)
 
 
 def _stop_timer(running: _Running) -> None:

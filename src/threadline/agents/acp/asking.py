@@ -9,10 +9,10 @@ import msgspec
 
 from threadline.agents.acp.translate import INPUT_CHARS, Call, text_of
 from threadline.agents.acp.wanted import Permissions
-from threadline.model import words_acp_agent as words
 from threadline.model.access import TOOLS
 from threadline.ports.agent import AskPermission, ToolCall
 from threadline.rpc import acp
+from threadline.texts import acp_agents as acp_agents_texts
 
 # A question has to be read in a chat: the longest texts in it are cut until all of it is no longer than this.
 _ASK_CHARS = 12_000
@@ -77,7 +77,7 @@ def question_of(ask_id: str, call: Call, options: Sequence[acp.PermissionOption]
     diffs, is_less = call.changes()
     return AskPermission(
         ask_id=ask_id,
-        tool=words.TOOLS[call.kind],
+        tool=acp_agents_texts.TOOLS[call.kind],
         arguments=arguments,
         reason=" ".join(_reasons(is_for_good=is_for_good(options), is_cut=is_cut or is_less)),
         least=TOOLS[use_of(call.kind, options)],
@@ -88,11 +88,11 @@ def question_of(ask_id: str, call: Call, options: Sequence[acp.PermissionOption]
 
 
 def _reasons(*, is_for_good: bool, is_cut: bool) -> Iterator[str]:
-    yield words.ASK_REASON
+    yield acp_agents_texts.ASK_REASON
     if is_for_good:
-        yield words.ASK_FOR_GOOD
+        yield acp_agents_texts.ASK_FOR_GOOD
     if is_cut:
-        yield words.ASK_CUT
+        yield acp_agents_texts.ASK_CUT
 
 
 def _told(call: Call, arguments: str) -> ToolCall:
@@ -160,14 +160,14 @@ def _decoded(text: str) -> object:
 
 def _cut(value: object, most: int) -> object:
     if isinstance(value, str):
-        return value if len(value) <= most else value[:most] + words.CUT.format(count=len(value) - most)
+        return value if len(value) <= most else value[:most] + acp_agents_texts.CUT.format(count=len(value) - most)
     if isinstance(value, dict):
         return {name: _cut(inner, most) for name, inner in value.items()}
     return [_cut(inner, most) for inner in value] if isinstance(value, list) else value
 
 
 def _more(text: str) -> str:
-    return words.CUT.format(count=len(text) - _ASK_CHARS // 2)
+    return acp_agents_texts.CUT.format(count=len(text) - _ASK_CHARS // 2)
 
 
 def _written(value: object) -> str:

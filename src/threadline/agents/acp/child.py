@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from threadline.log import get_logger
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.rpc.lines import Lines, LineTooLong, Sink
 from threadline.rpc.pipes import PipeSink
 from threadline.rpc.streams import StreamLines
@@ -59,7 +59,7 @@ class Child:
         clock = asyncio.get_running_loop().time
         since, logged, dropped = clock(), 0, 0
         while (line := await self._next_error()) is not None:
-            said = inert_line(line[: 8 * _LOGGED_CHARS].decode("utf-8", "replace"), _LOGGED_CHARS)
+            said = safe_line(line[: 8 * _LOGGED_CHARS].decode("utf-8", "replace"), _LOGGED_CHARS)
             self.last_words = said or self.last_words
             if clock() - since > _LOGGED_SECONDS:
                 if dropped:

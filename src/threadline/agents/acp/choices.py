@@ -9,11 +9,11 @@ import msgspec
 
 from threadline.agents.acp.process import AgentProcess, AgentSession, fault_of
 from threadline.log import get_logger
-from threadline.model import words_acp_agent as words
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.ports.agent import AgentError
 from threadline.rpc import acp
 from threadline.rpc.connection import RpcError
+from threadline.texts import acp_agents as texts
 
 log = get_logger(__name__)
 
@@ -54,7 +54,7 @@ async def choose_mode(process: AgentProcess, session: AgentSession) -> str | Non
     mode = process.wanted.mode
     if mode is None or await _choose(process, session, "mode", mode):
         return None
-    return words.NO_MODE.format(mode=inert_line(mode, 60))
+    return texts.NO_MODE.format(mode=safe_line(mode, 60))
 
 
 async def choose_model(process: AgentProcess, session: AgentSession, chosen: str | None) -> str | None:
@@ -74,9 +74,9 @@ async def choose_model(process: AgentProcess, session: AgentSession, chosen: str
     if await _choose(process, session, "model", model):
         return None
     if choice is None and not session.is_new:
-        return words.SAME_MODEL.format(model=inert_line(model, 100))
-    told = words.NO_MODEL if chosen is None else words.NO_CHOSEN_MODEL
-    raise AgentError(told.format(agent=process.wanted.name, model=inert_line(model, 100)), is_owners=chosen is None)
+        return texts.SAME_MODEL.format(model=safe_line(model, 100))
+    told = texts.NO_MODEL if chosen is None else texts.NO_CHOSEN_MODEL
+    raise AgentError(told.format(agent=process.wanted.name, model=safe_line(model, 100)), is_owners=chosen is None)
 
 
 async def _choose(process: AgentProcess, session: AgentSession, what: What, name: str) -> bool:

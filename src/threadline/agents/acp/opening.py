@@ -15,8 +15,7 @@ from threadline.agents.acp.memory import NAME_CHARS, Remembered, is_continued, m
 from threadline.agents.acp.process import AgentProcess, AgentSession, fault_of, reason_of
 from threadline.agents.acp.prompt import record_of, told_before
 from threadline.log import get_logger
-from threadline.model import words_acp_agent as words
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.ports.agent import AgentError, McpServer, Turn
 from threadline.rpc import acp
 from threadline.rpc.connection import (
@@ -27,6 +26,7 @@ from threadline.rpc.connection import (
     NOT_FOUND,
     RpcError,
 )
+from threadline.texts import acp_agents as texts
 
 log = get_logger(__name__)
 
@@ -57,10 +57,10 @@ async def opened(process: AgentProcess, turn: Turn, cwd: str) -> Opened:
     except RpcError as cause:
         if cause.code == AUTH_REQUIRED:
             raise process.not_signed_in() from cause
-        told = words.REFUSED.format(agent=process.wanted.name, reason=reason_of(cause))
+        told = texts.REFUSED.format(agent=process.wanted.name, reason=reason_of(cause))
         raise AgentError(told, is_owners=True) from cause
     except TimeoutError as cause:
-        raise AgentError(words.SILENT.format(agent=process.wanted.name, seconds=round(process.limits.call))) from cause
+        raise AgentError(texts.SILENT.format(agent=process.wanted.name, seconds=round(process.limits.call))) from cause
 
 
 class _Opening:
@@ -84,12 +84,12 @@ class _Opening:
         notices: list[str | None] = []
         if before is not None and self._is_ours(before):
             session = await self._taken_up(before)
-            blocks = [record_of(words.MEANWHILE, missed(before, turn.history))]
+            blocks = [record_of(texts.MEANWHILE, missed(before, turn.history))]
         if session is None:
             session = await self._new()
             blocks = [
                 told_before(self._process.wanted.system_prompt, turn),
-                record_of(words.BEFORE, turn.history),
+                record_of(texts.BEFORE, turn.history),
             ]
             notices = [self._why_new(before)]
         notices.append(self._why_without())
@@ -118,19 +118,19 @@ class _Opening:
         if not self._turn.history:
             return None
         if before is None or before.session != self._turn.session.session_id:
-            return words.ANEW
-        return words.GONE if self._is_ours(before) or before.of != self._process.wanted.digest else words.CHANGED
+            return texts.ANEW
+        return texts.GONE if self._is_ours(before) or before.of != self._process.wanted.digest else texts.CHANGED
 
     def _why_without(self) -> str | None:
         """Which servers of tools the session does without, told once: when it is opened."""
         if self._given is None:
             return None
         given = {one.name for one in self._given}
-        missing = [inert_line(one.name, _SERVER_CHARS) for one in self._named if one.name not in given]
+        missing = [safe_line(one.name, _SERVER_CHARS) for one in self._named if one.name not in given]
         if not missing:
             return None
         log.warning("acp.without_servers", agent=self._process.wanted.name, servers=len(missing))
-        return words.NO_SERVERS.format(names=", ".join(missing[:_SERVERS]))
+        return texts.NO_SERVERS.format(names=", ".join(missing[:_SERVERS]))
 
     async def _taken_up(self, before: Remembered) -> AgentSession | None:
         """The session as this process has it, or as the agent finds it again; `None` where it does not."""
@@ -171,9 +171,9 @@ class _Opening:
             async with asyncio.timeout(self._process.limits.cancel * 2):
                 await prompting.over()
         except TimeoutError:
-            raise AgentError(words.BUSY.format(agent=self._process.wanted.name)) from None
+            raise AgentError(texts.BUSY.format(agent=self._process.wanted.name)) from None
         if self._process.is_over:
-            raise AgentError(words.BUSY.format(agent=self._process.wanted.name))
+            raise AgentError(texts.BUSY.format(agent=self._process.wanted.name))
 
     async def _found(
         self, before: Remembered, method: str, shape: type[acp.calls.SessionAt], *, is_last: bool
@@ -227,7 +227,7 @@ class _Opening:
         answer = await self._signed_in(lambda: self._with_fewer_servers(asked))
         name = answer.session_id
         if name in self._process.sessions or not 0 < len(name) <= NAME_CHARS:
-            raise AgentError(words.TWICE.format(agent=self._process.wanted.name))
+            raise AgentError(texts.TWICE.format(agent=self._process.wanted.name))
         session = self._process.sessions[name] = AgentSession(name, is_new=True)
         session.learn(answer)
         return session
@@ -264,7 +264,7 @@ def cwd_of(turn: Turn, configured: str | None, own: Callable[[], Path]) -> str:
     named = (None if place is None else place.cwd) or turn.session.cwd or configured
     folder = Path(named) if named else own()
     if not folder.is_absolute() or not folder.is_dir():
-        raise AgentError(words.NO_FOLDER.format(folder=folder))
+        raise AgentError(texts.NO_FOLDER.format(folder=folder))
     return str(folder)
 
 

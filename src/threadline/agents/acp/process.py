@@ -15,9 +15,8 @@ from threadline.agents.acp.sifting import Sifted
 from threadline.agents.acp.wanted import Limits, Wanted
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
-from threadline.model import words_acp_agent as words
 from threadline.model.access import Role
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.ports.agent import AgentError
 from threadline.rpc import acp
 from threadline.rpc.connection import (
@@ -29,6 +28,7 @@ from threadline.rpc.connection import (
     Request,
     RpcError,
 )
+from threadline.texts import acp_agents as texts
 
 log = get_logger(__name__)
 
@@ -145,13 +145,13 @@ class AgentProcess:
         try:
             answer = await self.request("initialize", ours, acp.InitializeResponse, seconds=self.limits.start)
         except TimeoutError:
-            raise NotStarted(words.MUTE.format(agent=name, seconds=round(self.limits.start)), is_owners=True) from None
+            raise NotStarted(texts.MUTE.format(agent=name, seconds=round(self.limits.start)), is_owners=True) from None
         except RpcError as cause:
-            raise NotStarted(words.CANT_START.format(agent=name, reason=reason_of(cause)), is_owners=True) from cause
+            raise NotStarted(texts.CANT_START.format(agent=name, reason=reason_of(cause)), is_owners=True) from cause
         except AgentError as cause:
-            raise NotStarted(words.CANT_START.format(agent=name, reason=words.AT_ONCE), is_owners=True) from cause
+            raise NotStarted(texts.CANT_START.format(agent=name, reason=texts.AT_ONCE), is_owners=True) from cause
         if answer.protocol_version != acp.PROTOCOL_VERSION:
-            raise NotStarted(words.OTHER_VERSION.format(agent=name, version=answer.protocol_version), is_owners=True)
+            raise NotStarted(texts.OTHER_VERSION.format(agent=name, version=answer.protocol_version), is_owners=True)
         self.can, self._methods = answer.agent_capabilities, answer.auth_methods
         if self.wanted.auth_method is not None:
             await self._authenticate(self._configured(self.wanted.auth_method))
@@ -171,8 +171,8 @@ class AgentProcess:
         """What to do where it has to be signed in first."""
         login = self.wanted.login
         if self.wanted.auth_method is None and (own := self._ways()):
-            login += words.WAYS_IN.format(known=own)
-        return AgentError(words.SIGN_IN.format(agent=self.wanted.name, login=login), is_owners=True)
+            login += texts.WAYS_IN.format(known=own)
+        return AgentError(texts.SIGN_IN.format(agent=self.wanted.name, login=login), is_owners=True)
 
     async def request(self, method: str, params: object, result: type[T], *, seconds: float | None = None) -> T:
         """What the agent answers. `RpcError` as it came; `TimeoutError` after so many seconds; `AgentError` where it has ended."""
@@ -182,7 +182,7 @@ class AgentProcess:
         except ConnectionEnded as cause:
             raise self.gone() from cause
         except acp.WrongShape as cause:
-            raise AgentError(words.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))) from cause
+            raise AgentError(texts.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))) from cause
 
     def prompt(
         self, session: AgentSession, blocks: tuple[acp.ContentBlock, ...], role: Role, *, is_shared: bool
@@ -216,7 +216,7 @@ class AgentProcess:
     def gone(self) -> AgentError:
         """That it has ended, for whoever waits for it."""
         self.is_over = True
-        return AgentError(words.ENDED.format(agent=self.wanted.name))
+        return AgentError(texts.ENDED.format(agent=self.wanted.name))
 
     async def _run(self) -> None:
         try:
@@ -247,10 +247,10 @@ class AgentProcess:
             prompting.fail(self.gone())
         except RpcError as cause:
             is_signed_out = cause.code == AUTH_REQUIRED
-            fault = AgentError(words.FAULT.format(agent=self.wanted.name, reason=reason_of(cause)))
+            fault = AgentError(texts.FAULT.format(agent=self.wanted.name, reason=reason_of(cause)))
             prompting.fail(self.not_signed_in() if is_signed_out else fault)
         except acp.WrongShape as cause:
-            prompting.fail(AgentError(words.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))))
+            prompting.fail(AgentError(texts.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))))
         finally:
             # The gateway may stop, and this with it, before anything was answered.
             if not prompting.is_over:
@@ -298,23 +298,23 @@ class AgentProcess:
         name = self.wanted.name
         found = next((one for one in self._methods if one.id == method), None)
         if found is None:
-            known = self._ways() or words.NO_WAY
-            raise AgentError(words.NO_METHOD.format(agent=name, method=method, known=known), is_owners=True)
+            known = self._ways() or texts.NO_WAY
+            raise AgentError(texts.NO_METHOD.format(agent=name, method=method, known=known), is_owners=True)
         if found.type is not None:
-            told = words.IN_A_TERMINAL.format(agent=name, method=method, login=self.wanted.login)
+            told = texts.IN_A_TERMINAL.format(agent=name, method=method, login=self.wanted.login)
             raise AgentError(told, is_owners=True)
         return method
 
     def _ways(self) -> str:
         """How the agent lets itself be signed in without anybody at a terminal."""
         own = [method.id for method in self._methods if method.type is None]
-        return ", ".join(inert_line(one, 60) for one in own[:_WAYS])
+        return ", ".join(safe_line(one, 60) for one in own[:_WAYS])
 
     async def _authenticate(self, method: str) -> None:
         try:
             await self.request("authenticate", acp.AuthenticateRequest(method_id=method), acp.Nothing)
         except (RpcError, TimeoutError) as cause:
-            told = words.NOT_SIGNED_IN.format(agent=self.wanted.name, method=method, login=self.wanted.login)
+            told = texts.NOT_SIGNED_IN.format(agent=self.wanted.name, method=method, login=self.wanted.login)
             raise AgentError(told, is_owners=True) from cause
 
 
@@ -326,7 +326,7 @@ async def started(
         child = await spawn(wanted.name, wanted.command, wanted.env, folder)
     except OSError as cause:
         reason = cause.strerror or type(cause).__name__
-        raise NotStarted(words.CANT_START.format(agent=wanted.name, reason=reason), is_owners=True) from cause
+        raise NotStarted(texts.CANT_START.format(agent=wanted.name, reason=reason), is_owners=True) from cause
     process = AgentProcess(wanted, limits, child, tasks)
     try:
         await process.introduce()
@@ -340,13 +340,13 @@ async def started(
 def fault_of(error: Exception) -> str:
     """An agent's fault as the log may hold it: the agent chose its words, and how many there are."""
     if not isinstance(error, RpcError):
-        return inert_line(repr(error), _REASON_CHARS)
+        return safe_line(repr(error), _REASON_CHARS)
     return f"{error.code}: {reason_of(error)}"
 
 
 def reason_of(error: RpcError) -> str:
     """What the agent says of its fault, as a chat may show it."""
-    return inert_line(str(error), _REASON_CHARS).rstrip(".") or words.NO_REASON
+    return safe_line(str(error), _REASON_CHARS).rstrip(".") or texts.NO_REASON
 
 
 async def _cancelled() -> acp.RequestPermissionResponse:

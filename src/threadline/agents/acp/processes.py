@@ -11,8 +11,8 @@ from threadline.agents.acp.process import AgentProcess, NotStarted, started
 from threadline.agents.acp.wanted import Limits, Wanted
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
-from threadline.model import words_acp_agent as words
 from threadline.ports.agent import AgentError
+from threadline.texts import acp_agents as texts
 
 log = get_logger(__name__)
 
@@ -117,9 +117,9 @@ class Processes:
             folder = Path(self._wanted.cwd) if self._wanted.cwd is not None else self.folder_of(person)
         except OSError as cause:
             reason = cause.strerror or type(cause).__name__
-            raise AgentError(words.CANT_START.format(agent=self._wanted.name, reason=reason), is_owners=True) from cause
+            raise AgentError(texts.CANT_START.format(agent=self._wanted.name, reason=reason), is_owners=True) from cause
         if not folder.is_dir():
-            raise AgentError(words.NO_FOLDER.format(folder=folder), is_owners=True)
+            raise AgentError(texts.NO_FOLDER.format(folder=folder), is_owners=True)
         try:
             return await started(self._wanted, self._limits, self.tasks, folder, self._end)
         except NotStarted:
@@ -148,7 +148,7 @@ class Processes:
         left = place.rests_until - asyncio.get_running_loop().time()
         if left > _SHORT_REST:
             raise AgentError(
-                words.RESTING.format(agent=self._wanted.name, times=place.deaths, seconds=round(left)), is_owners=True
+                texts.RESTING.format(agent=self._wanted.name, times=place.deaths, seconds=round(left)), is_owners=True
             )
         if left > 0:
             await asyncio.sleep(left)
@@ -161,7 +161,7 @@ class Processes:
             if len(running) + sum(one.has_room for one in others) >= self._limits.processes:
                 idle = next((process for process in running if not process.is_busy), None)
                 if idle is None:
-                    raise AgentError(words.TOO_MANY.format(agent=self._wanted.name, most=self._limits.processes))
+                    raise AgentError(texts.TOO_MANY.format(agent=self._wanted.name, most=self._limits.processes))
                 await idle.end()
             place.has_room = True
 

@@ -7,14 +7,13 @@ import json
 from collections.abc import Iterator, Sequence
 
 from threadline.errors import UnknownFile
-from threadline.model import words_acp_agent as words
 from threadline.model.files import attachments_of
 from threadline.model.inbound import Attachment
-from threadline.model.inert import inert, inert_line
 from threadline.model.message import Message
-from threadline.model.privacy import quoted
+from threadline.model.safe_text import quoted_label, safe_line, safe_text
 from threadline.ports.agent import Turn
 from threadline.rpc import acp
+from threadline.texts import acp_agents as texts
 
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _PICTURE_BYTES = 5_000_000
@@ -28,7 +27,7 @@ _MESSAGE_CHARS = 4_000
 
 async def blocks_of(turn: Turn, can: acp.PromptCapabilities) -> list[acp.ContentBlock]:
     """What the turn says, then its files: pictures where the agent takes them, texts, and of others that they are there."""
-    blocks: list[acp.ContentBlock] = [acp.TextContent(text=_clean(_said(turn)) or words.NO_TEXT)]
+    blocks: list[acp.ContentBlock] = [acp.TextContent(text=_clean(_said(turn)) or texts.NO_TEXT)]
     for spoken in turn.messages:
         for file in spoken.attachments:
             blocks += await _file_blocks(turn, file, can)
@@ -39,7 +38,7 @@ def told_before(system_prompt: str | None, turn: Turn) -> acp.ContentBlock | Non
     """What its owner and the chat's settings say, and where the conversation is, for a session that begins."""
     parts = (system_prompt, turn.system_prompt, turn.context_prompt)
     told = "\n\n".join(part.strip() for part in parts if part and part.strip())
-    return acp.TextContent(text=_clean(f"{words.TOLD}\n{told}\n{words.TOLD_END}")) if told else None
+    return acp.TextContent(text=_clean(f"{texts.TOLD}\n{told}\n{texts.TOLD_END}")) if told else None
 
 
 def record_of(intro: str, history: Sequence[Message]) -> acp.ContentBlock | None:
@@ -54,8 +53,8 @@ def record_of(intro: str, history: Sequence[Message]) -> acp.ContentBlock | None
         kept.append(line)
     if not kept:
         return None
-    left_out = [words.LEFT_OUT.format(count=len(said) - len(kept))] if len(kept) < len(said) else []
-    return acp.TextContent(text=_clean("\n".join([intro, *left_out, *reversed(kept), words.TOLD_END])))
+    left_out = [texts.LEFT_OUT.format(count=len(said) - len(kept))] if len(kept) < len(said) else []
+    return acp.TextContent(text=_clean("\n".join([intro, *left_out, *reversed(kept), texts.TOLD_END])))
 
 
 def _said(turn: Turn) -> str:
@@ -63,7 +62,7 @@ def _said(turn: Turn) -> str:
     if not any(spoken.quoted for spoken in turn.messages):
         return turn.text
     return "\n\n".join(
-        f"{words.IN_ANSWER_TO.format(quoted=quoted(spoken.quoted, _QUOTED_CHARS))}\n{spoken.text}"
+        f"{texts.IN_ANSWER_TO.format(quoted=quoted_label(spoken.quoted, _QUOTED_CHARS))}\n{spoken.text}"
         if spoken.quoted
         else spoken.text
         for spoken in turn.messages
@@ -71,7 +70,7 @@ def _said(turn: Turn) -> str:
 
 
 async def _file_blocks(turn: Turn, file: Attachment, can: acp.PromptCapabilities) -> list[acp.ContentBlock]:
-    unseen: list[acp.ContentBlock] = [acp.TextContent(text=words.FILE_UNSEEN.format(name=_named(file)))]
+    unseen: list[acp.ContentBlock] = [acp.TextContent(text=texts.FILE_UNSEEN.format(name=_named(file)))]
     is_picture = file.mime in PICTURES
     most = _PICTURE_BYTES if is_picture else _TEXT_BYTES
     if (is_picture and not can.image) or not (is_picture or file.mime.startswith("text/")) or (file.size or 0) > most:
@@ -80,17 +79,17 @@ async def _file_blocks(turn: Turn, file: Attachment, can: acp.PromptCapabilities
         body = await turn.fetch(file)
         if len(body) > most:
             return unseen
-        named = words.FILE.format(name=_named(file))
+        named = texts.FILE.format(name=_named(file))
         if is_picture:
             picture = acp.ImageContent(data=base64.b64encode(body).decode(), mime_type=file.mime)
             return [acp.TextContent(text=named), picture]
-        return [acp.TextContent(text=f"{named}\n{body.decode()}\n{words.FILE_END}")]
+        return [acp.TextContent(text=f"{named}\n{body.decode()}\n{texts.FILE_END}")]
     except (UnknownFile, UnicodeDecodeError):
         return unseen
 
 
 def _named(file: Attachment) -> str:
-    return json.dumps(inert_line(file.name, _NAME_CHARS), ensure_ascii=False)
+    return json.dumps(safe_line(file.name, _NAME_CHARS), ensure_ascii=False)
 
 
 def _line(message: Message) -> str:
@@ -100,9 +99,9 @@ def _line(message: Message) -> str:
     )
     if role not in ("user", "assistant") or not text.strip():
         return ""
-    shown = inert(text[:_MESSAGE_CHARS])
+    shown = safe_text(text[:_MESSAGE_CHARS])
     if len(text) > _MESSAGE_CHARS:
-        shown += words.CUT.format(count=len(text) - _MESSAGE_CHARS)
+        shown += texts.CUT.format(count=len(text) - _MESSAGE_CHARS)
     return json.dumps({"role": role, "text": shown}, ensure_ascii=False)
 
 

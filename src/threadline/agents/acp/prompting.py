@@ -13,10 +13,10 @@ from threadline.agents.acp.asking import CANCELLED, answer_by_rule, chosen, is_f
 from threadline.agents.acp.translate import Telling, Told, TooMuch
 from threadline.agents.acp.wanted import Limits, Wanted
 from threadline.log import get_logger
-from threadline.model import words_acp_agent as words
 from threadline.model.access import Role, may_use
 from threadline.ports.agent import AgentError, AskPermission, Notice, Plan, Text, Thought
 from threadline.rpc import acp
+from threadline.texts import acp_agents as texts
 
 log = get_logger(__name__)
 
@@ -135,7 +135,7 @@ class Prompting:
             return _given(CANCELLED)
         answer = answer_by_rule(self._wanted.permissions, params.options, is_enough=self._is_enough(params))
         if answer is None and not takes_yes(params.options):
-            self._tell_once(words.NO_YES)
+            self._tell_once(texts.NO_YES)
             answer = chosen(params.options, granted=False)
         try:
             call, told = self._telling.ask(params.tool_call, is_put=answer is None)
@@ -147,7 +147,7 @@ class Prompting:
         if answer is not None:
             return _given(answer)
         if len(self._questions) >= self._limits.questions:
-            self._tell_once(words.NOT_WHOLE)
+            self._tell_once(texts.NOT_WHOLE)
             return _given(chosen(params.options, granted=False))
         self._asked += 1
         question = Question(question_of(f"acp-{self._asked}", call, params.options), params.options)
@@ -212,7 +212,7 @@ class Prompting:
     def _break_off(self) -> None:
         self._is_shut = True
         self._telling = Telling(self._limits)
-        self._add(AgentError(words.TOO_MUCH.format(agent=self._wanted.name)))
+        self._add(AgentError(texts.TOO_MUCH.format(agent=self._wanted.name)))
         self.abandon()
 
     def _finish(self) -> None:

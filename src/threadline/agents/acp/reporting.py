@@ -7,20 +7,20 @@ from collections.abc import Iterator
 
 from threadline.agents.acp.choices import choice_of
 from threadline.agents.acp.process import AgentSession
-from threadline.model import words_acp_agent as words
-from threadline.model.inert import inert_line
+from threadline.model.safe_text import safe_line
 from threadline.model.usage import micros_of
 from threadline.ports.agent import ContextWindow, Event, Notice, Titled, UsageOf
 from threadline.rpc import acp
+from threadline.texts import acp_agents as texts
 
 _REASONS = {
-    "refusal": words.DECLINED,
-    "max_tokens": words.OUT_OF_TOKENS,
-    "max_turn_requests": words.OUT_OF_STEPS,
+    "refusal": texts.DECLINED,
+    "max_tokens": texts.OUT_OF_TOKENS,
+    "max_turn_requests": texts.OUT_OF_STEPS,
 }
 _TITLE_CHARS = 120
 # What stands before the person's words in a prompt, and how much of it tells that it is that.
-_PREAMBLES = (words.TOLD, words.BEFORE, words.MEANWHILE)
+_PREAMBLES = (texts.TOLD, texts.BEFORE, texts.MEANWHILE)
 _TELLING_CHARS = 20
 _MODEL_CHARS = 100
 # An agent says of itself what it costs. Beyond this it is no number that anybody has to pay for a turn.
@@ -31,7 +31,7 @@ _MOST_DOLLARS = 1_000.0
 def last_events(session: AgentSession, response: acp.PromptResponse) -> Iterator[Event]:
     """The events that end a turn. What they tell is told once."""
     if session.title is not None:
-        title = inert_line(session.title, _TITLE_CHARS)
+        title = safe_line(session.title, _TITLE_CHARS)
         if title and not _is_ours(title):
             yield Titled(title)
         session.title = None
@@ -63,7 +63,7 @@ def _usage(session: AgentSession, response: acp.PromptResponse) -> UsageOf | Non
         reasoning_tokens=_tokens(used.thought_tokens if used else 0),
         cost_micros=0 if dollars is None else micros_of(dollars),
         cost_status="unknown" if dollars is None else "estimated",
-        model=None if model is None else inert_line(model.current, _MODEL_CHARS),
+        model=None if model is None else safe_line(model.current, _MODEL_CHARS),
     )
 
 

@@ -11,8 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from threadline.agents.acp.wanted import Limits
-from threadline.model import words_acp_agent as words
-from threadline.model.inert import inert, inert_line
+from threadline.model.safe_text import safe_line, safe_text
 from threadline.ports.agent import (
     AskPermission,
     Diff,
@@ -27,6 +26,7 @@ from threadline.ports.agent import (
     ToolResult,
 )
 from threadline.rpc import acp
+from threadline.texts import acp_agents as texts
 
 # What becomes an event, or a file that has to be stored before it can be one.
 Told: TypeAlias = Event | NewFile
@@ -101,12 +101,12 @@ class Call(msgspec.Struct):
         """The call as people and transcripts know it."""
         return ToolCall(
             call_id=self.call_id,
-            name=inert_line(self.name, _NAME_CHARS) or self.kind,
+            name=safe_line(self.name, _NAME_CHARS) or self.kind,
             arguments=self.input if len(self.input) <= INPUT_CHARS and self.input else "{}",
-            title=inert_line(self.title, _TITLE_CHARS),
+            title=safe_line(self.title, _TITLE_CHARS),
             kind=self.kind,
             places=tuple(
-                Place(inert_line(one.path, _PATH_CHARS), one.line if _is_line(one.line) else None)
+                Place(safe_line(one.path, _PATH_CHARS), one.line if _is_line(one.line) else None)
                 for one in self.locations[:_PLACES]
             ),
             is_asked=self.is_asked,
@@ -126,7 +126,7 @@ class Call(msgspec.Struct):
         """What it gave back; for want of content what it says of its output."""
         diffs = [one for one in self.content if isinstance(one, acp.Diff)][:_DIFFS]
         kept = tuple(_diff(one) for one in diffs if _size(one) <= _DIFF_CHARS)
-        left_out = [words.CUT_DIFF.format(path=inert_line(one.path)) for one in diffs if _size(one) > _DIFF_CHARS]
+        left_out = [texts.CUT_DIFF.format(path=safe_line(one.path)) for one in diffs if _size(one) > _DIFF_CHARS]
         said = [text_of(one.content) for one in self.content if isinstance(one, acp.ContentPart)]
         text = "\n".join(part for part in (*said, *left_out) if part) or ("" if kept else _plain(self.output))
         return ToolResult(self.call_id, cut(text, _RESULT_CHARS), is_error=self.status == "failed", diffs=kept)
@@ -164,7 +164,7 @@ class Telling:
 
     def tool(self, patch: acp.ToolCallStart | acp.ToolCallPatch) -> list[Told]:
         """What is new about a tool call: that it begins, once, and what it gave back, once."""
-        call = self._call(inert_line(patch.tool_call_id, _ID_CHARS))
+        call = self._call(safe_line(patch.tool_call_id, _ID_CHARS))
         if call.is_over:
             return self._counted([])
         before = call.weight
@@ -178,14 +178,14 @@ class Telling:
 
     def kind_of(self, patch: acp.ToolCallPatch) -> acp.ToolKind:
         """The kind of the call that a question is about."""
-        call = self.calls.get(inert_line(patch.tool_call_id, _ID_CHARS))
+        call = self.calls.get(safe_line(patch.tool_call_id, _ID_CHARS))
         return patch.kind or ("other" if call is None else call.kind)
 
     def ask(self, patch: acp.ToolCallPatch, *, is_put: bool = True) -> tuple[Call, list[Told]]:
         """The call that a question is about, and what is to be told before it. `is_put`: somebody is asked, and no rule."""
-        self._call(inert_line(patch.tool_call_id, _ID_CHARS)).is_asked = is_put
+        self._call(safe_line(patch.tool_call_id, _ID_CHARS)).is_asked = is_put
         told = self.tool(patch)
-        call = self.calls[inert_line(patch.tool_call_id, _ID_CHARS)]
+        call = self.calls[safe_line(patch.tool_call_id, _ID_CHARS)]
         told += self._counted([*self._announce(call)])
         if call.is_over:
             # Nothing more is heard of it, but whoever is asked sees what they are asked.
@@ -279,7 +279,11 @@ def _weight_of(diffs: tuple[Diff, ...]) -> int:
 
 def cut(text: str, most: int) -> str:
     """`text`, inert; of a longer one its beginning, and how much is missing."""
-    return inert(text) if len(text) <= most else inert(text[:most]) + words.CUT_RESULT.format(count=len(text) - most)
+    return (
+        safe_text(text)
+        if len(text) <= most
+        else safe_text(text[:most]) + texts.CUT_RESULT.format(count=len(text) - most)
+    )
 
 
 def text_of(block: acp.ContentBlock) -> str:
@@ -288,7 +292,7 @@ def text_of(block: acp.ContentBlock) -> str:
         case acp.TextContent():
             return block.text
         case acp.ResourceLink():
-            return f"{inert_line(block.title or block.name)} ({inert_line(block.uri, 500)})"
+            return f"{safe_line(block.title or block.name)} ({safe_line(block.uri, 500)})"
         case acp.EmbeddedResource(resource=acp.Resource(text=str(text))):
             return text
         case _:
@@ -296,7 +300,7 @@ def text_of(block: acp.ContentBlock) -> str:
 
 
 def _file(block: acp.ImageContent | acp.AudioContent) -> NewFile | None:
-    mime = inert_line(block.mime_type, 100)
+    mime = safe_line(block.mime_type, 100)
     try:
         body = base64.b64decode(block.data, validate=False)
     except (binascii.Error, ValueError):
@@ -308,7 +312,7 @@ def _file(block: acp.ImageContent | acp.AudioContent) -> NewFile | None:
 def _plan(update: acp.Plan) -> Plan:
     return Plan(
         tuple(
-            PlanStep(text=inert_line(one.content, _STEP_CHARS), status=one.status, priority=one.priority)
+            PlanStep(text=safe_line(one.content, _STEP_CHARS), status=one.status, priority=one.priority)
             for one in update.entries[:_STEPS]
         )
     )
@@ -330,7 +334,7 @@ def _plain(output: str) -> str:
 
 
 def _diff(one: acp.Diff) -> Diff:
-    return Diff(path=inert_line(one.path, _PATH_CHARS), new=one.new_text, old=one.old_text)
+    return Diff(path=safe_line(one.path, _PATH_CHARS), new=one.new_text, old=one.old_text)
 
 
 def _size(one: acp.ToolContent) -> int:

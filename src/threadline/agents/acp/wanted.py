@@ -14,8 +14,8 @@ from threadline.agents.acp.presets import PRESETS, Preset
 from threadline.agents.registry import AgentSettings
 from threadline.config.settings import AcpPreset
 from threadline.errors import InvalidRequest
-from threadline.model import words_acp_agent as words
 from threadline.ports.agent import AgentError
+from threadline.texts import acp_agents as texts
 
 Permissions: TypeAlias = Literal["ask", "allow", "deny"]
 
@@ -92,8 +92,8 @@ def wanted_of(settings: AgentSettings, environment: Mapping[str, str]) -> Wanted
     name = settings.preset or Path(command[0]).name
     found = shutil.which(command[0], path=env.get("PATH"))
     if found is None:
-        install = "" if preset is None else words.INSTALL.format(install=preset.install)
-        raise AgentError(words.NOT_THERE.format(program=command[0], agent=name, install=install), is_owners=True)
+        install = "" if preset is None else texts.INSTALL.format(install=preset.install)
+        raise AgentError(texts.NOT_THERE.format(program=command[0], agent=name, install=install), is_owners=True)
     return Wanted(
         name=name,
         command=(found, *command[1:]),
@@ -105,7 +105,7 @@ def wanted_of(settings: AgentSettings, environment: Mapping[str, str]) -> Wanted
         system_prompt=settings.system_prompt,
         auth_method=settings.auth_method,
         key_method=_key_method(preset, env),
-        login="" if preset is None else words.LOGIN.format(login=preset.login),
+        login="" if preset is None else texts.LOGIN.format(login=preset.login),
     )
 
 

@@ -23,7 +23,7 @@ from rich.markdown import Markdown
 from rich.segment import Segment, Segments
 
 from threadline.log import get_logger
-from threadline.model.inert import inert
+from threadline.model.safe_text import safe_text
 from threadline.platforms.local.codec import finished
 
 log = get_logger(__name__)
@@ -96,7 +96,7 @@ class Prompt:
     def echo(self, line: str) -> None:
         """The line stays above the answer to come."""
         self._awaits_answer = True
-        self._print(f"\x1b[1m{_MARK}\x1b[0m" + inert(line).replace("\n", "\n" + " " * len(_MARK)) + "\n")
+        self._print(f"\x1b[1m{_MARK}\x1b[0m" + safe_text(line).replace("\n", "\n" + " " * len(_MARK)) + "\n")
 
     def show(self, message_id: str, text: str) -> None:
         """Draws the message; a block of it that is complete is printed."""
@@ -104,7 +104,7 @@ class Prompt:
         if message_id not in self._messages:
             self._messages[message_id] = _Message()
             self.settle()
-        if printed := self._messages[message_id].grow(inert(text)):
+        if printed := self._messages[message_id].grow(safe_text(text)):
             self._print(self._rendered(printed) + "\n")
         self._session.app.invalidate()
 
@@ -148,7 +148,7 @@ class Prompt:
         console = Console(file=out, force_terminal=True, width=width, highlight=False, markup=False, emoji=False)
         drawn = console.render(Markdown(markdown, code_theme="ansi_dark", hyperlinks=False))
         # Once more: markdown can spell characters as numbers.
-        console.print(Segments([Segment(inert(one.text), one.style) for one in drawn if not one.control]), end="")
+        console.print(Segments([Segment(safe_text(one.text), one.style) for one in drawn if not one.control]), end="")
         return "\n".join(line.rstrip() for line in out.getvalue().rstrip().split("\n")) + "\n"
 
     def _keys(self) -> KeyBindings:
@@ -220,4 +220,4 @@ def _ask_no_positions(output: Output) -> None:
 
 
 def _dim(text: str) -> str:
-    return f"\x1b[2m{inert(text)}\x1b[0m\n"
+    return f"\x1b[2m{safe_text(text)}\x1b[0m\n"

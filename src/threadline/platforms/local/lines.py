@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import TextIO
 
-from threadline.model.inert import inert
+from threadline.model.safe_text import safe_text
 
 _CHUNK = 65_536
 
@@ -102,5 +102,5 @@ async def _read(source: int) -> bytes:
 def _write(out: TextIO, text: str) -> None:
     # What the encoding can't say is written as numbers instead of ending the program.
     encoding = out.encoding or "utf-8"
-    out.write(inert(text).rstrip("\n").encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    out.write(safe_text(text).rstrip("\n").encode(encoding, "backslashreplace").decode(encoding) + "\n")
     out.flush()

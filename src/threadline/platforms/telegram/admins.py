@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from threadline.model.access import bare_command
+from threadline.model.access import command_name
 from threadline.model.inbound import Inbound
 from threadline.platforms.telegram.client import Client
 from threadline.platforms.telegram.remembering import Remembered, Times
@@ -33,7 +33,7 @@ class Admins:
         source = event.source
         if event.sender_is_admin or source.chat_type != "group" or event.kind != "message":
             return event
-        if event.is_forward or source.chat_id is None or bare_command(event.text) is None:
+        if event.is_forward or source.chat_id is None or command_name(event.text) is None:
             return event
         if source.user_id not in await self._known.of(source.chat_id):
             return event

@@ -10,7 +10,7 @@ from zlib import crc32
 import msgspec
 
 from threadline.clock import from_instant
-from threadline.model.inbound import Inbound, InboundKind, Moved, Quote, Unreadable
+from threadline.model.inbound import IdChange, Inbound, InboundKind, Quote, Unreadable
 from threadline.model.source import ChatType, SessionSource
 from threadline.platforms.telegram.contents import attachments_of, shared_line
 from threadline.platforms.telegram.entities import Us, command_bot, mentions, quoted, without_our_name
@@ -45,7 +45,7 @@ class Topic(msgspec.Struct, frozen=True):
     name: str
 
 
-Outcome: TypeAlias = Inbound | Moved | Unreadable | Ignored
+Outcome: TypeAlias = Inbound | IdChange | Unreadable | Ignored
 # The names of topics, by chat and thread.
 Topics: TypeAlias = Mapping[tuple[int, int], str]
 
@@ -221,12 +221,12 @@ def _topic_of(message: Message) -> Topic | None:
     return Topic(message.chat.id, message.message_thread_id, named.name)
 
 
-def _moved(message: Message, here: Here) -> Moved | None:
+def _moved(message: Message, here: Here) -> IdChange | None:
     """A group has become a supergroup. It is told in both; whichever comes first counts."""
     old, new = message.migrate_from_chat_id or message.chat.id, message.migrate_to_chat_id or message.chat.id
     if old == new:
         return None
-    return Moved(
+    return IdChange(
         platform=here.platform,
         account=here.account,
         dedupe_key=f"g:{old}:{new}",

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from threadline.model import words_telegram as words
 from threadline.model.inbound import Attachment
+from threadline.platforms.telegram import texts
 from threadline.platforms.telegram.wire import Checklist, File, Message, Shared, Sticker, Venue
 
 _shared = msgspec.json.Decoder(Shared)
@@ -21,7 +21,7 @@ def attachments_of(message: Message) -> tuple[Attachment, ...]:
 def shared_line(message: Message, raw: bytes) -> str:
     """A line that stands for what is neither text nor a file; empty where there is nothing of the kind."""
     if message.sticker is not None:
-        return words.STICKER.format(emoji=message.sticker.emoji) if message.sticker.emoji else ""
+        return texts.STICKER.format(emoji=message.sticker.emoji) if message.sticker.emoji else ""
     shared = _shared.decode(raw)
     return _place(shared) or _list(shared) or _thing(shared)
 
@@ -30,34 +30,34 @@ def _place(shared: Shared) -> str:
     if shared.venue is not None:
         return _venue(shared.venue)
     if shared.location is not None:
-        return words.LOCATION.format(latitude=shared.location.latitude, longitude=shared.location.longitude)
+        return texts.LOCATION.format(latitude=shared.location.latitude, longitude=shared.location.longitude)
     if shared.contact is not None:
         name = f"{shared.contact.first_name} {shared.contact.last_name or ''}".strip()
-        return words.CONTACT.format(name=name, phone=shared.contact.phone_number)
+        return texts.CONTACT.format(name=name, phone=shared.contact.phone_number)
     return ""
 
 
 def _list(shared: Shared) -> str:
     if shared.poll is not None:
         options = ", ".join(option.text for option in shared.poll.options)
-        return words.POLL.format(question=shared.poll.question, options=options)
+        return texts.POLL.format(question=shared.poll.question, options=options)
     return "" if shared.checklist is None else _checklist(shared.checklist)
 
 
 def _thing(shared: Shared) -> str:
     if shared.dice is not None:
-        return words.DICE.format(emoji=shared.dice.emoji, value=shared.dice.value)
+        return texts.DICE.format(emoji=shared.dice.emoji, value=shared.dice.value)
     if shared.game is not None:
-        return words.GAME.format(title=shared.game.title)
+        return texts.GAME.format(title=shared.game.title)
     if shared.invoice is not None:
-        return words.INVOICE.format(title=shared.invoice.title)
+        return texts.INVOICE.format(title=shared.invoice.title)
     if shared.story:
-        return words.STORY
-    return words.PAID_MEDIA if shared.paid_media else ""
+        return texts.STORY
+    return texts.PAID_MEDIA if shared.paid_media else ""
 
 
 def _venue(venue: Venue) -> str:
-    return words.VENUE.format(
+    return texts.VENUE.format(
         title=venue.title,
         address=venue.address,
         latitude=venue.location.latitude,
@@ -67,9 +67,9 @@ def _venue(venue: Venue) -> str:
 
 def _checklist(checklist: Checklist) -> str:
     tasks = ", ".join(
-        words.TASK_DONE.format(text=task.text) if task.completion_date else task.text for task in checklist.tasks
+        texts.TASK_DONE.format(text=task.text) if task.completion_date else task.text for task in checklist.tasks
     )
-    return words.CHECKLIST.format(title=checklist.title, tasks=tasks)
+    return texts.CHECKLIST.format(title=checklist.title, tasks=tasks)
 
 
 def _files(message: Message) -> Iterator[Attachment]:

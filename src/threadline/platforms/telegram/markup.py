@@ -8,7 +8,7 @@ import unicodedata
 import msgspec
 from telegramify_markdown import MessageEntity, RenderConfig, convert
 
-from threadline.model.words_telegram import NOTHING_TO_SEE
+from threadline.platforms.telegram.texts import NOTHING_TO_SEE
 from threadline.platforms.text import length
 from threadline.ports.platform import BadMarkup, Outgoing, TooLong
 

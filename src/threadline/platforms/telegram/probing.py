@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from threadline.model import words_platforms as words
 from threadline.platforms.telegram.client import Client
 from threadline.ports.platform import Probed, Transient
+from threadline.texts import platforms as texts
 
 
 class _Me(msgspec.Struct, frozen=True):
@@ -36,12 +36,12 @@ async def probe_bot(client: Client) -> Probed:
 
 def _remarks(me: _Me, hook: _Hook) -> Iterator[str]:
     if not me.can_join_groups:
-        yield words.TELEGRAM_NO_GROUPS
+        yield texts.TELEGRAM_NO_GROUPS
     elif me.can_read_all_group_messages:
-        yield words.TELEGRAM_HEARS_ALL
+        yield texts.TELEGRAM_HEARS_ALL
     else:
-        yield words.TELEGRAM_PRIVATE
+        yield texts.TELEGRAM_PRIVATE
     if hook.url:
-        yield words.TELEGRAM_HOOKED
+        yield texts.TELEGRAM_HOOKED
     if hook.pending_update_count:
-        yield words.TELEGRAM_WAITING.format(count=hook.pending_update_count)
+        yield texts.TELEGRAM_WAITING.format(count=hook.pending_update_count)

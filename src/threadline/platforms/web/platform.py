@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 
 from threadline.clock import Clock, SystemClock
+from threadline.model.client_sources import WEB
 from threadline.model.delivery import Target
 from threadline.model.source import MAIN_ACCOUNT
-from threadline.model.webchat import WEB
 from threadline.platforms.web.codec import pressed, spoken
 from threadline.ports.live import Ending, Growth, Onlooker, Said, Speaker
 from threadline.ports.platform import Accept, Capabilities, NotDeclared, Outgoing, Transient, Verdict, refuse_undeclared

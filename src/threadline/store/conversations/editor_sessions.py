@@ -15,11 +15,11 @@ from threadline.clock import Instant, to_instant
 from threadline.errors import UnknownSession
 from threadline.ids import new_session_id
 from threadline.model.address import SessionAddress
+from threadline.model.client_sources import ACP, OPTIONS, editor_source, is_editor_session
 from threadline.model.delivery import target_of
-from threadline.model.editors import ACP, OPTIONS, editor_source, is_editor_session
 from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
-from threadline.model.view import Span, everything
+from threadline.model.view import Span, all_spans
 from threadline.store.conversations import id_changes, indexes, records, sessions, views
 from threadline.store.conversations.indexes import Listing
 from threadline.store.engine.database import Perform, Row, Step, Tx, loose_read, read, task, write
@@ -181,8 +181,8 @@ def replayed(tx: Tx, place: Place) -> Replayed:
     """What a replay has: all that the session shows now, what compaction folded away, and what was told besides since it began."""
     session = _get(tx, place)
     view = views.load(tx, session.pk, session.view_version)
-    spans = everything(view, log=session.pk, last_seq=session.last_seq)
-    since, lane = to_instant(session.entry.created_at), target_of(place.source).lane
+    spans = all_spans(view, log=session.pk, last_seq=session.last_seq)
+    since, lane = to_instant(session.entry.created_at), target_of(place.source).ordering_key
     rows = tx.rows("told_beside", lane=lane, since=since, limit=_ASIDES)
     return Replayed(spans, tuple(_placed(tx, spans, rows[::-1])))
 

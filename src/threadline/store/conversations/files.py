@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from threadline.clock import Instant, from_instant
 from threadline.errors import InvalidRequest, LeaseLost, UnknownFile
-from threadline.model.admissible import keepable
 from threadline.model.files import MAX_FILE_BYTES, StoredFile, file_id_of
-from threadline.model.ownership import keeper_of
+from threadline.model.inbound import storable_text
+from threadline.model.ownership import file_owner_of
 from threadline.model.source import SessionSource
 from threadline.store.engine.database import Perform, Step, Tx, read, task, write
 from threadline.store.leases import Held
@@ -60,7 +60,7 @@ def keep_for_turn(tx: Tx, at: Instant, turn_pk: int, fence: int, new: NewFile) -
     row = tx.find("hold_turn", turn_pk=turn_pk, fence=fence)
     if row is None:
         raise LeaseLost
-    return keep(tx, at, replace(new, person=keeper_of(source_of(row[0]))))
+    return keep(tx, at, replace(new, person=file_owner_of(source_of(row[0]))))
 
 
 def of_person(tx: Tx, person: str, file_id: str) -> StoredFile:
@@ -168,12 +168,12 @@ class Files(Group[Mode]):
     @verb
     def find(_: Store[Any], person: SessionSource | str, file_id: str) -> Step[StoredFile]:
         """A file that this person sent; `UnknownFile` for any other."""
-        return read(of_person, _sender(person), keepable(file_id, MAX_NAME_BYTES))
+        return read(of_person, _sender(person), storable_text(file_id, MAX_NAME_BYTES))
 
     @verb
     def read(_: Store[Any], person: SessionSource | str, file_id: str) -> Step[tuple[StoredFile, bytes]]:
         """A file that this person sent, with what is in it; `UnknownFile` for any other."""
-        return read(read_of_person, _sender(person), keepable(file_id, MAX_NAME_BYTES))
+        return read(read_of_person, _sender(person), storable_text(file_id, MAX_NAME_BYTES))
 
     @verb
     def delete_unsent(store: Store[Any]) -> Step[int]:
@@ -198,8 +198,8 @@ def _checked(body: bytes, name: str, mime: str, person: str = "") -> NewFile:
     return NewFile(
         person=person,
         digest=file_id_of(body),
-        name=keepable(name, MAX_NAME_BYTES) or "file",
-        mime=keepable(mime, MAX_NAME_BYTES) or "application/octet-stream",
+        name=storable_text(name, MAX_NAME_BYTES) or "file",
+        mime=storable_text(mime, MAX_NAME_BYTES) or "application/octet-stream",
         body=bytes(body),
     )
 

@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from threadline.clock import Instant
-from threadline.model.access import highest
+from threadline.model.access import highest_role
 from threadline.model.address import SessionAddress, scoped_id
 from threadline.model.delivery import Target
-from threadline.model.inbound import Moved
+from threadline.model.inbound import IdChange
 from threadline.model.ownership import Ownership, ownership_of, person_of
 from threadline.model.source import SessionSource
 from threadline.model.view import MAX_SEQ, message_number
@@ -118,7 +118,7 @@ def forward_stream(tx: Tx, at: Instant, turn_pk: int) -> None:
     """What a turn streams is shown in full where its chat is now."""
     for pk, text in tx.rows("open_streams", turn_pk=turn_pk):
         target = forward(tx, at, msgspec.json.decode(text, type=Target))
-        tx.run("retarget_delivery", pk=pk, target=json_text(target), lane=target.lane)
+        tx.run("retarget_delivery", pk=pk, target=json_text(target), lane=target.ordering_key)
 
 
 def other_names(tx: Tx, person: str) -> list[str]:
@@ -246,7 +246,7 @@ OF_PERSON = (
 )
 
 
-def move(tx: Tx, at: Instant, event: Moved) -> bool:
+def move(tx: Tx, at: Instant, event: IdChange) -> bool:
     """Carries a move out, once; False if it was done before.
 
     Takes as long as there are messages to be indexed anew: those of the chat, or of the person. Where the new id has a conversation
@@ -268,7 +268,7 @@ def move(tx: Tx, at: Instant, event: Moved) -> bool:
     return True
 
 
-def moved_source(source: SessionSource, event: Moved) -> SessionSource:
+def moved_source(source: SessionSource, event: IdChange) -> SessionSource:
     """The source as its platform would name it now; the same one where it is about others."""
     if (source.platform, source.account) != (event.platform, event.account):
         return source
@@ -277,7 +277,7 @@ def moved_source(source: SessionSource, event: Moved) -> SessionSource:
     return msgspec.structs.replace(source, **changes) if changes else source
 
 
-def _whose_chat(tx: Tx, event: Moved) -> str | None:
+def _whose_chat(tx: Tx, event: IdChange) -> str | None:
     """The person whose direct chat has moved: its ids tell of them."""
     for _, text in tx.rows("origins_with", pattern=_pattern(event.old_id)):
         source = source_of(text)
@@ -286,7 +286,7 @@ def _whose_chat(tx: Tx, event: Moved) -> str | None:
     return None
 
 
-def _note(tx: Tx, at: Instant, event: Moved, person: str | None) -> bool:
+def _note(tx: Tx, at: Instant, event: IdChange, person: str | None) -> bool:
     told = {"kind": "moved", "raw": f"{event.what} {event.old_id} is {event.new_id}"}
     row = tx.find(
         "add_inbound",
@@ -306,7 +306,7 @@ def _note(tx: Tx, at: Instant, event: Moved, person: str | None) -> bool:
     return row is not None
 
 
-def _told_at(tx: Tx, event: Moved, at: Instant) -> Instant:
+def _told_at(tx: Tx, event: IdChange, at: Instant) -> Instant:
     """When it was, always after earlier moves of the same ids: which came first must not depend on a clock that goes back."""
     place = {"platform": event.platform, "account": event.account, "what": event.what}
     rows = [row for one in (event.old_id, event.new_id) for row in tx.rows("moves_of", id=one, **place)]
@@ -330,10 +330,10 @@ def _move_role(tx: Tx, old: str, new: str) -> None:
     before, now = tx.find("find_person", person=old), tx.find("find_role", person=new)
     if before is not None:
         role, name, since = before
-        tx.run("keep_person", person=new, role=highest((role, *(now or ()))), name=name, at=since)
+        tx.run("keep_person", person=new, role=highest_role((role, *(now or ()))), name=name, at=since)
 
 
-def _move_chat(tx: Tx, event: Moved, old: str, new: str) -> None:
+def _move_chat(tx: Tx, event: IdChange, old: str, new: str) -> None:
     logs = tx.rows("logs_of_chat", chat=old)
     for step in ("move_chat_of_addresses", "move_chat_of_sessions"):
         tx.run(step, old=old, new=new)
@@ -341,7 +341,7 @@ def _move_chat(tx: Tx, event: Moved, old: str, new: str) -> None:
     tx.run("move_home", old_id=event.old_id, new_id=event.new_id, **place)
     for pk, text in tx.rows("deliveries_with", pattern=_pattern(event.old_id), **place):
         if (target := _moved_target(text, event)) is not None:
-            tx.run("retarget_delivery", pk=pk, target=json_text(target), lane=target.lane)
+            tx.run("retarget_delivery", pk=pk, target=json_text(target), lane=target.ordering_key)
     for pk, text in tx.rows("pairings_with", pattern=_pattern(event.old_id)):
         if (target := _moved_target(text, event)) is not None:
             tx.run("set_pairing_target", pk=pk, target=json_text(target))
@@ -349,7 +349,7 @@ def _move_chat(tx: Tx, event: Moved, old: str, new: str) -> None:
     _index_anew(tx, logs)
 
 
-def _readdress(tx: Tx, event: Moved, new: str) -> None:
+def _readdress(tx: Tx, event: IdChange, new: str) -> None:
     """Whatever waits, runs or may go on is answered where its people are now, and is theirs under the name that they have now."""
     pattern = _pattern(event.old_id)
     for pk, text in tx.rows("origins_with", pattern=pattern):
@@ -370,13 +370,13 @@ def _readdress(tx: Tx, event: Moved, new: str) -> None:
                 tx.run("readdress_inbound", pk=row[0], event=json_text(told))
 
 
-def _moved_origin(text: str, event: Moved) -> str | None:
+def _moved_origin(text: str, event: IdChange) -> str | None:
     source = source_of(text)
     moved = moved_source(source, event)
     return None if moved is source else json_text(moved)
 
 
-def _moved_target(text: str, event: Moved) -> Target | None:
+def _moved_target(text: str, event: IdChange) -> Target | None:
     target = _read_target(text)
     if (target.platform, target.account, target.chat_id) != (event.platform, event.account, event.old_id):
         return None
@@ -400,7 +400,7 @@ def _index_anew(tx: Tx, logs: Sequence[Row]) -> None:
             tx.unindex([number for (number,) in numbers[start : start + _UNINDEXED_AT_ONCE]])
 
 
-def _person_in(event: Moved, chat: str) -> str:
+def _person_in(event: IdChange, chat: str) -> str:
     alone = SessionSource(platform=event.platform, account=event.account, chat_id=chat)
     return str(person_of(alone))
 
@@ -420,6 +420,6 @@ class IdChanges(Group[Mode]):
     """Chats and people that go on under another id."""
 
     @verb
-    def apply(store: Store[Any], event: Moved) -> Step[bool]:
+    def apply(store: Store[Any], event: IdChange) -> Step[bool]:
         """A chat or a person goes on under another id; False if that was done before."""
         return leaving_work(write(move, store.now(), event))

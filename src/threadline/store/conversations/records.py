@@ -11,17 +11,16 @@ from msgspec.structs import replace
 from threadline.clock import Instant
 from threadline.errors import InvalidRequest, LeaseLost, UnknownSession
 from threadline.model.address import SessionAddress, scoped_id
-from threadline.model.context import HomeChannel
+from threadline.model.client_sources import ACP, merge_runtime
+from threadline.model.context import HomeChannel, NamedHomeChannel
 from threadline.model.delivery import target_of
-from threadline.model.editors import ACP, runtime_at
-from threadline.model.homes import Home
 from threadline.model.ownership import Ownership, Viewer, ownership_of, person_of
 from threadline.model.policy import checked_zone
-from threadline.model.privacy import inert
+from threadline.model.safe_text import safe_label
 from threadline.model.session import ResetReason, SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker
-from threadline.model.view import View, inherited, log_of, new_view
+from threadline.model.view import View, forked_view, log_of, new_view
 from threadline.store.conversations import views
 from threadline.store.engine.database import Row, Step, Tx, find_locked, read, write
 from threadline.store.leases import Held
@@ -97,7 +96,7 @@ def begin(
     view = new_view(pk)
     if inherit is not None:
         parent, shown = inherit
-        view = inherited(shown, from_log=parent.pk, last_seq=parent.last_seq, log=pk)
+        view = forked_view(shown, from_log=parent.pk, last_seq=parent.last_seq, log=pk)
         if parent.entry.is_shared:
             tx.run("copy_speakers", session_pk=pk, parent_pk=parent.pk)
     tx.run(
@@ -200,7 +199,7 @@ def new_session_at(place: SessionEntry, coming: SessionEntry, *, new_id: str, at
     how = Beginning(new_id, place.origin, at, display_name=place.display_name)
     if place.platform != ACP:
         return how
-    return replace(how, cwd=place.cwd, runtime=json_text(runtime_at(place.runtime, coming.runtime)))
+    return replace(how, cwd=place.cwd, runtime=json_text(merge_runtime(place.runtime, coming.runtime)))
 
 
 def queue_flush(tx: Tx, at: Instant, session_pk: int) -> None:
@@ -246,10 +245,10 @@ def set_timezone(tx: Tx, person: str, zone: str | None) -> None:
         tx.run("keep_timezone", person=person, timezone=zone)
 
 
-def list_home_channels(tx: Tx) -> list[Home]:
+def list_home_channels(tx: Tx) -> list[NamedHomeChannel]:
     """The home channels that were named in a chat; those of the configuration are not asked."""
     return [
-        Home(
+        NamedHomeChannel(
             channel=HomeChannel(platform, chat_id, name, thread_id, account),
             chat_type=chat_type,
             person=person,
@@ -258,7 +257,7 @@ def list_home_channels(tx: Tx) -> list[Home]:
     ]
 
 
-def set_home_channel(tx: Tx, home: Home) -> None:
+def set_home_channel(tx: Tx, home: NamedHomeChannel) -> None:
     """The home channel of its account from now on, in place of the one that was named before."""
     channel = home.channel
     tx.run(
@@ -358,14 +357,14 @@ class Preferences(Group[Mode]):
         return write(set_timezone, name, None if zone is None else checked_zone(zone))
 
     @verb
-    def set_home_channel(_: Store[Any], source: SessionSource) -> Step[Home]:
+    def set_home_channel(_: Store[Any], source: SessionSource) -> Step[NamedHomeChannel]:
         """The chat, and thread, of `source` is the home channel of its account from now on. Without a chat: `InvalidRequest`."""
         target = target_of(source)
-        home = Home(
+        home = NamedHomeChannel(
             channel=HomeChannel(
                 target.platform,
                 clean_text("the id of a chat", target.chat_id),
-                inert(source.chat_name or source.description),
+                safe_label(source.chat_name or source.description),
                 clean_or_none("the id of a thread", target.thread_id),
                 clean_text("the name of an account", target.account),
             ),
@@ -396,6 +395,6 @@ def _zone_of_person(tx: Tx, person: str, installation_zone: str) -> PersonZone:
     return PersonZone(installation_zone if named is None else named, is_own=named is not None)
 
 
-def _set_home_channel(tx: Tx, home: Home) -> Home:
+def _set_home_channel(tx: Tx, home: NamedHomeChannel) -> NamedHomeChannel:
     set_home_channel(tx, home)
     return home

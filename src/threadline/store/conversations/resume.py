@@ -11,8 +11,7 @@ from threadline.clock import Instant
 from threadline.errors import NotYours, UnknownSession
 from threadline.model.address import SessionAddress
 from threadline.model.delivery import target_of
-from threadline.model.handoff import may_hand_over
-from threadline.model.ownership import Ownership, may_resume, may_take
+from threadline.model.ownership import Ownership, may_copy_between_owners, may_hand_over, may_resume
 from threadline.model.session import SessionEntry
 from threadline.store.conversations import records, sessions, transcripts
 from threadline.store.conversations.records import AddressRow, Beginning, new_session_at
@@ -39,7 +38,7 @@ def switch(
         return wanted.entry if wanted.entry.ended_at is None else reopen(tx, at, address, wanted)
     is_dm = address.chat_type == "dm"
     is_theirs = may_resume(address.ownership, is_dm=is_dm, wanted=wanted.ownership)
-    if not is_theirs and not may_take(is_dm=is_dm, wanted=wanted.ownership, owners=owners):
+    if not is_theirs and not may_copy_between_owners(is_dm=is_dm, wanted=wanted.ownership, owners=owners):
         raise NotYours
     here = None if address.session_pk is None else _held(tx, address.session_pk)
     if here is None and not is_theirs:

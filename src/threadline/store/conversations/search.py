@@ -10,12 +10,11 @@ import msgspec
 
 from threadline.clock import Instant, from_instant
 from threadline.errors import InvalidCursor, InvalidRequest, NotYours
-from threadline.model.editors import AT_THE_MACHINE, is_at_machine
-from threadline.model.message import decode_body, searchable_text
+from threadline.model.client_sources import LOCAL_PLATFORMS, is_local_person
+from threadline.model.message import MessageRef, TranscriptMessage, decode_body, searchable_text
 from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
-from threadline.model.transcript import MessageRef, TranscriptMessage
-from threadline.model.view import MAX_SEQ, Span, View, log_of, message_number, neighbours, seq_of, shows
+from threadline.model.view import MAX_SEQ, Span, View, is_visible, log_of, message_number, neighbours, seq_of
 from threadline.store import rows
 from threadline.store.conversations import indexes, records, views
 from threadline.store.conversations.indexes import Listing, behind, filter_token
@@ -168,7 +167,7 @@ def _visible(
     ]
     if only is not None:
         yield from (
-            (i, _Found(match, only.session, only.view)) for i, match in timely if shows(only.view, match.number)
+            (i, _Found(match, only.session, only.view)) for i, match in timely if is_visible(only.view, match.number)
         )
         return
     own = _OwnSessions(wanted.viewer)
@@ -353,7 +352,7 @@ def find_owner_title(tx: Tx, title: str, listed: Collection[str]) -> SessionEntr
     owners = _owners(tx, listed)
     for row in tx.rows("find_titled", title_key=records.title_key(title)):
         entry = entry_of(row)
-        if entry.owner is not None and (entry.owner in owners or is_at_machine(entry.owner)):
+        if entry.owner is not None and (entry.owner in owners or is_local_person(entry.owner)):
             return entry
     return None
 
@@ -370,7 +369,7 @@ def owner_hits(tx: Tx, query: Query, platform: str, listed: Collection[str], *, 
 
 
 def _owner_listings(tx: Tx, platform: str, listed: Collection[str], limit: int) -> Iterator[Listing]:
-    for machine in AT_THE_MACHINE:
+    for machine in LOCAL_PLATFORMS:
         if machine != platform:
             yield Listing(include_ended=True, platform=machine, limit=limit)
     for owner in sorted(_owners(tx, listed))[:_OWNERS_AT_MOST]:

@@ -10,9 +10,9 @@ import msgspec
 from threadline.clock import Instant, from_instant
 from threadline.errors import InvalidRequest, UnknownSession
 from threadline.model.address import SessionAddress, parent_of
-from threadline.model.editors import ACP
+from threadline.model.client_sources import ACP
 from threadline.model.ownership import ownership_of
-from threadline.model.policy import SessionResetPolicy, counts_persons_days, resolve_zone, stale_reason
+from threadline.model.policy import SessionResetPolicy, resolve_zone, stale_reason, uses_person_timezone
 from threadline.model.session import CHOSEN_MODEL, ResetReason, SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import cut_after
@@ -479,7 +479,7 @@ def resolve_request(
         flush=flush,
         must_exist=must_exist,
         # Several people share a session: it has the days of none of them.
-        person=ownership_of(source, address).owner if counts_persons_days(policy) else None,
+        person=ownership_of(source, address).owner if uses_person_timezone(policy) else None,
     )
 
 

@@ -17,9 +17,18 @@ from threadline.errors import (
     UnknownMessage,
     UnknownSession,
 )
-from threadline.model.message import ACTIVE_ROLES, EncodedMessage, Message, decode_body, digest_of, encode_messages
+from threadline.model.message import (
+    ACTIVE_ROLES,
+    Appended,
+    EncodedMessage,
+    Message,
+    MessageRef,
+    TranscriptMessage,
+    content_digest,
+    decode_body,
+    encode_messages,
+)
 from threadline.model.session import SessionEntry
-from threadline.model.transcript import Appended, MessageRef, TranscriptMessage
 from threadline.model.view import MAX_SEQ, log_of, message_number, seq_of
 from threadline.store.conversations import records, sessions, views
 from threadline.store.engine.database import Row, Step, Tx, batch, leaving_work, read, write
@@ -389,7 +398,7 @@ class Transcripts(Group[Mode]):
             encoded,
             store.now(),
             idempotency_key,
-            None if idempotency_key is None else digest_of(encoded),
+            None if idempotency_key is None else content_digest(encoded),
             person_named(author),
             clean_or_none("external_id", external_id),
         )

@@ -16,10 +16,10 @@ from threadline.model.view import (
     Span,
     View,
     cut_before,
-    joined,
     log_of,
+    merge_spans,
     message_number,
-    rewritten,
+    rewritten_view,
     spans_of,
 )
 from threadline.store.engine.database import Row, Tx
@@ -89,7 +89,7 @@ def rewrite(tx: Tx, at: Instant, session: StoredSession, shown: list[Row], kept:
     order = [*numbers[:head], *fresh, *numbers[len(numbers) - tail :]]
     view = load(tx, session.pk, session.view_version)
     advanced = msgspec.structs.replace(session, last_seq=session.last_seq + added)
-    new = rewritten(view, spans_of(order), log=session.pk, last_seq=advanced.last_seq)
+    new = rewritten_view(view, spans_of(order), log=session.pk, last_seq=advanced.last_seq)
     change(tx, at, advanced, new, redo=())
 
 
@@ -225,7 +225,7 @@ def _logged(tx: Tx, session: StoredSession) -> list[Row]:
     """Number, author and text of all that the session shows, folded away or ever said, where an author stands beside it."""
     view = load(tx, session.pk, session.view_version)
     own = Span(message_number(session.pk, 0), message_number(session.pk, MAX_SEQ))
-    spans = joined((*view.shown, *view.folded, own))
+    spans = merge_spans((*view.shown, *view.folded, own))
     return [row for span in spans for row in tx.rows("authors_between", lo=span.lo, hi=span.hi)]
 
 

@@ -15,26 +15,26 @@ from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.model.access import (
     CODE_LENGTH,
     CODE_LETTERS,
+    MAX_WRONG_CODES,
     ROLES,
-    WRONG_AT_MOST,
-    Guard,
     NoCodeReason,
+    PairingGuard,
     Role,
-    after_wrong,
-    expiry_of,
-    name_of_person,
-    typed_code,
-    why_no_code,
+    code_expiry,
+    code_refusal,
+    guard_after_wrong_code,
+    normalize_code,
+    parse_person_name,
 )
 from threadline.model.delivery import Target, target_of
 from threadline.model.ownership import person_of
-from threadline.model.privacy import inert
+from threadline.model.safe_text import safe_label
 from threadline.model.source import SessionSource
-from threadline.model.words_access import PAIRED
 from threadline.store.engine.database import Perform, Row, Step, Tx, read, task, write
 from threadline.store.rows import json_text
 from threadline.store.verbs import MAX_KEY_CHARS, Group, Mode, Store, clean_text, reads, reads_now, verb
 from threadline.store.work import outbox
+from threadline.texts.gateway import PAIRED
 
 # One secret an installation: pairing codes and the pseudonyms in prompts are keyed with it.
 _SECRET = "installation_secret"  # noqa: S105 - the name of the row, not what stands in it
@@ -98,7 +98,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
 class Wrong(msgspec.Struct, frozen=True):
     """An approval that met nobody, and how things stand after it."""
 
-    guard: Guard
+    guard: PairingGuard
 
 
 def secret_digest(secret: bytes, code: str) -> bytes:
@@ -157,10 +157,10 @@ def pairings(tx: Tx, at: Instant) -> list[Pairing]:
     return [_pairing(row) for row in tx.rows("pending_pairings", at=at)]
 
 
-def guard(tx: Tx) -> Guard:
+def guard(tx: Tx) -> PairingGuard:
     """How often somebody approved wrongly, and whether pairing is locked."""
     row = tx.find("find_guard")
-    return Guard() if row is None else Guard(*row)
+    return PairingGuard() if row is None else PairingGuard(*row)
 
 
 def no_code_for(tx: Tx, at: Instant, person: str, platform: str) -> NoCodeReason | None:
@@ -183,12 +183,12 @@ def request(tx: Tx, wanted: Request) -> NoCodeReason | None:
             target=json_text(wanted.target),
             code=wanted.digest,
             at=wanted.at,
-            expires_at=expiry_of(wanted.at),
+            expires_at=code_expiry(wanted.at),
         )
     return reason
 
 
-def approve(tx: Tx, wanted: Approval) -> Pairing | Wrong | Guard:
+def approve(tx: Tx, wanted: Approval) -> Pairing | Wrong | PairingGuard:
     """Gives a stranger their role, tells them, and ends their request; of two approvals of one code one finds it.
 
     A `Guard`: pairing is locked, and nothing was looked at. A wrong code is returned, never raised: it must be counted, and
@@ -210,13 +210,13 @@ def approve(tx: Tx, wanted: Approval) -> Pairing | Wrong | Guard:
     return pairing
 
 
-def not_approved(outcome: Wrong | Guard, wanted: Approval) -> ThreadlineError:
+def not_approved(outcome: Wrong | PairingGuard, wanted: Approval) -> ThreadlineError:
     """The error for an approval that met nobody."""
     guard_now = outcome.guard if isinstance(outcome, Wrong) else outcome
     if guard_now.is_locked(wanted.at):
         until = f"{from_instant(guard_now.locked_until):%Y-%m-%d %H:%M} UTC"
         return PairingLocked(
-            f"after {WRONG_AT_MOST} wrong codes nobody can be paired until {until}; "
+            f"after {MAX_WRONG_CODES} wrong codes nobody can be paired until {until}; "
             "codes given out before have ended then, so whoever waits writes again for a new one"
         )
     if wanted.digest is None:
@@ -227,15 +227,15 @@ def not_approved(outcome: Wrong | Guard, wanted: Approval) -> ThreadlineError:
     )
 
 
-def _lock(tx: Tx) -> Guard:
+def _lock(tx: Tx) -> PairingGuard:
     row = tx.find("lock_pairing")
-    return Guard() if row is None else Guard(*row)
+    return PairingGuard() if row is None else PairingGuard(*row)
 
 
-def _no_code(tx: Tx, held: Guard, person: str, platform: str, at: Instant) -> NoCodeReason | None:
+def _no_code(tx: Tx, held: PairingGuard, person: str, platform: str, at: Instant) -> NoCodeReason | None:
     asked = tx.find("asked_at", person=person, at=at)
     others = tx.find("count_pending", platform=platform, person=person, at=at)
-    return why_no_code(
+    return code_refusal(
         held,
         asked_at=None if asked is None else Instant(asked[0]),
         others=0 if others is None else int(others[0]),
@@ -251,11 +251,11 @@ def _met(rows: list[Row], wanted: Approval) -> Row | None:
     return same[0] if same else None
 
 
-def _count_wrong(tx: Tx, held: Guard, wanted: Approval) -> Wrong:
+def _count_wrong(tx: Tx, held: PairingGuard, wanted: Approval) -> Wrong:
     # A number is no secret: `pair list` shows it, and nobody learns anything by trying another.
     if wanted.digest is None:
         return Wrong(held)
-    after = after_wrong(held, wanted.at)
+    after = guard_after_wrong_code(held, wanted.at)
     tx.run("set_guard", wrong=after.wrong, wrong_at=after.wrong_at, locked_until=after.locked_until)
     return Wrong(after)
 
@@ -397,7 +397,7 @@ def _number_or_digest(perform: Perform, code: str | int) -> tuple[int | None, by
     """Return the number that an approval names, or the digest of its code."""
     if isinstance(code, int):
         return code, None
-    typed = typed_code(clean_text("a code", code))
+    typed = normalize_code(clean_text("a code", code))
     if not typed:
         raise InvalidRequest("say whom to approve: by their code, or by the number that `threadline pair list` shows")
     if typed.isascii() and typed.isdecimal():
@@ -406,7 +406,7 @@ def _number_or_digest(perform: Perform, code: str | int) -> tuple[int | None, by
 
 
 def _named(person: str) -> str:
-    name = name_of_person(clean_text("a person's name", person, 2 * MAX_KEY_CHARS))
+    name = parse_person_name(clean_text("a person's name", person, 2 * MAX_KEY_CHARS))
     place, _, identifier = name.partition(":")
     if not place or not identifier:
         raise InvalidRequest(f"{person!r} names nobody; people are named like telegram:7")
@@ -421,4 +421,4 @@ def _given(role: Role) -> Role:
 
 def _shown(name: str | None) -> str | None:
     """Return a stranger's name, one line and short enough to keep."""
-    return inert(name or "") or None
+    return safe_label(name or "") or None

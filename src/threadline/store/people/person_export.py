@@ -12,9 +12,9 @@ import msgspec
 
 from threadline.clock import from_instant
 from threadline.errors import InvalidCursor, InvalidRequest
+from threadline.model.message import TranscriptMessage
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.model.transcript import TranscriptMessage
 from threadline.model.usage import CostStatus
 from threadline.model.view import MAX_SEQ, log_of, message_number
 from threadline.store.conversations import files, id_changes, records

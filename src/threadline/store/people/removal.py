@@ -12,11 +12,10 @@ import msgspec
 from threadline.clock import Instant, to_instant
 from threadline.errors import InvalidRequest
 from threadline.model.delivery import target_of
-from threadline.model.message import tombstone
+from threadline.model.message import MessageRef, tombstone
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
-from threadline.model.transcript import MessageRef
-from threadline.model.view import MAX_SEQ, Span, joined, log_of, message_number
+from threadline.model.view import MAX_SEQ, Span, log_of, merge_spans, message_number
 from threadline.store.conversations import adoptions, files, id_changes, indexes, records, transcripts
 from threadline.store.engine.database import Database, Perform, Progress, Row, Step, Tx, find_locked, read, task, write
 from threadline.store.people import web_access
@@ -113,7 +112,7 @@ def collect_some(tx: Tx, limit: int = STEP) -> int:
     log: int = row[0]
     gone = tx.run("drop_externals", session_pk=log, limit=limit)
     lo, hi = message_number(log, 0), message_number(log, MAX_SEQ)
-    kept = joined(Span(*span) for span in tx.rows("spans_over_log", lo=lo, hi=hi))
+    kept = merge_spans(Span(*span) for span in tx.rows("spans_over_log", lo=lo, hi=hi))
     numbers: list[int] = []
     for start, end in _gaps(kept, lo, hi):
         rows = tx.rows("numbers_in_log", lo=start, hi=end, limit=limit - len(numbers))

@@ -16,12 +16,12 @@ from threadline.clock import Instant, from_instant
 from threadline.errors import InvalidRequest
 from threadline.model.access import Role
 from threadline.model.address import scoped_id
-from threadline.model.privacy import inert
+from threadline.model.safe_text import safe_label
 from threadline.model.source import MAIN_ACCOUNT
-from threadline.model.words_web_access import OWNER_NAME
 from threadline.store.engine.database import Perform, Step, Tx, read, task, write
 from threadline.store.people import people
 from threadline.store.verbs import MAX_KEY_CHARS, Group, Mode, Store, clean_text, reads_now, verb, writes, writes_now
+from threadline.texts.web import OWNER_NAME
 
 PLATFORM = "web"
 OWNER_ID = "owner"
@@ -449,7 +449,7 @@ def _user_id(who: str) -> str | None:
 
 
 def _shown_name(who: str) -> str:
-    name = inert(who).strip()
+    name = safe_label(who).strip()
     if not name:
         raise InvalidRequest("say who is invited: a name by which you and the agent know them")
     return name

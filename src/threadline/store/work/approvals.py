@@ -112,7 +112,7 @@ def open_ask(tx: Tx, at: Instant, session_id: str) -> OpenAsk | None:
 def ask_in_chat(tx: Tx, at: Instant, lane: str, code: str) -> OpenAsk | None:
     """The open question with that code among those that a chat shows, whoever's conversation there it belongs to."""
     rows = tx.rows("open_ask_in_chat", code=code, at=at)
-    return next((OpenAsk(*row) for *row, target in rows if outbox.read_target(target).lane == lane), None)
+    return next((OpenAsk(*row) for *row, target in rows if outbox.read_target(target).ordering_key == lane), None)
 
 
 def decide(tx: Tx, at: Instant, wanted: Deciding) -> bool:

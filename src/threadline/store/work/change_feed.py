@@ -13,11 +13,11 @@ from threadline.errors import InvalidRequest, UnknownMessage, UnknownSession
 from threadline.ids import new_session_id
 from threadline.model.address import SessionAddress
 from threadline.model.delivery import Button, target_of
+from threadline.model.message import MessageRef, TranscriptMessage
 from threadline.model.ownership import Viewer, person_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
-from threadline.model.transcript import MessageRef, TranscriptMessage
-from threadline.model.turn import Lane, Outcome, Stop, Waiting
+from threadline.model.turn import PendingMessage, QueueKind, StopReason, TurnOutcome
 from threadline.model.view import MAX_SEQ, View, message_number
 from threadline.store.conversations import indexes, records, sessions, transcripts, views
 from threadline.store.engine.database import Row, Step, Tx, read, write
@@ -66,8 +66,8 @@ class TurnSeen(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str
     attempt: int
     state: str
-    lane: Lane
-    said: tuple[Waiting, ...]
+    lane: QueueKind
+    said: tuple[PendingMessage, ...]
     upto: int
     # Each with its place in the journal, as JSON, in order.
     events: tuple[tuple[int, str], ...]
@@ -87,8 +87,8 @@ class CutShort(msgspec.Struct, frozen=True):
     """A turn that did not come to its own end, and why."""
 
     turn_id: str
-    outcome: Outcome
-    stop: Stop | None
+    outcome: TurnOutcome
+    stop: StopReason | None
     error: str | None
     at: Instant
 
@@ -110,7 +110,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     is_onward: bool
     has_earlier: bool
     turn: TurnSeen | None
-    waiting: list[Waiting]
+    waiting: list[PendingMessage]
     ask: approvals.OpenAsk | None
     told: list[Told]
     cut_short: list[CutShort]
@@ -385,7 +385,7 @@ class ChangeFeed(Group[Mode]):
     @verb
     def fingerprints(store: Store[Any], places: Sequence[tuple[SessionSource, str | None]]) -> Step[list[Row | None]]:
         """For each conversation what changes with whatever happens there; `None` where there is none."""
-        wanted = [(target_of(source).lane, store.address_of(source, agent).digest) for source, agent in places]
+        wanted = [(target_of(source).ordering_key, store.address_of(source, agent).digest) for source, agent in places]
         return read(_glance_in_order, wanted)
 
     @verb
@@ -448,7 +448,7 @@ def _looking(
     return Looking(
         person=person,
         chat_id=chat_id,
-        lane=target_of(source).lane,
+        lane=target_of(source).ordering_key,
         address=store.address_of(source, agent),
         at=store.now(),
         session_id=session_id,

@@ -12,11 +12,11 @@ from threadline.clock import Instant, from_instant, to_instant
 from threadline.model.message import Message, decode_body
 from threadline.model.policy import (
     SessionResetPolicy,
-    counts_persons_days,
     last_boundary,
     next_expiry,
     resolve_zone,
     stale_reason,
+    uses_person_timezone,
 )
 from threadline.model.session import ResetReason, SessionEntry
 from threadline.model.view import message_number
@@ -113,7 +113,7 @@ def _settled_before(wanted: Watch) -> Instant | None:
     if policy.mode in ("idle", "both"):
         ends.append(now - timedelta(minutes=policy.idle_minutes))
     if policy.mode in ("daily", "both"):
-        ends.append(now if counts_persons_days(policy) else last_boundary(now, policy.at_hour, wanted.zone))
+        ends.append(now if uses_person_timezone(policy) else last_boundary(now, policy.at_hour, wanted.zone))
     if not ends:
         return None
     newest = min(max(ends), now - timedelta(minutes=policy.grace_minutes))
@@ -214,7 +214,7 @@ def _due_at(tx: Tx, wanted: Watch, session: StoredSession) -> int:
 
 def _zone(tx: Tx, wanted: Watch, session: StoredSession) -> str:
     owner = session.entry.owner
-    if owner is None or not counts_persons_days(wanted.policy):
+    if owner is None or not uses_person_timezone(wanted.policy):
         return wanted.zone
     return records.timezone_of(tx, owner) or wanted.zone
 

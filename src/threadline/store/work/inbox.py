@@ -11,7 +11,7 @@ from threadline.errors import ConversationBusy
 from threadline.model.access import Role, may_change
 from threadline.model.inbound import Inbound, Unreadable
 from threadline.model.session import SessionEntry
-from threadline.model.turn import Fate, Lane, Stop, Waiting
+from threadline.model.turn import MessageOutcome, PendingMessage, QueueKind, StopReason
 from threadline.store.conversations import records, sessions
 from threadline.store.engine.database import Row, Step, Tx, leaving_work, write
 from threadline.store.rows import StoredSession, decode_event, json_text, session_of
@@ -31,7 +31,7 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
 
     event: Inbound
     resolve: sessions.Resolve
-    lane: Lane
+    lane: QueueKind
     person: str | None
     role: Role
     at: Instant
@@ -43,7 +43,7 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     # What to tell the sender of one too many.
     when_full: str | None = None
     # What to ask of a turn that runs; a command asks it only where its sender may change the conversation.
-    stop: Stop | None = None
+    stop: StopReason | None = None
     # Whether it comes in only where nothing waits and nothing runs.
     only_if_idle: bool = False
 
@@ -59,7 +59,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     person: str | None
     role: Role
     at: Instant
-    fate: Fate = "refused"
+    fate: MessageOutcome = "refused"
     note: str = ""
     tell: outbox.NewDelivery | None = None
 
@@ -81,7 +81,7 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
 class Control(msgspec.Struct, frozen=True):
     """A control command that waits to be carried out."""
 
-    waiting: Waiting
+    waiting: PendingMessage
     session: SessionEntry
     session_pk: int
 
@@ -188,7 +188,7 @@ def mark_ready(tx: Tx, at: Instant, session_pk: int, *, wait: int = 0, at_most: 
     tx.run("mark_ready", session_pk=session_pk, due_at=at + wait, at=at, at_most=at_most)
 
 
-def ask_to_stop(tx: Tx, at: Instant, session_pk: int, stop: Stop) -> bool:
+def ask_to_stop(tx: Tx, at: Instant, session_pk: int, stop: StopReason) -> bool:
     """Asks the turn of a session to end, also one that waits for somebody's word; False if there is none."""
     is_asked = tx.run("ask_to_stop", stop=stop, session_pk=session_pk) > 0
     if is_asked:
@@ -207,17 +207,17 @@ def go_on(tx: Tx, at: Instant, session_pk: int) -> None:
         mark_ready(tx, at, session_pk)
 
 
-def settle(tx: Tx, at: Instant, waiting: Waiting, fate: Fate, *, note: str | None = None) -> bool:
+def settle(tx: Tx, at: Instant, waiting: PendingMessage, fate: MessageOutcome, *, note: str | None = None) -> bool:
     """Gives a message its fate; False if it had one."""
     return tx.run("settle_inbound", pk=waiting.pk, fate=fate, at=at, note=note, event=spent(waiting.event)) == 1
 
 
-def waiting_of(tx: Tx, session_pk: int, limit: int = 200) -> list[Waiting]:
+def waiting_of(tx: Tx, session_pk: int, limit: int = 200) -> list[PendingMessage]:
     """What waits in a session, oldest first."""
     return [waiting_from(row) for row in tx.rows("waiting_of_session", session_pk=session_pk, limit=limit)]
 
 
-def waiting_in(tx: Tx, session_id: str) -> list[Waiting]:
+def waiting_in(tx: Tx, session_id: str) -> list[PendingMessage]:
     """What waits in the session of that id, oldest first."""
     return waiting_of(tx, records.get_session(tx, session_id).pk)
 
@@ -232,10 +232,10 @@ def unhandled_controls(tx: Tx, *, before: Instant) -> list[Control]:
     return found
 
 
-def waiting_from(row: Row) -> Waiting:
+def waiting_from(row: Row) -> PendingMessage:
     """A waiting message of a row."""
     pk, lane, event, person, role, at = row[:6]
-    return Waiting(pk, lane, decode_event(event), person, role, at)
+    return PendingMessage(pk, lane, decode_event(event), person, role, at)
 
 
 def spent(event: Inbound) -> str:

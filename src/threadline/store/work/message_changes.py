@@ -14,7 +14,7 @@ from threadline.model.files import attachments_of
 from threadline.model.inbound import Inbound
 from threadline.model.message import decode_body
 from threadline.model.ownership import ownership_of, person_of
-from threadline.model.turn import Fate, Waiting
+from threadline.model.turn import MessageOutcome, PendingMessage
 from threadline.store import rows
 from threadline.store.engine.database import Perform, Row, Step, Tx, read, task, write
 from threadline.store.people import removal
@@ -31,7 +31,12 @@ from threadline.store.work import approvals, inbox, outbox
 # ignored    the same, where the message was never heard here, or for somebody who has no role: anybody may delete what they
 #            like, and nothing is kept of it
 Change: TypeAlias = Literal["duplicate", "amended", "dropped", "redacted", "postponed", "noted", "ignored"]
-_FATES: dict[Change, Fate] = {"amended": "merged", "dropped": "merged", "redacted": "merged", "noted": "dropped"}
+_FATES: dict[Change, MessageOutcome] = {
+    "amended": "merged",
+    "dropped": "merged",
+    "redacted": "merged",
+    "noted": "dropped",
+}
 # What `turns.finish` calls the append of a message that came in.
 _APPENDED_AS = "in:"
 
@@ -49,12 +54,12 @@ class Changing(msgspec.Struct, frozen=True, kw_only=True):
 class Dropping(msgspec.Struct, frozen=True, kw_only=True):
     """A waiting message to drop, and what to answer if a turn has taken it meanwhile."""
 
-    waiting: Waiting
+    waiting: PendingMessage
     otherwise: tuple[outbox.NewDelivery, ...]
 
 
 class _Found(msgspec.Struct, frozen=True):
-    waiting: Waiting
+    waiting: PendingMessage
     session_pk: int
 
 
@@ -117,7 +122,7 @@ def change(tx: Tx, wanted: Changing) -> Change:
     return "duplicate" if row is None else outcome
 
 
-def withdraw_again(tx: Tx, at: Instant, asked: Waiting, session_pk: int) -> bool:
+def withdraw_again(tx: Tx, at: Instant, asked: PendingMessage, session_pk: int) -> bool:
     """Carries out a deletion that was postponed; False while the turn that answers the message still runs."""
     event = asked.event
     if _among(tx.rows("taken_under", pattern=_pattern(event.message_id)), event) is not None:
@@ -132,7 +137,7 @@ def withdraw_again(tx: Tx, at: Instant, asked: Waiting, session_pk: int) -> bool
 def answer_control(
     tx: Tx,
     at: Instant,
-    waiting: Waiting,
+    waiting: PendingMessage,
     replies: Sequence[outbox.NewDelivery],
     *,
     dropping: Dropping | None = None,
@@ -150,7 +155,7 @@ def answer_control(
     return True
 
 
-def drop(tx: Tx, at: Instant, waiting: Waiting, *, note: str) -> bool:
+def drop(tx: Tx, at: Instant, waiting: PendingMessage, *, note: str) -> bool:
     """Drops a message that waits; False if it does not wait any more."""
     row = tx.find("find_inbox_session", pk=waiting.pk)
     if row is None or row[0] is None:

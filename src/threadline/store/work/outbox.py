@@ -11,7 +11,7 @@ import msgspec
 
 from threadline.clock import Instant, from_instant
 from threadline.errors import UnknownDelivery
-from threadline.model.delivery import HELD_AT_MOST, Button, DeliveryState, Park, RetryAt, Target, target_of
+from threadline.model.delivery import MAX_RETRY_TIME, Button, DeliveryState, Park, RetryAt, Target, target_of
 from threadline.model.inbound import Attachment, Inbound
 from threadline.model.source import SessionSource
 from threadline.store.conversations import records
@@ -221,7 +221,7 @@ def recover(tx: Tx, at: Instant, safe: Sequence[tuple[str, str]]) -> int:
     """
     rows = tx.rows("expired_deliveries", at=at, limit=_STEP)
     for pk, platform, account, attempts, created_at in rows:
-        is_held_long = at - created_at > HELD_AT_MOST // timedelta(microseconds=1)
+        is_held_long = at - created_at > MAX_RETRY_TIME // timedelta(microseconds=1)
         gives_up = attempts > 1 and is_held_long
         tx.run(
             "doubt_delivery",
@@ -297,7 +297,7 @@ def _held(delivery: Delivery, owner: str) -> dict[str, object]:
 def _place(new: NewDelivery) -> dict[str, object]:
     return {
         "delivery_id": new.delivery_id,
-        "lane": new.target.lane,
+        "lane": new.target.ordering_key,
         "platform": new.target.platform,
         "account": new.target.account,
         "target": json_text(new.target),
@@ -380,4 +380,4 @@ class Outbox(Group[Mode]):
     def has_pending_at(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[bool]:
         """Whether anything of a conversation is not finished."""
         digest = store.address_of(source, agent).digest
-        return read(is_pending_at, digest, target_of(source).lane)
+        return read(is_pending_at, digest, target_of(source).ordering_key)

@@ -112,7 +112,7 @@ def owners_chat(
         if row is None or (newest is not None and row[1] <= newest[0]):
             continue
         target = target_of(source_of(row[0]))
-        if (target.platform, target.account) in accounts and target.lane not in gone:
+        if (target.platform, target.account) in accounts and target.ordering_key not in gone:
             newest = row[1], target
     return None if newest is None else newest[1]
 
@@ -124,13 +124,13 @@ def notice_name(platform: str | None) -> str:
 
 def forget_told(tx: Tx, chat: Target) -> None:
     """Nothing is left of what was told in a direct chat: its person is erased."""
-    tx.run("drop_alarms_told", lane=chat.lane)
+    tx.run("drop_alarms_told", lane=chat.ordering_key)
 
 
 def _say(tx: Tx, at: Instant, notices: Sequence[outbox.NewDelivery], owners: Sequence[str]) -> None:
     people = _people_at(tx, owners) if notices else {}
     for notice in notices:
-        outbox.enqueue(tx, at, msgspec.structs.replace(notice, person=people.get(notice.target.lane)))
+        outbox.enqueue(tx, at, msgspec.structs.replace(notice, person=people.get(notice.target.ordering_key)))
 
 
 def _people_at(tx: Tx, owners: Sequence[str]) -> dict[str, str]:
@@ -138,7 +138,7 @@ def _people_at(tx: Tx, owners: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for owner in _known(tx, owners):
         for origin, _ in tx.rows("newest_dms", owner=owner, limit=_CHATS_AT_MOST):
-            found[target_of(source_of(origin)).lane] = owner
+            found[target_of(source_of(origin)).ordering_key] = owner
     for home in records.list_home_channels(tx):
         if home.person is not None:
             channel = home.channel
@@ -148,7 +148,7 @@ def _people_at(tx: Tx, owners: Sequence[str]) -> dict[str, str]:
                 chat_id=channel.chat_id,
                 thread_id=channel.thread_id,
             )
-            found[place.lane] = home.person
+            found[place.ordering_key] = home.person
     return found
 
 

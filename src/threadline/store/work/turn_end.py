@@ -16,7 +16,16 @@ from threadline.model.message import EncodedMessage, Message
 from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker
-from threadline.model.turn import Fate, Lane, Outcome, Replay, Stop, Suspicion, Waiting, WhenBusy
+from threadline.model.turn import (
+    MessageOutcome,
+    PendingMessage,
+    QueueKind,
+    Replay,
+    StopReason,
+    Suspicion,
+    TurnOutcome,
+    WhenBusy,
+)
 from threadline.model.usage import Usage
 from threadline.store.conversations import files, id_changes, records, transcripts, usage
 from threadline.store.engine.database import Row, Tx
@@ -52,8 +61,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     session: SessionEntry
     session_pk: int
-    lane: Lane
-    taken: tuple[Waiting, ...]
+    lane: QueueKind
+    taken: tuple[PendingMessage, ...]
     role: Role
     origin: SessionSource
     # What it had journalled before it asked or broke off, as JSON, and the place of the last.
@@ -67,7 +76,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     speakers: tuple[Speaker, ...] = ()
     replay: Replay = "safe"
     called_tool: bool = False
-    stop: Stop | None = None
+    stop: StopReason | None = None
     # Of the death that left it behind, where it was taken over.
     suspected: Suspicion = Suspicion()
     # What the model saw before, where it was read along with the claim.
@@ -81,7 +90,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     message: EncodedMessage
     author: str | None
     external_id: str | None
-    fate: Fate
+    fate: MessageOutcome
     # Who it is, where the session is shared and does not know them under that name yet.
     speaker: Speaker | None = None
     # The stored files that came with it.
@@ -112,7 +121,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
 
     held: Held
     session_id: str
-    outcome: Outcome
+    outcome: TurnOutcome
     at: Instant
     said: tuple[Said, ...] = ()
     answer: tuple[EncodedMessage, ...] = ()
@@ -123,8 +132,8 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     # The final text of the message that was streamed; `None`: nothing was.
     streamed: str | None = None
     # Fates of messages that leave no trace in the transcript.
-    settled: tuple[tuple[Waiting, Fate, str | None], ...] = ()
-    taken: tuple[Waiting, ...] = ()
+    settled: tuple[tuple[PendingMessage, MessageOutcome, str | None], ...] = ()
+    taken: tuple[PendingMessage, ...] = ()
     error: str | None = None
     # The session that goes on with what waits in this one.
     move_to: str | None = None
@@ -286,6 +295,6 @@ def _locked(tx: Tx, session_id: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def taken_by(tx: Tx, turn_pk: int) -> tuple[Waiting, ...]:
+def taken_by(tx: Tx, turn_pk: int) -> tuple[PendingMessage, ...]:
     """The messages that a turn answers."""
     return tuple(inbox.waiting_from(row) for row in tx.rows("taken_by_turn", turn_pk=turn_pk))

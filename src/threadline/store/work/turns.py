@@ -9,17 +9,17 @@ from typing import Any, TypedDict
 from msgspec.structs import replace
 
 from threadline.clock import Instant
-from threadline.model.access import Role, allows, lowest
-from threadline.model.message import Message, StoredMessages
+from threadline.model.access import Role, allows, lowest_role
+from threadline.model.message import LazyMessages, Message
 from threadline.model.source import SessionSource
 from threadline.model.turn import (
-    Lane,
+    PendingMessage,
+    QueueKind,
     Replay,
-    Stop,
-    Waiting,
+    StopReason,
     apart_for,
     back_off,
-    next_batch,
+    next_turn_messages,
     part_of,
     suspicion,
 )
@@ -123,7 +123,7 @@ def accept_and_claim(
         return received, claim(tx, wanted)
     if pk is None:
         return received, []
-    said = Waiting(pk, admission.lane, admission.event, admission.person, admission.role, admission.at)
+    said = PendingMessage(pk, admission.lane, admission.event, admission.person, admission.role, admission.at)
     (session, row), *_ = made
     return received, [_claimed(tx, wanted.turn_ids[0], session, row, [said], admission.role)]
 
@@ -217,13 +217,13 @@ def _again(tx: Tx, wanted: Claim, session: StoredSession, row: Row | None) -> Cl
 
 
 def _fresh(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession) -> Claimed | None:
-    batch = next_batch(inbox.waiting_of(tx, session.pk), wanted.when_busy, wanted.burst)
+    batch = next_turn_messages(inbox.waiting_of(tx, session.pk), wanted.when_busy, wanted.burst)
     return _made(tx, wanted, turn_id, session, batch) if batch else None
 
 
-def _made(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, batch: Sequence[Waiting]) -> Claimed:
+def _made(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, batch: Sequence[PendingMessage]) -> Claimed:
     """A turn that answers these. None runs in the session: the index that says so has the last word."""
-    role, origin = lowest(item.role for item in batch), batch[-1].event.source
+    role, origin = lowest_role(item.role for item in batch), batch[-1].event.source
     row = _add_turn(tx, wanted, turn_id, session, batch[0].lane, role, origin)
     for item in batch:
         tx.run("take_inbound", turn_pk=row[0], pk=item.pk)
@@ -231,7 +231,7 @@ def _made(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, batch: Se
 
 
 def _add_turn(
-    tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, lane: Lane, role: Role, origin: SessionSource
+    tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, lane: QueueKind, role: Role, origin: SessionSource
 ) -> Row:
     row = tx.find(
         "add_turn",
@@ -250,7 +250,9 @@ def _add_turn(
     return row
 
 
-def _claimed(tx: Tx, turn_id: str, session: StoredSession, row: Row, batch: Sequence[Waiting], role: Role) -> Claimed:
+def _claimed(
+    tx: Tx, turn_id: str, session: StoredSession, row: Row, batch: Sequence[PendingMessage], role: Role
+) -> Claimed:
     """The turn that was added as that row, for its first run."""
     lane = batch[0].lane
     return Claimed(
@@ -292,7 +294,7 @@ def _short_history(tx: Tx, session: StoredSession) -> Sequence[Message] | None:
         limit=_SHORT_HISTORY,
     )
     # None: it weighs too much, or all of it was taken back, which is rare.
-    return StoredMessages([body for (body,) in reversed(rows)]) if rows else None
+    return LazyMessages([body for (body,) in reversed(rows)]) if rows else None
 
 
 def _context(tx: Tx, session_pk: int) -> str | None:
@@ -312,11 +314,11 @@ def ensure_context(tx: Tx, session_pk: int, block: str) -> str:
     return block if row is None else str(row[0])
 
 
-def take_pending(tx: Tx, held: Held, session_id: str, role: Role) -> list[Waiting]:
+def take_pending(tx: Tx, held: Held, session_id: str, role: Role) -> list[PendingMessage]:
     """Takes what was said since the turn began into it. Not behind a command, nor words that count less than the turn does."""
     session_pk = _locked(tx, session_id)
     require_changed(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0))
-    taken: list[Waiting] = []
+    taken: list[PendingMessage] = []
     for item in [] if session_pk is None else inbox.waiting_of(tx, session_pk):
         if item.lane != "talk" or not allows(item.role, role):
             break
@@ -370,7 +372,7 @@ def rerun(tx: Tx, at: Instant, left: Sequence[Claimed], *, first: int) -> None:
             release(tx, at, held, turn.session_pk, wait=back_off(held.turn_id, deaths, first))
 
 
-def request_stop(tx: Tx, at: Instant, session_id: str, stop: Stop) -> bool:
+def request_stop(tx: Tx, at: Instant, session_id: str, stop: StopReason) -> bool:
     """Asks the turn that runs in a session to end; False if none does."""
     return inbox.ask_to_stop(tx, at, records.get_session(tx, session_id).pk, stop)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from threadline.model.files import stored_id
-from threadline.model.inbound import Arrival, Inbound, Moved, Unreadable
+from threadline.model.inbound import Arrival, IdChange, Inbound, Unreadable, stored_id
 from threadline.model.source import SessionSource
 from threadline.ports.platform import Capabilities, Fetches, Gone, Outgoing, TooLong, Verdict
 from threadline.testing.contracts.platforms.staging import (
@@ -177,7 +176,7 @@ class ReceivingContract:
             new = await world.move(old)
             await world.say("after", new)
             await heard(door, 2)
-        moved = [event for event in door.arrivals if isinstance(event, Moved)]
+        moved = [event for event in door.arrivals if isinstance(event, IdChange)]
         assert [(event.what, event.old_id, event.new_id) for event in moved] == (
             [("chat", old.chat_id, new.chat_id)] if world.service.moves else []
         )

@@ -16,7 +16,7 @@ from threadline.errors import StoreUnavailable
 from threadline.gateway.access import EVERY_GROUP, AccessRules
 from threadline.gateway.gateway import Gateway
 from threadline.gateway.settings import GatewaySettings
-from threadline.ids import new_owner
+from threadline.ids import new_lease_owner
 from threadline.model.delivery import Target, target_of
 from threadline.model.inbound import Arrival, Inbound
 from threadline.model.ownership import person_of
@@ -162,7 +162,7 @@ async def answering(world: PlatformWorld, function: AgentFunction) -> AsyncItera
 def _settings(function: AgentFunction) -> GatewaySettings:
     agent = FunctionAgent(function)
     return GatewaySettings(
-        owner=new_owner("serve"),
+        owner=new_lease_owner("serve"),
         agent_for=lambda _source: ("main", agent),
         split=lambda text, can: split(text, can.max_length, can.length_unit),
         plain=plain,

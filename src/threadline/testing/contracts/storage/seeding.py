@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from threadline.errors import UnknownMessage
+from threadline.model.message import MessageRef
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
-from threadline.model.transcript import MessageRef
 from threadline.store.facade import SessionStore
 from threadline.testing.builders import assistant, dm, exchange, thread, user
 from threadline.testing.clock import FakeClock

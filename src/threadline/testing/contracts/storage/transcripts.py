@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from threadline.errors import IdempotencyConflict, InvalidCursor, InvalidMessage, InvalidRequest, UnknownSession
-from threadline.model.message import Message
-from threadline.model.transcript import MessageRef
+from threadline.model.message import Message, MessageRef
 from threadline.store.facade import SessionStore
 from threadline.testing.builders import assistant, dm, exchange, system, thread, tool_call, tool_use, user
 from threadline.testing.clock import FakeClock

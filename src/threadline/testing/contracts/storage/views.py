@@ -14,7 +14,7 @@ from threadline.errors import (
     UnknownMessage,
     UnknownSession,
 )
-from threadline.model.transcript import MessageRef
+from threadline.model.message import MessageRef
 from threadline.store.facade import SessionStore
 from threadline.testing.builders import assistant, dm, exchange, group, system, tool_use, user
 from threadline.testing.contracts.storage.fixtures import OpenStore, seen

@@ -1,10 +1,10 @@
-"""The catalogue of agents that run as programs of their own: what their people and their owner are told."""
+"""The sentences of agents that run as ACP subprocesses: for their users, their owner and the agent itself."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# Where it can't be started.
+# The agent can't be started.
 NOT_THERE: Final = (
     "The program {program} of the agent {agent} is not on the PATH.{install} Or set `command` to the place where it is."
 )
@@ -32,7 +32,7 @@ NO_METHOD: Final = (
 NO_WAY: Final = "no way at all"
 NOT_SIGNED_IN: Final = "The agent {agent} could not be signed in by {method!r}.{login}"
 
-# Where a turn of it goes wrong.
+# A turn of the agent fails.
 ENDED: Final = "The agent {agent} ended in the middle of its answer. What it had said is kept; /retry asks again."
 WAS_RESTARTED: Final = (
     "The agent {agent} no longer waits for this answer: it, or the gateway, was restarted meanwhile. Ask it again."
@@ -46,7 +46,7 @@ TWICE: Final = "The agent {agent} gave two conversations the same name, so I sto
 BUSY: Final = "The agent {agent} is still busy with what it was asked before here. Try again in a moment."
 NO_REASON: Final = "it gave no reason"
 
-# What is chosen for it.
+# Model, mode and MCP servers.
 NO_MODEL: Final = "The agent {agent} has no model {model}. Its owner has to name another one in `model`."
 NO_CHOSEN_MODEL: Final = (
     "The agent {agent} has no model {model}. /model NAME chooses another one, /model default its own."
@@ -59,7 +59,7 @@ SAME_MODEL: Final = (
 NO_MODE: Final = "(The agent has no mode {mode}, so it works in its own.)"
 NO_SERVERS: Final = "(The agent can't use these MCP servers of the editor's, and works without them: {names}.)"
 
-# What people are told beside the answer.
+# Notices beside the answer.
 GONE: Final = "(The agent's earlier session could not be taken up; it begins anew with what was said here.)"
 ANEW: Final = "(The agent begins a new session of its own, with what was said here.)"
 CHANGED: Final = "(What was said here has changed, so the agent begins anew with what is left of it.)"
@@ -71,7 +71,7 @@ NO_YES: Final = (
 )
 NOT_WHOLE: Final = "(The agent asked for more permissions at once than anybody answers; the last were refused.)"
 
-# The question whether it may do something: what it is, by its kind.
+# Permission questions: the tool, by its kind.
 TOOLS: Final[dict[str, str]] = {
     "read": "a tool that reads files",
     "edit": "a tool that changes files",
@@ -89,7 +89,7 @@ ASK_FOR_GOOD: Final = "It takes a yes for all calls of that sort from now on: it
 ASK_CUT: Final = "Some of it is too long to be shown here: what is left out is marked."
 CUT: Final = "… ({count} characters more)"
 
-# What the agent itself is told.
+# For the agent itself.
 TOLD: Final = "[About this conversation. What follows up to the end mark was written by the program that brings you its messages.]"
 TOLD_END: Final = "[end]"
 BEFORE: Final = (

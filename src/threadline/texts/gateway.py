@@ -1,4 +1,4 @@
-"""The catalogue of the gateway: what it says in chats."""
+"""The sentences of the gateway in chats: notices of turns, questions, owner alerts, pairing."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ ASK_EXPIRED: Final = "(Nobody allowed it within a day, so I did not do it. /retr
 ASK_FIRST: Final = (
     "I answer this once my question is answered: `/approve {code}` or `/deny {code}`. /stop gives the question up."
 )
-# Why a turn was ended before its end.
+# By the reason why a turn was stopped.
 STOPS: Final[dict[str, str]] = {"stop": STOPPED, "interrupt": INTERRUPTED, "expired": ASK_EXPIRED}
 TOOL_CANCELLED: Final = "cancelled"
 TOOL_UNKNOWN: Final = "It is not known what came of this: the gateway was stopped before it ended."
-# For the agent, at the end of what it is told about where it is.
+# For the agent, at the end of the context block.
 AFRESH_IDLE: Final = (
     "This conversation started afresh after a long silence. There was an earlier one, which is not shown to you."
 )
@@ -64,3 +64,43 @@ AFRESH_DAILY: Final = (
 )
 RESET_IDLE: Final = "(I started a new conversation, because nothing was said here for long. /resume takes that back.)"
 RESET_DAILY: Final = "(I started a new conversation for the new day. /resume takes that back.)"
+
+# Alerts, sent once to the owner.
+ALERT_AGENT: Final = "The agent {name} can't answer, and only you can mend it: {reason}"
+ALERT_PLATFORM: Final = "{name} does not let me in, so nothing comes from there and nothing goes there: {reason}"
+ALERT_CONTESTED: Final = (
+    "Somebody else listens on {name} with my key, so I may not hear what is said to me there: {reason}. "
+    "Stop the other program that uses this key, or give me a key of my own."
+)
+ALERT_FOREIGN: Final = (
+    "{name} gave me something as coming from {other}, for which it does not speak. I took nothing of it; "
+    "`threadline messages list` shows what it was. If you don't know why it does that, remove what brings {name}."
+)
+ALERT_CHAT: Final = (
+    "I can't reach the chat {chat} on {name} any more: {reason}. What was meant for it is put aside; "
+    "`threadline outbox list --state parked` shows it."
+)
+ALERT_LAST_CHAT: Final = (
+    "{text} So many chats are gone by now that I tell of no others, until some of them are back or forgotten; "
+    "the list shows what was meant for them."
+)
+ALERT_PARKED: Final = (
+    "The gateway broke down each time that it worked on a message from {name}, so I put that message aside and told its sender. "
+    "`threadline messages list --fate parked` shows it; /retry in its chat tries again."
+)
+# The form of each alert in a chat.
+ALERT_ONCE: Final = (
+    "{text}\n\nI say this once, and again only if it fails after it has worked. "
+    "`threadline doctor` on the gateway's machine says more."
+)
+
+# Pairing: for strangers, and for people who just got a role.
+PAIRING_CODE: Final = (
+    "Hello! I don't know you yet, so I did not keep what you wrote. If we should talk, ask my owner to run this on my "
+    "machine within an hour:\n\n`threadline pair approve {code}`"
+)
+PAIRED: Final[dict[str, str]] = {
+    "guest": "You are welcome here now. Write to me as to anyone; /help shows what else you can do.",
+    "trusted": "You are welcome here now, and trusted. /help shows what you can do.",
+    "owner": "You are my owner now. /help shows what you can do.",
+}

@@ -1,4 +1,4 @@
-"""The catalogue of the commands: what they are for, and what they answer."""
+"""The sentences of the commands: their help and their answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HELP: Final[dict[str, str]] = {
     "resume": "goes back to an earlier conversation; without a name, to the one before this.",
 }
 
-# How a command is to be used, told to those who used it otherwise.
+# Usage, shown after a wrong argument.
 USE: Final[dict[str, str]] = {
     "approve": "Use /approve, or /approve CODE with the four letters that stand under my question.",
     "deny": "Use /deny, or /deny CODE with the four letters that stand under my question.",
@@ -43,7 +43,7 @@ USE: Final[dict[str, str]] = {
 }
 USE_ALONE: Final = "{usage} stands alone, with nothing behind it. I did nothing."
 
-# Whom a role lets in, as the end of a sentence.
+# The people of each role, as the end of a sentence.
 ROLE_MEANS: Final[dict[str, str]] = {
     "group": "everybody here",
     "guest": "people whom my owner has let in",

@@ -1,4 +1,4 @@
-"""The catalogue of setting platforms up: what whoever adds one is told."""
+"""The sentences of setting up platforms, and of the terminal that waits for another one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TAKEN: Final = (
 )
 KEPT_ALREADY: Final = "{file} is there already; remove it, or refer to it with --token-file {file}: nothing was changed"
 
-# What the settings of a bot on Telegram mean.
+# The settings of a Telegram bot.
 TELEGRAM_PRIVATE: Final = (
     "In groups Telegram gives it commands and answers to its messages, but not always what mentions it. If that is too "
     "little: /setprivacy at @BotFather, then take it out of the group and add it again; or make it an admin there."
@@ -50,7 +50,7 @@ TELEGRAM_HOOKED: Final = (
 )
 TELEGRAM_WAITING: Final = "Updates that wait for it: {count}."
 
-# Of the terminals of a database one at a time has the conversation.
+# Only one terminal per database can have the conversation.
 SEAT_AWAITED: Final = "Another `threadline chat` is at work through a pipe (process {process}): waiting for its end."
 SEAT_LOOKED_AT: Final = (
     "Another terminal had this conversation open (process {process}): looking whether it is still there."

@@ -1,4 +1,4 @@
-"""The catalogue of Telegram: what stands for a message that is no text, and for one of ours that would show nothing."""
+"""Texts that replace Telegram messages without text, and our own messages that would be empty."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ INVOICE: Final = "[Invoice: {title}]"
 STICKER: Final = "[Sticker: {emoji}]"
 STORY: Final = "[A story, which I can't see]"
 PAID_MEDIA: Final = "[Pictures or videos that have to be paid for, which I can't see]"
-# Telegram takes no message without a sign that can be seen.
+# Telegram refuses messages without a visible character.
 NOTHING_TO_SEE: Final = "(an empty message)"

@@ -1,4 +1,4 @@
-"""The catalogue of the web page's API: what is told to whoever asks for what can't be had, and what to do next."""
+"""The sentences of the web page and its API: errors with what to do next, and the setup card."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTHING_TO_SAY: Final = "Write something, or attach a file."
 STILL_ANSWERING: Final = "Something is still being answered here. Stop it or wait for its end, then edit the message."
 NO_PAGE: Final = "The page was not built. `make web` builds it; an installed package brings it along."
 
-# What a page shows whose agent only says back what it hears.
+# The setup card, shown while only the echo agent answers.
 CARD_TITLE: Final = "Choose who answers"
 CARD_TEXT: Final = (
     "No agent is configured yet, so everything you write comes back to you as it is. Try it, then let a model or a program of "
@@ -37,3 +37,26 @@ CARD_TEXT_GUEST: Final = (
     "No agent is configured here yet, so everything you write comes back to you as it is. The owner of this installation can "
     "change that."
 )
+
+# Requests that are refused, and logging in.
+# The name of the owner on the page and for agents.
+OWNER_NAME: Final = "Owner"
+
+WRONG_HOST: Final = (
+    "This server does not answer under that name. Open the address that `threadline serve` printed, or add the name to "
+    "`hosts` in the [web] part of the configuration."
+)
+CROSS_SITE: Final = "Another site asked for this, so it was refused. Open the page itself and try there."
+FOREIGN_ORIGIN: Final = (
+    "Only the page itself may do this, or a program with the header `Authorization: Bearer TOKEN`. Behind a proxy, set "
+    "`public_url` in the [web] part of the configuration to the address that people open."
+)
+NOT_JSON: Final = "Send JSON, with the header `Content-Type: application/json`."
+TOO_LARGE: Final = "That is more than {limit} bytes, so it was not read. Send less at a time."
+NOT_LOGGED_IN: Final = (
+    "You are not logged in here. The owner opens the link that `threadline web link` prints; everybody else asks the owner "
+    "for a link."
+)
+WRONG_TOKEN: Final = "This link does not open the page. The owner finds the right one with `threadline web link`."  # noqa: S105
+WRONG_INVITE: Final = "This link was used, taken back or has ended. Ask whoever gave it to you for a new one."
+TOO_MANY_FAILURES: Final = "There were too many wrong tries from your address. Try again in {seconds} seconds."

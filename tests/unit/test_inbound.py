@@ -10,18 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.model.admissible import (
+from threadline.model.inbound import (
     HANDLE_BYTES,
     ID_BYTES,
     NAME_CHARS,
     RAW_BYTES,
-    excess_of,
-    flaw_of,
-    is_plain,
-    mended,
-    parkable,
+    Attachment,
+    IdChange,
+    Inbound,
+    Quote,
+    Unreadable,
+    needs_no_cleaning,
+    sanitized,
+    sanitized_unreadable,
+    size_error,
+    validation_error,
 )
-from threadline.model.inbound import Attachment, Inbound, Moved, Quote, Unreadable
 from threadline.model.source import SessionSource
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -62,15 +66,15 @@ def events(draw: st.DrawFn) -> Inbound:
 
 @given(events())
 def test_what_has_no_flaw_can_be_written_down_and_read_again(event: Inbound) -> None:
-    if flaw_of(event) is None:
-        kept = mended(event)
+    if validation_error(event) is None:
+        kept = sanitized(event)
         assert msgspec.json.decode(msgspec.json.encode(kept), type=Inbound) == kept
-        assert mended(kept) == kept
+        assert sanitized(kept) == kept
 
 
 @given(events())
 def test_mending_touches_no_id(event: Inbound) -> None:
-    kept = mended(event)
+    kept = sanitized(event)
     ids = ("chat_id", "thread_id", "user_id", "user_id_alt", "chat_id_alt")
     assert [getattr(kept.source, name) for name in ids] == [getattr(event.source, name) for name in ids]
     assert (kept.dedupe_key, kept.message_id) == (event.dedupe_key, event.message_id)
@@ -78,18 +82,18 @@ def test_mending_touches_no_id(event: Inbound) -> None:
 
 def test_a_usual_event_stays_the_same_one() -> None:
     event = plain(reply_to=Quote(message_id="1", text="what?"))
-    assert flaw_of(event) is None
-    assert excess_of(event) is None
-    assert mended(event) is event
+    assert validation_error(event) is None
+    assert size_error(event) is None
+    assert sanitized(event) is event
 
 
 def test_pairs_that_came_apart_are_joined() -> None:
-    assert mended(plain(text="\ud83d\ude00 \ud83d!")).text == "😀 \ufffd!"
+    assert sanitized(plain(text="\ud83d\ude00 \ud83d!")).text == "😀 \ufffd!"
 
 
 def test_names_are_cut() -> None:
     source = SessionSource(platform="telegram", user_name="n" * 5_000)
-    assert mended(plain(source=source)).source.user_name == "n" * NAME_CHARS
+    assert sanitized(plain(source=source)).source.user_name == "n" * NAME_CHARS
 
 
 @pytest.mark.parametrize(
@@ -107,36 +111,39 @@ def test_an_id_may_be_as_long_as_is_said_and_no_longer(most: int, fields: dict[s
             return plain(attachments=(Attachment(handle="h" * count),))
         return plain(**{name: sign * (count // 2) + "x" * (count % 2) for name, sign in fields.items()})
 
-    assert flaw_of(of_length(most)) is None
-    assert f"longer than {most:,} bytes" in str(flaw_of(of_length(most + 1)))
+    assert validation_error(of_length(most)) is None
+    assert f"longer than {most:,} bytes" in str(validation_error(of_length(most + 1)))
 
 
 @pytest.mark.parametrize(("old", "new"), [("", "2"), ("1", ""), ("1", "1"), ("1", "2\0"), ("\ud800", "2")])
 def test_a_move_names_two_ids(old: str, new: str) -> None:
-    moved = Moved(platform="telegram", account="main", dedupe_key="k", what="chat", old_id=old, new_id=new)
-    assert flaw_of(moved) is not None
-    assert flaw_of(msgspec.structs.replace(moved, old_id="1", new_id="2")) is None
+    moved = IdChange(platform="telegram", account="main", dedupe_key="k", what="chat", old_id=old, new_id=new)
+    assert validation_error(moved) is not None
+    assert validation_error(msgspec.structs.replace(moved, old_id="1", new_id="2")) is None
 
 
 @given(ANY_TEXT, ANY_TEXT, ANY_TEXT)
 def test_what_is_parked_can_be_kept_and_is_known_again(key: str, raw: str, reason: str) -> None:
     event = Unreadable(platform="telegram", account="main", dedupe_key=key, raw=raw, reason=reason)
-    kept = parkable(event)
+    kept = sanitized_unreadable(event)
     for text in (kept.dedupe_key, kept.raw, kept.reason):
         assert "\0" not in text
         text.encode()
     assert kept.dedupe_key
-    assert parkable(event) == kept == parkable(kept)
+    assert sanitized_unreadable(event) == kept == sanitized_unreadable(kept)
 
 
 @given(ANY_TEXT, ANY_TEXT)
 def test_two_without_a_key_are_one_only_where_they_say_the_same(one: str, other: str) -> None:
-    keys = {parkable(Unreadable(platform="p", account="main", raw=raw, reason="")).dedupe_key for raw in (one, other)}
+    keys = {
+        sanitized_unreadable(Unreadable(platform="p", account="main", raw=raw, reason="")).dedupe_key
+        for raw in (one, other)
+    }
     assert len(keys) == len({one, other})
 
 
 def test_what_is_parked_is_cut_between_signs() -> None:
-    kept = parkable(Unreadable(platform="p", account="main", raw="x" + "é" * RAW_BYTES, reason=""))
+    kept = sanitized_unreadable(Unreadable(platform="p", account="main", raw="x" + "é" * RAW_BYTES, reason=""))
     assert len(kept.raw.encode()) == RAW_BYTES - 1
 
 
@@ -144,12 +151,12 @@ def test_what_is_parked_is_cut_between_signs() -> None:
 def test_what_is_plain_at_a_glance_needs_no_closer_look(event: Inbound, pad: str, times: int) -> None:
     padded = msgspec.structs.replace(event, message_id=event.message_id + pad * times)
     for one in (event, padded, msgspec.structs.replace(padded, reply_to=None, attachments=())):
-        if is_plain(one):
-            assert flaw_of(one) is None
-            assert mended(one) is one
+        if needs_no_cleaning(one):
+            assert validation_error(one) is None
+            assert sanitized(one) is one
 
 
 @pytest.mark.parametrize("name", [None, "Ada", "\N{CROCODILE}"])
 def test_what_most_people_write_is_plain(name: str | None) -> None:
     source = SessionSource(platform="telegram", chat_id="42", user_id="7", user_name=name)
-    assert is_plain(plain(source=source, text="grüße"))
+    assert needs_no_cleaning(plain(source=source, text="grüße"))

@@ -1,4 +1,4 @@
-"""The catalogue of editors: what they are told when something can't be done, and what they can choose."""
+"""The sentences for editors: errors, and the options of a session."""
 
 from __future__ import annotations
 
