@@ -362,7 +362,7 @@ def _readdress(tx: Tx, event: IdChange, new: str) -> None:
     for pk, text in turns:
         if (moved := _moved_origin(text, event)) is not None:
             tx.run("set_turn_origin", origin=moved, turn_pk=pk)
-    for name in ("waiting_under", "taken_under"):
+    for name in ("pending_anywhere", "taken_anywhere"):
         for row in tx.rows(name, pattern=pattern):
             heard = rows.decode_event(row[2])
             if (source := moved_source(heard.source, event)) is not heard.source:

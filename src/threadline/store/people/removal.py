@@ -63,7 +63,7 @@ def _forget_quotes(tx: Tx, numbers: Sequence[int]) -> None:
     for log in {log_of(number) for number in numbers}:
         row = tx.find("find_session_by_pk", session_pk=log)
         if row is not None and (owner := entry_of(row).owner) is not None:
-            tx.run("forget_told_to", person=owner)
+            tx.run("erase_notices_to", person=owner)
 
 
 def delete_session(tx: Tx, session_id: str) -> None:
@@ -87,7 +87,7 @@ def _delete(tx: Tx, session: StoredSession) -> None:
         "forget_waiting",
         "drop_journals_of_session",
         "end_idle_turns",
-        "drop_asks_of_session",
+        "drop_approvals_of_session",
         "forget_deliveries",
         "drop_context",
         "drop_memories",
@@ -249,7 +249,7 @@ def _forget_person(tx: Tx, person: str) -> None:
         tx.run(trace, person=person)
     # Behind the turns: one that ran a moment ago may have kept a file for them.
     files.forget_person(tx, person)
-    tx.run("forget_told")
+    tx.run("erase_notices")
     for trace in ("drop_person", "drop_pairing_of", "drop_preferences"):
         tx.run(trace, person=person)
     if tx.run("drop_homes_of", person=person):
@@ -260,8 +260,8 @@ def _forget_person(tx: Tx, person: str) -> None:
     # Nobody knows whose words are in what could not be read: on their platform it goes.
     platform = re.split("[:@]", person)[0]
     tx.run("forget_unreadable", platform=platform)
-    tx.run("drop_chat_alarms", chats=f"chat:{platform}/%")
-    tx.run("drop_chat_notices", chats=f"{owner_alerts.notice_name(platform)}%")
+    tx.run("drop_chat_alerts", chats=f"chat:{platform}/%")
+    tx.run("drop_chat_alert_notices", chats=f"{owner_alerts.notice_name(platform)}%")
     for trace in ("forget_author", "forget_possible_author"):
         tx.run(trace, author=person)
     for pk, _ in tx.rows("addresses_of_owner", owner=person):

@@ -51,7 +51,7 @@ JOIN sessions s ON s.session_id = j.session_id JOIN session_state t ON t.session
 LEFT JOIN messages m ON m.number >> 24 = s.pk AND m.append_key = j.append_key AND m.key_digest IS NOT NULL
 ORDER BY s.pk FOR NO KEY UPDATE OF t
 
--- name: glance
+-- name: fingerprints
 SELECT a.digest, s.pk, s.view_version, t.last_seq, t.updated_at, u.pk, u.fence, u.state,
   (SELECT MAX(n.place) FROM journal n WHERE n.turn_pk = u.pk),
   (SELECT COUNT(*) FROM inbox i WHERE i.session_pk = s.pk AND i.fate IS NULL AND i.turn_pk IS NULL AND i.lane <> 'control'),

@@ -72,12 +72,12 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
 def ask(tx: Tx, wanted: Asking) -> None:
     """The turn waits, held by nobody. `LeaseLost`, and nothing is written, where it is another's; `UnknownSession` too."""
     session = records.get_session(tx, wanted.session_id, lock=True)
-    if not tx.run("ask_turn", turn_pk=wanted.turn_pk, fence=wanted.fence):
+    if not tx.run("mark_turn_asking", turn_pk=wanted.turn_pk, fence=wanted.fence):
         raise LeaseLost
     row = tx.find("stop_of_turn", turn_pk=wanted.turn_pk)
     is_stopped = row is not None and row[0] is not None
     give_back(tx, wanted.turn_pk, wanted.unused)
-    tx.run("use_answers", turn_pk=wanted.turn_pk)
+    tx.run("mark_answers_used", turn_pk=wanted.turn_pk)
     for offset, event in enumerate(wanted.events[:-1] if is_stopped else wanted.events):
         tx.run("add_journal", turn_pk=wanted.turn_pk, place=wanted.place + offset, event=event)
     if is_stopped:
@@ -85,7 +85,7 @@ def ask(tx: Tx, wanted: Asking) -> None:
         inbox.go_on(tx, wanted.at, session.pk)
         return
     tx.run(
-        "add_ask",
+        "add_approval",
         turn_pk=wanted.turn_pk,
         session_pk=session.pk,
         code=wanted.code,
@@ -105,19 +105,19 @@ def ask(tx: Tx, wanted: Asking) -> None:
 
 def open_ask(tx: Tx, at: Instant, session_id: str) -> OpenAsk | None:
     """The question that a session waits for."""
-    row = tx.find("open_ask", session_pk=records.get_session(tx, session_id).pk, at=at)
+    row = tx.find("find_open_approval", session_pk=records.get_session(tx, session_id).pk, at=at)
     return None if row is None else OpenAsk(*row)
 
 
 def ask_in_chat(tx: Tx, at: Instant, lane: str, code: str) -> OpenAsk | None:
     """The open question with that code among those that a chat shows, whoever's conversation there it belongs to."""
-    rows = tx.rows("open_ask_in_chat", code=code, at=at)
+    rows = tx.rows("open_approvals_with_code", code=code, at=at)
     return next((OpenAsk(*row) for *row, target in rows if outbox.read_target(target).ordering_key == lane), None)
 
 
 def decide(tx: Tx, at: Instant, wanted: Deciding) -> bool:
     """Answers a question, once: its turn goes on as soon as there is room. False where it is not open any more."""
-    row = tx.find("decide_ask", pk=wanted.ask, state=wanted.decision, person=wanted.person, at=at)
+    row = tx.find("decide_approval", pk=wanted.ask, state=wanted.decision, person=wanted.person, at=at)
     if row is None:
         return False
     inbox.go_on(tx, at, row[0])
@@ -126,9 +126,9 @@ def decide(tx: Tx, at: Instant, wanted: Deciding) -> bool:
 
 def expire(tx: Tx, at: Instant) -> int:
     """Ends turns whose question nobody answered in time; how many."""
-    rows = tx.rows("expired_asks", at=at, limit=_EXPIRED_AT_ONCE)
+    rows = tx.rows("expired_approvals", at=at, limit=_EXPIRED_AT_ONCE)
     for pk, session_pk in rows:
-        if tx.run("close_ask", pk=pk):
+        if tx.run("close_approval", pk=pk):
             inbox.ask_to_stop(tx, at, session_pk, "expired")
     return len(rows)
 
@@ -141,9 +141,9 @@ def take_answers(tx: Tx, turn_pk: int) -> tuple[Answered, ...]:
     rows = tx.rows("answers_of", turn_pk=turn_pk)
     states = {state for _, _, state in rows}
     if "told" in states:
-        tx.run("lose_answers", turn_pk=turn_pk)
+        tx.run("close_delivered_answers", turn_pk=turn_pk)
     if "granted" in states:
-        tx.run("tell_answers", turn_pk=turn_pk)
+        tx.run("deliver_answers", turn_pk=turn_pk)
     return tuple(
         Answered(pk, event, "denied" if state == "denied" else "granted", state == "used")
         for pk, event, state in rows
@@ -154,12 +154,12 @@ def take_answers(tx: Tx, turn_pk: int) -> tuple[Answered, ...]:
 def give_back(tx: Tx, turn_pk: int, unused: Sequence[int]) -> None:
     """Answers that a run was told and has not used are there for the next."""
     for pk in unused:
-        tx.run("keep_answer", turn_pk=turn_pk, pk=pk)
+        tx.run("return_answer", turn_pk=turn_pk, pk=pk)
 
 
 def count(tx: Tx, turn_pk: int) -> int:
     """How often a turn has asked so far."""
-    row = tx.find("count_asks", turn_pk=turn_pk)
+    row = tx.find("count_approvals", turn_pk=turn_pk)
     return 0 if row is None else int(row[0])
 
 

@@ -168,7 +168,7 @@ def look(tx: Tx, wanted: Looking) -> Seen | None:
         waiting=inbox.waiting_of(tx, session.pk, _WAITING),
         ask=_ask(tx, session.pk, wanted.at),
         told=_told(tx, wanted.lane, since) if is_current else [],
-        cut_short=[CutShort(*row) for row in tx.rows("cut_short", session_pk=session.pk, limit=_ENDS)][::-1],
+        cut_short=[CutShort(*row) for row in tx.rows("turns_ended_early", session_pk=session.pk, limit=_ENDS)][::-1],
         can_redo=bool(session.redo) and session.redo_seq == session.last_seq,
     )
 
@@ -205,7 +205,7 @@ def find(tx: Tx, wanted: Looking) -> SessionEntry:
 
 def glance(tx: Tx, places: Sequence[tuple[str, bytes]]) -> dict[bytes, Row]:
     """By the address's digest, what changes with whatever happens there. `places`: lane and digest of each."""
-    return {bytes(row[0]): tuple(row[1:]) for row in tx.rows_many("glance", places)}
+    return {bytes(row[0]): tuple(row[1:]) for row in tx.rows_many("fingerprints", places)}
 
 
 def chats_of(tx: Tx, person: str, platform: str, *, limit: int = 50, cursor: str | None = None) -> Page[Listed]:
@@ -289,7 +289,7 @@ def _onward(tx: Tx, session: StoredSession, wanted: Looking) -> list[TranscriptM
 
 
 def _turn(tx: Tx, session_pk: int, wanted: Looking) -> TurnSeen | None:
-    found = tx.rows("turn_in_sight", session_pk=session_pk)
+    found = tx.rows("unfinished_turns", session_pk=session_pk)
     if not found:
         return None
     pk, turn_id, attempt, state, lane = min(found, key=lambda row: row[3] == "waiting")
@@ -316,12 +316,12 @@ def _words(tx: Tx, entry: SessionEntry) -> str:
 
 
 def _ask(tx: Tx, session_pk: int, at: Instant) -> approvals.OpenAsk | None:
-    row = tx.find("open_ask", session_pk=session_pk, at=at)
+    row = tx.find("find_open_approval", session_pk=session_pk, at=at)
     return None if row is None else approvals.OpenAsk(*row)
 
 
 def _told(tx: Tx, lane: str, since: Instant) -> list[Told]:
-    rows = tx.rows("told_in_chat", lane=lane, since=since, limit=_NOTICES)
+    rows = tx.rows("notices_in_chat", lane=lane, since=since, limit=_NOTICES)
     return [
         Told(notice_id, text, Instant(at), _decode_buttons(buttons), pk)
         for pk, notice_id, text, at, buttons in reversed(rows)

@@ -190,11 +190,11 @@ def mark_ready(tx: Tx, at: Instant, session_pk: int, *, wait: int = 0, at_most: 
 
 def ask_to_stop(tx: Tx, at: Instant, session_pk: int, stop: StopReason) -> bool:
     """Asks the turn of a session to end, also one that waits for somebody's word; False if there is none."""
-    is_asked = tx.run("ask_to_stop", stop=stop, session_pk=session_pk) > 0
+    is_asked = tx.run("request_stop", stop=stop, session_pk=session_pk) > 0
     if is_asked:
         # Nobody is to allow what will not be done.
-        tx.run("close_asks_of_session", session_pk=session_pk)
-        tx.run("go_on", session_pk=session_pk)
+        tx.run("close_approvals_of_session", session_pk=session_pk)
+        tx.run("wake_asking_turn", session_pk=session_pk)
         if tx.find("waiting_turn", session_pk=session_pk) is not None:
             # Whoever claims it ends it, and need not wait for its back-off.
             mark_ready(tx, at, session_pk)
@@ -203,18 +203,18 @@ def ask_to_stop(tx: Tx, at: Instant, session_pk: int, stop: StopReason) -> bool:
 
 def go_on(tx: Tx, at: Instant, session_pk: int) -> None:
     """A turn that waits for somebody's word waits no longer: it is claimed as soon as there is room."""
-    if tx.run("go_on", session_pk=session_pk):
+    if tx.run("wake_asking_turn", session_pk=session_pk):
         mark_ready(tx, at, session_pk)
 
 
 def settle(tx: Tx, at: Instant, waiting: PendingMessage, fate: MessageOutcome, *, note: str | None = None) -> bool:
     """Gives a message its fate; False if it had one."""
-    return tx.run("settle_inbound", pk=waiting.pk, fate=fate, at=at, note=note, event=spent(waiting.event)) == 1
+    return tx.run("set_outcome", pk=waiting.pk, fate=fate, at=at, note=note, event=spent(waiting.event)) == 1
 
 
 def waiting_of(tx: Tx, session_pk: int, limit: int = 200) -> list[PendingMessage]:
     """What waits in a session, oldest first."""
-    return [waiting_from(row) for row in tx.rows("waiting_of_session", session_pk=session_pk, limit=limit)]
+    return [waiting_from(row) for row in tx.rows("pending_of_session", session_pk=session_pk, limit=limit)]
 
 
 def waiting_in(tx: Tx, session_id: str) -> list[PendingMessage]:
@@ -225,7 +225,7 @@ def waiting_in(tx: Tx, session_id: str) -> list[PendingMessage]:
 def unhandled_controls(tx: Tx, *, before: Instant) -> list[Control]:
     """Control commands accepted before an instant that nobody carried out."""
     found = []
-    for row in tx.rows("waiting_controls", before=before, limit=50):
+    for row in tx.rows("pending_controls", before=before, limit=50):
         session = tx.find("session_of_pk", session_pk=row[6])
         if session is not None:
             found.append(Control(waiting_from(row), session_of(session).entry, row[6]))
@@ -258,7 +258,7 @@ def _is_full(tx: Tx, wanted: Admission, session_pk: int) -> bool:
     """Whether so many messages as may wait do, of those that count. What was sent before those that count came in before them."""
     if wanted.is_backlog(wanted.event):
         return False
-    row = tx.find("waiting_from_end", session_pk=session_pk, newer=wanted.most - 1)
+    row = tx.find("pending_from_end", session_pk=session_pk, newer=wanted.most - 1)
     return row is not None and not wanted.is_backlog(decode_event(row[0]))
 
 

@@ -68,7 +68,7 @@ def find_words(
 ) -> tuple[str, tuple[str, ...]] | None:
     """The text and the files' handles of a message that came in under that key; `None`: nobody knows."""
     key = {"platform": platform, "account": account, "dedupe_key": dedupe_key}
-    row = tx.find("find_words", **key, message_id=message_id, appended_as=_APPENDED_AS)
+    row = tx.find("find_content", **key, message_id=message_id, appended_as=_APPENDED_AS)
     event, fate, body = row or (None, None, None)
     if event is not None and fate is None:
         waiting = rows.decode_event(event)
@@ -88,7 +88,7 @@ def foresee(tx: Tx, wanted: Changing) -> Change | None:
         return "duplicate"
     # In this order: what is claimed or answered meanwhile is found by the next look.
     is_heard = (
-        _find(tx, "waiting", wanted) is not None or _find(tx, "taken", wanted) is not None or bool(_said(tx, wanted))
+        _find(tx, "pending", wanted) is not None or _find(tx, "taken", wanted) is not None or bool(_said(tx, wanted))
     )
     return None if is_heard else "ignored"
 
@@ -125,7 +125,7 @@ def change(tx: Tx, wanted: Changing) -> Change:
 def withdraw_again(tx: Tx, at: Instant, asked: PendingMessage, session_pk: int) -> bool:
     """Carries out a deletion that was postponed; False while the turn that answers the message still runs."""
     event = asked.event
-    if _among(tx.rows("taken_under", pattern=_pattern(event.message_id)), event) is not None:
+    if _among(tx.rows("taken_anywhere", pattern=_pattern(event.message_id)), event) is not None:
         return False
     row = tx.find("find_external", session_pk=session_pk, external_id=event.message_id)
     numbers = [] if row is None or not _is_said(tx, event, _append_key(tx, row[0])) else [row[0]]
@@ -170,7 +170,7 @@ def drop(tx: Tx, at: Instant, waiting: PendingMessage, *, note: str) -> bool:
 
 
 def _amend(tx: Tx, wanted: Changing) -> Change:
-    event, found = wanted.event, _find(tx, "waiting", wanted)
+    event, found = wanted.event, _find(tx, "pending", wanted)
     if found is None or found.waiting.lane != "talk" or found.waiting.event.source.sender != event.source.sender:
         return "noted"
     _hold(tx, found.session_pk)
@@ -181,7 +181,7 @@ def _amend(tx: Tx, wanted: Changing) -> Change:
 
 def _withdraw(tx: Tx, wanted: Changing) -> tuple[Change, int | None]:
     """Drops, postpones or redacts. In this order: what is claimed or answered meanwhile is found by the next look."""
-    found = _find(tx, "waiting", wanted)
+    found = _find(tx, "pending", wanted)
     if found is not None and drop(tx, wanted.at, found.waiting, note="deleted by its sender"):
         return "dropped", found.session_pk
     found = _find(tx, "taken", wanted)
@@ -192,18 +192,18 @@ def _withdraw(tx: Tx, wanted: Changing) -> tuple[Change, int | None]:
 
 def _said(tx: Tx, wanted: Changing) -> list[int]:
     """The messages of transcripts that a change is about."""
-    rows = tx.rows("said_under", external_id=wanted.event.message_id, **_about(wanted))
+    rows = tx.rows("transcript_numbers", external_id=wanted.event.message_id, **_about(wanted))
     return [number for number, append_key in rows if _is_said(tx, wanted.event, append_key)]
 
 
-def _find(tx: Tx, state: Literal["waiting", "taken"], wanted: Changing) -> _Found | None:
+def _find(tx: Tx, state: Literal["pending", "taken"], wanted: Changing) -> _Found | None:
     """The message that a change is about, among those that have no fate yet."""
     pattern = _pattern(wanted.event.message_id)
     if wanted.event.source.chat_type == "dm":
         # A platform that does not say who deleted it, and in which thread, says too little to find the session by.
-        rows = tx.rows(f"{state}_under", pattern=pattern)
+        rows = tx.rows(f"{state}_anywhere", pattern=pattern)
     else:
-        rows = tx.rows(f"{state}_there", pattern=pattern, **_about(wanted))
+        rows = tx.rows(f"{state}_in_chat", pattern=pattern, **_about(wanted))
     return _among(rows, wanted.event)
 
 
@@ -228,8 +228,8 @@ def _key(event: Inbound) -> dict[str, str]:
 
 def _hold(tx: Tx, session_pk: int) -> None:
     """Nobody claims what waits in the session until this transaction ends."""
-    tx.find("hold_state", session_pk=session_pk)
-    tx.find("hold_ready", session_pk=session_pk)
+    tx.find("lock_session_state", session_pk=session_pk)
+    tx.find("lock_ready", session_pk=session_pk)
 
 
 def _is_said(tx: Tx, event: Inbound, append_key: str | None) -> bool:
@@ -242,7 +242,7 @@ def _heard(tx: Tx, append_key: str | None) -> tuple[Inbound, Role] | None:
     if append_key is None or not append_key.startswith(_APPENDED_AS):
         return None
     number = append_key.removeprefix(_APPENDED_AS)
-    row = tx.find("find_heard", pk=int(number)) if number.isdecimal() else None
+    row = tx.find("find_source_event", pk=int(number)) if number.isdecimal() else None
     # Of somebody who was erased not even this is kept.
     return None if row is None or row[0] == "{}" else (rows.decode_event(row[0]), row[1])
 

@@ -48,7 +48,7 @@ def sound(tx: Tx, at: Instant, alarm: Alarm, notices: Sequence[outbox.NewDeliver
     A notice in the direct chat of an owner, one who was given the role here or of `owners`, is theirs: erasing them takes it away.
     """
     text, since = outbox.showable(alarm.text), to_instant(alarm.since)
-    is_new = tx.run("add_alarm", name=alarm.name, text=text, at=since, told=int(alarm.is_told)) == 1
+    is_new = tx.run("add_alert", name=alarm.name, text=text, at=since, told=int(alarm.is_told)) == 1
     if is_new:
         _say(tx, at, notices, owners)
     return is_new
@@ -56,7 +56,7 @@ def sound(tx: Tx, at: Instant, alarm: Alarm, notices: Sequence[outbox.NewDeliver
 
 def tell(tx: Tx, at: Instant, name: str, notices: Sequence[outbox.NewDelivery], owners: Sequence[str] = ()) -> bool:
     """Stores the notices of an open alarm that nobody was told of; False where somebody was, or it is over."""
-    is_untold = tx.run("mark_told", name=name) == 1
+    is_untold = tx.run("mark_alert_sent", name=name) == 1
     if is_untold:
         _say(tx, at, notices, owners)
     return is_untold
@@ -64,19 +64,19 @@ def tell(tx: Tx, at: Instant, name: str, notices: Sequence[outbox.NewDelivery], 
 
 def untell(tx: Tx) -> None:
     """Nobody may have read what was told of agents and platforms. Of chats nothing is told again: there may be many."""
-    tx.run("mark_untold")
+    tx.run("mark_alerts_unsent")
 
 
 def clear(tx: Tx, name: str) -> bool:
     """Closes an alarm, so that the next failure is told anew; False where it was not open."""
-    return tx.run("drop_alarm", name=name) == 1
+    return tx.run("drop_alert", name=name) == 1
 
 
 def open_alarms(tx: Tx) -> list[Alarm]:
     """The alarms that are open, oldest first."""
     return [
         Alarm(name=name, text=text, since=from_instant(since), is_told=bool(told))
-        for name, text, since, told in tx.rows("open_alarms")
+        for name, text, since, told in tx.rows("list_open_alerts")
     ]
 
 
@@ -84,19 +84,19 @@ def states(tx: Tx) -> list[AlarmState]:
     """The alarms that are open, oldest first, without their texts."""
     return [
         AlarmState(name, from_instant(since), bool(told), from_instant(known_at))
-        for name, since, told, known_at in tx.rows("alarm_states")
+        for name, since, told, known_at in tx.rows("list_alert_states")
     ]
 
 
 def know(tx: Tx, at: Instant, names: Sequence[str]) -> None:
     """What these alarms are about is in the configuration of a gateway that runs."""
     for name in names:
-        tx.run("know_alarm", name=name, at=at)
+        tx.run("touch_alert", name=name, at=at)
 
 
 def forget_unknown(tx: Tx, name: str, *, before: Instant) -> bool:
     """Closes an alarm of which no gateway has said since then that it knows it; False where one has, or it is over."""
-    return tx.run("drop_unknown_alarm", name=name, before=before) == 1
+    return tx.run("drop_untouched_alert", name=name, before=before) == 1
 
 
 def owners_chat(
@@ -108,7 +108,7 @@ def owners_chat(
     """
     newest: tuple[int, Target] | None = None
     for owner in _known(tx, owners):
-        row = tx.find("newest_dms", owner=owner, limit=1)
+        row = tx.find("newest_direct_chats", owner=owner, limit=1)
         if row is None or (newest is not None and row[1] <= newest[0]):
             continue
         target = target_of(source_of(row[0]))
@@ -124,7 +124,7 @@ def notice_name(platform: str | None) -> str:
 
 def forget_told(tx: Tx, chat: Target) -> None:
     """Nothing is left of what was told in a direct chat: its person is erased."""
-    tx.run("drop_alarms_told", lane=chat.ordering_key)
+    tx.run("drop_alert_notices", lane=chat.ordering_key)
 
 
 def _say(tx: Tx, at: Instant, notices: Sequence[outbox.NewDelivery], owners: Sequence[str]) -> None:
@@ -137,7 +137,7 @@ def _people_at(tx: Tx, owners: Sequence[str]) -> dict[str, str]:
     """Whose direct chats those are in which the owner may be told, by lane."""
     found: dict[str, str] = {}
     for owner in _known(tx, owners):
-        for origin, _ in tx.rows("newest_dms", owner=owner, limit=_CHATS_AT_MOST):
+        for origin, _ in tx.rows("newest_direct_chats", owner=owner, limit=_CHATS_AT_MOST):
             found[target_of(source_of(origin)).ordering_key] = owner
     for home in records.list_home_channels(tx):
         if home.person is not None:

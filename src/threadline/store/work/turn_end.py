@@ -163,7 +163,7 @@ def finish(tx: Tx, wanted: Finish) -> None:
     if left.has_journal:
         tx.run("drop_journal", turn_pk=held.turn_pk)
     if left.has_asks:
-        tx.run("drop_asks", turn_pk=held.turn_pk)
+        tx.run("drop_approvals", turn_pk=held.turn_pk)
 
 
 def release(
@@ -286,7 +286,7 @@ def end_deleted(tx: Tx, at: Instant, held: Held) -> None:
 
 def _forget(tx: Tx, held: Held) -> None:
     tx.run("drop_journal", turn_pk=held.turn_pk)
-    tx.run("drop_asks", turn_pk=held.turn_pk)
+    tx.run("drop_approvals", turn_pk=held.turn_pk)
 
 
 def _locked(tx: Tx, session_id: str) -> int | None:

@@ -20,11 +20,11 @@ session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'contr
 -- name: count_waiting
 SELECT COUNT(*) FROM inbox WHERE {waits_in_session}
 
--- name: waiting_of_session
+-- name: pending_of_session
 SELECT pk, lane, event, person, role, accepted_at FROM inbox
 WHERE {waits_in_session} ORDER BY pk LIMIT :limit
 
--- name: waiting_from_end
+-- name: pending_from_end
 -- The message before so many newer ones that wait.
 SELECT event FROM inbox WHERE {waits_in_session} ORDER BY pk DESC LIMIT 1 OFFSET :newer
 
@@ -37,11 +37,11 @@ UPDATE inbox SET turn_pk = :turn_pk WHERE pk = :pk AND fate IS NULL
 -- name: give_back
 UPDATE inbox SET turn_pk = NULL WHERE turn_pk = :turn_pk AND fate IS NULL
 
--- name: settle_inbound
+-- name: set_outcome
 -- A fate is given once. The text goes with it: the transcript has it, or nobody wants it.
 UPDATE inbox SET fate = :fate, fate_at = :at, note = :note, event = :event WHERE pk = :pk AND fate IS NULL
 
--- name: waiting_controls
+-- name: pending_controls
 SELECT pk, lane, event, person, role, accepted_at, session_pk FROM inbox
 WHERE fate IS NULL AND lane = 'control' AND accepted_at <= :before ORDER BY pk LIMIT :limit
 

@@ -118,7 +118,7 @@ SELECT turn_id, deaths FROM turns WHERE {running} AND owner = :owner AND deaths 
 -- Read before any row is locked: a gateway that takes the same turns over has not changed them yet, or has taken all.
 SELECT owner, deaths FROM turns WHERE {running} AND lease_until < {now}
 
--- name: ask_to_stop
+-- name: request_stop
 -- Also of one that broke off and waits to run again, or waits for an answer: it is not begun any more.
 UPDATE turns SET stop = :stop WHERE pk IN (
   SELECT pk FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking')

@@ -1,20 +1,20 @@
--- name: hold_state
+-- name: lock_session_state
 -- A turn that ends waits until we are done, so nothing that waits is claimed meanwhile for want of this lock.
 SELECT t.session_pk FROM session_state t WHERE t.session_pk = :session_pk {lock_state}
 
--- name: hold_ready
+-- name: lock_ready
 -- Whoever claims a turn holds this row: what it takes is either taken before we look, or changed before it looks.
 SELECT t.session_pk FROM ready t WHERE t.session_pk = :session_pk {lock_state}
 
 -- name: knows_chat
 SELECT 1 FROM sessions WHERE chat = :chat UNION ALL SELECT 1 FROM session_state WHERE owner = :person LIMIT 1
 
--- name: waiting_under
+-- name: pending_anywhere
 -- All that waits is looked at, however much that is: the index holds nothing else.
 SELECT pk, lane, event, person, role, accepted_at, session_pk FROM inbox
 WHERE fate IS NULL AND turn_pk IS NULL AND lane <> 'control' AND event LIKE :pattern ESCAPE '!' ORDER BY session_pk, pk
 
--- name: taken_under
+-- name: taken_anywhere
 SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM turns t {then} inbox i ON i.turn_pk = t.pk
 WHERE t.state IN ('running', 'asking') AND i.fate IS NULL AND i.event LIKE :pattern ESCAPE '!'
 UNION ALL
@@ -27,12 +27,12 @@ WHERE t.state = 'waiting' AND i.fate IS NULL AND i.event LIKE :pattern ESCAPE '!
   UNION SELECT s.pk FROM sessions s WHERE s.chat = :chat
   UNION SELECT t.session_pk FROM session_state t WHERE t.owner = :owner)
 
--- name: waiting_there
+-- name: pending_in_chat
 -- The same among the sessions of one chat: in a busy group much is deleted, and most of it was never heard here.
 SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM {about} o {then} inbox i ON i.session_pk = o.pk
 WHERE i.fate IS NULL AND i.turn_pk IS NULL AND i.lane <> 'control' AND i.event LIKE :pattern ESCAPE '!' ORDER BY i.session_pk, i.pk
 
--- name: taken_there
+-- name: taken_in_chat
 SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM {about} o
 {then} turns t ON t.session_pk = o.pk {then} inbox i ON i.turn_pk = t.pk
 WHERE t.state IN ('running', 'asking') AND i.fate IS NULL AND i.event LIKE :pattern ESCAPE '!'
@@ -41,11 +41,11 @@ SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM
 {then} turns t ON t.session_pk = o.pk {then} inbox i ON i.turn_pk = t.pk
 WHERE t.state = 'waiting' AND i.fate IS NULL AND i.event LIKE :pattern ESCAPE '!'
 
--- name: said_under
+-- name: transcript_numbers
 -- Where a message with that id of the platform's is kept. Ids repeat from chat to chat, so each that is found must be looked at.
 SELECT p.number, m.append_key FROM {about} o {then} platform_messages p ON p.session_pk = o.pk AND p.external_id = :external_id {then} messages m ON m.number = p.number
 
--- name: find_words
+-- name: find_content
 -- What came in under a key. Its event has the words until it has its fate, then its session's log has them, unless they were redacted.
 SELECT i.event, i.fate, m.body FROM inbox i
 LEFT JOIN platform_messages p ON p.session_pk = i.session_pk AND p.external_id = :message_id
@@ -55,7 +55,7 @@ WHERE i.platform = :platform AND i.account = :account AND i.dedupe_key = :dedupe
 -- name: find_append_key
 SELECT m.append_key FROM messages m WHERE m.number = :number
 
--- name: find_heard
+-- name: find_source_event
 SELECT event, role FROM inbox WHERE pk = :pk
 
 -- name: find_inbox_session

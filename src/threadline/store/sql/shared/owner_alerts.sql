@@ -1,34 +1,34 @@
--- name: add_alarm
+-- name: add_alert
 -- Of several gateways that see the same failure one inserts, and tells.
 INSERT INTO alarms (name, text, since, told, known_at) VALUES (:name, :text, :at, :told, :at) ON CONFLICT (name) DO NOTHING
 
--- name: mark_told
+-- name: mark_alert_sent
 -- The same for one that was opened when there was nowhere to say it.
 UPDATE alarms SET told = 1 WHERE name = :name AND told = 0
 
--- name: mark_untold
+-- name: mark_alerts_unsent
 UPDATE alarms SET told = 0 WHERE told = 1 AND name NOT LIKE 'chat:%'
 
--- name: drop_alarm
+-- name: drop_alert
 DELETE FROM alarms WHERE name = :name
 
--- name: open_alarms
+-- name: list_open_alerts
 SELECT name, text, since, told FROM alarms ORDER BY since, name
 
--- name: alarm_states
+-- name: list_alert_states
 SELECT name, since, told, known_at FROM alarms ORDER BY since, name
 
--- name: know_alarm
+-- name: touch_alert
 UPDATE alarms SET known_at = :at WHERE name = :name AND known_at < :at
 
--- name: drop_unknown_alarm
+-- name: drop_untouched_alert
 -- Another gateway may have spoken for it since we looked: zero rows.
 DELETE FROM alarms WHERE name = :name AND known_at < :before
 
 -- name: owners
 SELECT person FROM people WHERE role = 'owner'
 
--- name: newest_dms
+-- name: newest_direct_chats
 -- Where two were used within {lag} microseconds, either is as good.
 SELECT s.origin, c.updated_at FROM (
   SELECT n.session_pk, n.updated_at FROM (
@@ -42,13 +42,13 @@ SELECT s.origin, c.updated_at FROM (
 -- fragment: where_dms_of_owner
 WHERE t.owner = :owner AND s.chat_type = 'dm'
 
--- name: drop_alarms_told
+-- name: drop_alert_notices
 DELETE FROM deliveries WHERE lane = :lane AND kind = 'alarm'
 
--- name: drop_chat_notices
+-- name: drop_chat_alert_notices
 -- What was told of chats that are gone, wherever it was told.
 DELETE FROM deliveries WHERE kind = 'alarm' AND delivery_id LIKE :chats
 
--- name: drop_chat_alarms
+-- name: drop_chat_alerts
 -- A chat's id may be as good as a name. What still fails sounds again.
 DELETE FROM alarms WHERE name LIKE :chats

@@ -1,4 +1,4 @@
--- name: glance
+-- name: fingerprints
 -- What changes with whatever happens in a conversation, each by its index: who has seen the same before need not look again.
 SELECT a.digest, s.pk, s.view_version, t.last_seq, t.updated_at, u.pk, u.fence, u.state,
   (SELECT MAX(j.place) FROM journal j WHERE j.turn_pk = u.pk),
@@ -10,7 +10,7 @@ FROM addresses a
 LEFT JOIN turns u ON u.session_pk = s.pk AND u.state IN ('running', 'asking')
 WHERE a.digest = :digest
 
--- name: turn_in_sight
+-- name: unfinished_turns
 -- The turn that runs or waits for an answer, and one that waits to run again.
 SELECT pk, turn_id, fence, state, lane FROM turns WHERE session_pk = :session_pk AND state IN ('running', 'asking')
 UNION ALL
@@ -19,13 +19,13 @@ SELECT pk, turn_id, fence, state, lane FROM turns WHERE session_pk = :session_pk
 -- name: journal_after
 SELECT place, event FROM journal WHERE turn_pk = :turn_pk AND place > :after ORDER BY place
 
--- name: told_in_chat
+-- name: notices_in_chat
 -- What was said there besides the agent's answers, which the transcript has. The newest first.
 SELECT pk, delivery_id, text, created_at, buttons FROM deliveries
 WHERE lane = :lane AND kind <> 'reply' AND text <> '' AND created_at >= :since AND state IN ('pending', 'sending', 'sent', 'unknown')
 ORDER BY pk DESC LIMIT :limit
 
--- name: cut_short
+-- name: turns_ended_early
 -- Turns that did not come to their own end: the transcript has what they said, not why they said no more.
 SELECT turn_id, outcome, stop, error, ended_at FROM turns
 WHERE session_pk = :session_pk AND outcome IN ('failed', 'stopped', 'interrupted', 'parked') ORDER BY pk DESC LIMIT :limit
@@ -50,9 +50,9 @@ LEFT JOIN turns u ON u.session_pk = s.pk AND u.state IN ('running', 'asking')
 WHERE s.session_id = :session_id AND (u.pk IS NOT NULL OR EXISTS (SELECT 1 FROM ready r WHERE r.session_pk = s.pk))
 LIMIT 1
 
--- name: forget_told
+-- name: erase_notices
 -- Where a row is the message itself its text stays. What quotes somebody who is erased must not.
 UPDATE deliveries SET text = '', asked = '' WHERE kind <> 'reply' AND text <> '' AND state IN ('sent', 'unknown')
 
--- name: forget_told_to
+-- name: erase_notices_to
 UPDATE deliveries SET text = '', asked = '' WHERE person = :person AND kind <> 'reply' AND text <> '' AND state IN ('sent', 'unknown')
