@@ -21,7 +21,7 @@ from threadline.model.turn import QueueKind
 from threadline.store.engine.database import Tx, read, write
 from threadline.store.facade import GatewayStore
 from threadline.store.rows import StoredSession
-from threadline.store.work.inbox import Admission, Admitted, Greeting, accept
+from threadline.store.work.inbox import AdmitRequest, AdmitResult, Greeting, accept
 from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
 from threadline.store.work.turns import _add_turn
 from threadline.testing import FakeClock, assistant, dm, exchange, user
@@ -30,11 +30,11 @@ LEASE = 60_000_000
 TOM = dm(chat_id="dm-9", user_id="9")
 
 
-def admission(store: GatewayStore, key: str, source: SessionSource) -> Admission:
+def admission(store: GatewayStore, key: str, source: SessionSource) -> AdmitRequest:
     """A message of somebody who waits for its answer."""
     event = Inbound(dedupe_key=key, message_id=key, source=source, text=key, sent_at=store.clock.now())
     wanted = store.resolve_request(source)
-    return Admission(
+    return AdmitRequest(
         event=event, resolve=wanted, lane="talk", person="telegram:7", role="owner", at=wanted.at, only_if_idle=True
     )
 
@@ -61,7 +61,7 @@ async def begun(
     greeting = Greeting(welcome=None, idle="?", daily="?")
     wanted = admission(store, key, source)
     received, claimed = await store.turns.accept_and_claim(wanted, greeting, claim(store, source, per_platform))
-    assert received.admitted.pk is not None
+    assert received.admit_result.pk is not None
     return claimed
 
 
@@ -237,7 +237,7 @@ def test_what_another_gateway_takes_in_at_the_same_time_leaves_no_turn(gateway: 
         tx.find("add_taken_inbound", **row)
         return int(made[0])
 
-    def take(tx: Tx) -> Admitted:
+    def take(tx: Tx) -> AdmitResult:
         return accept(tx, wanted, lambda session, is_alone: make(tx, session))
 
     admitted = gateway.database.perform(write(take))
@@ -253,7 +253,7 @@ def test_a_message_that_was_here_before_begins_nothing(gateway: GatewayStore, ru
     greeting = Greeting(welcome=None, idle="?", daily="?")
     wanted = admission(gateway, "hello", dm())
     received, claimed = run(gateway.turns.accept_and_claim(wanted, greeting, claim(gateway, dm())))
-    assert received.admitted.pk is None
+    assert received.admit_result.pk is None
     assert claimed == []
 
 
@@ -261,7 +261,7 @@ def test_a_message_that_was_here_before_begins_nothing(gateway: GatewayStore, ru
 def test_where_a_message_begins_no_conversation_there_must_be_one(
     gateway: GatewayStore, run: Run, lane: QueueKind
 ) -> None:
-    def wanted(key: str) -> Admission:
+    def wanted(key: str) -> AdmitRequest:
         resolve = gateway.resolve_request(dm(), must_exist=True)
         return replace(admission(gateway, key, dm()), resolve=resolve, lane=lane)
 
@@ -271,8 +271,8 @@ def test_where_a_message_begins_no_conversation_there_must_be_one(
     assert not gateway.database.perform(read(is_known, gateway.session_key(dm())))
     entry = run(gateway.get_or_create_session(dm()))
     received, _ = run(gateway.turns.accept_and_claim(wanted("hello"), greeting, claim(gateway, dm())))
-    assert received.admitted.session is not None
-    assert received.admitted.session.session_id == entry.session_id
+    assert received.admit_result.session is not None
+    assert received.admit_result.session.session_id == entry.session_id
     run(gateway.delete_session(entry.session_id))
     before = len(run(gateway.maintenance.list_messages()))
     for _ in range(2):
@@ -291,5 +291,5 @@ def test_a_conversation_that_starts_afresh_by_itself_is_there(
     resolve = replace(gateway.resolve_request(dm(), must_exist=True), policy=SessionResetPolicy(mode="idle"))
     wanted = replace(admission(gateway, "hello", dm()), resolve=resolve)
     received = run(gateway.inbox.accept_and_greet(wanted, Greeting(welcome=None, idle="?", daily="?")))
-    assert received.admitted.session is not None
-    assert received.admitted.session.session_id != entry.session_id
+    assert received.admit_result.session is not None
+    assert received.admit_result.session.session_id != entry.session_id

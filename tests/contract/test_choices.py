@@ -15,7 +15,7 @@ from threadline.model.delivery import Target
 from threadline.model.inbound import Inbound
 from threadline.store.conversations.records import PersonZone
 from threadline.store.facade import GatewayStore
-from threadline.store.work.inbox import Admission
+from threadline.store.work.inbox import AdmitRequest
 from threadline.testing import FakeClock, dm, exchange, group, thread, user
 from threadline.testing.contracts.storage.fixtures import OpenStore, StoredBytes
 
@@ -30,7 +30,9 @@ async def heard(store: GatewayStore, source: SessionSource, key: str) -> str:
     at = store.resolve_request(source).at
     event = Inbound(dedupe_key=key, message_id=key, source=source, text="hello", sent_at=store.clock.now())
     admitted = await store.inbox.accept(
-        Admission(event=event, resolve=store.resolve_request(source), lane="control", person=None, role="guest", at=at)
+        AdmitRequest(
+            event=event, resolve=store.resolve_request(source), lane="control", person=None, role="guest", at=at
+        )
     )
     assert admitted.session is not None
     return admitted.session.session_id
@@ -315,7 +317,7 @@ def test_what_is_at_work_there_is_not_cut_short(gateway: GatewayStore, run: Run)
         wanted = gateway.resolve_request(dm("7"))
         event = Inbound(dedupe_key="1", message_id="1", source=dm("7"), text="wait", sent_at=gateway.clock.now())
         await gateway.inbox.accept(
-            Admission(event=event, resolve=wanted, lane="talk", person="telegram:7", role="guest", at=wanted.at)
+            AdmitRequest(event=event, resolve=wanted, lane="talk", person="telegram:7", role="guest", at=wanted.at)
         )
         assert await gateway.resume.hand_over(source.session_id, target.session_key, "no", is_owners=False) == "busy"
         assert (await gateway.get_session(target.session_id)).ended_at is None

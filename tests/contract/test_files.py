@@ -15,7 +15,7 @@ from threadline.model.message import encode_message
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.store.facade import GatewayStore
-from threadline.store.work.inbox import Admission
+from threadline.store.work.inbox import AdmitRequest
 from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
 from threadline.testing import FakeClock
 from threadline.testing.contracts.storage.fixtures import StoredBytes
@@ -36,7 +36,7 @@ async def begun(store: GatewayStore, source: SessionSource, key: str, *files: St
         attachments=tuple(file.attachment() for file in files),
     )
     at = store.now()
-    admission = Admission(
+    admission = AdmitRequest(
         event=event, lane="talk", person=person_of(source), role="owner", resolve=store.resolve_request(source), at=at
     )
     await store.inbox.accept(admission)

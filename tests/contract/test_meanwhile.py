@@ -81,7 +81,7 @@ def running(store: GatewayStore) -> turn_end.Claimed:
     """A turn at work in somebody's conversation."""
     wanted = store.resolve_request(dm("7"))
     event = Inbound(dedupe_key="1", message_id="1", source=dm("7"), text="think", sent_at=store.clock.now())
-    admission = inbox.Admission(
+    admission = inbox.AdmitRequest(
         event=event, resolve=wanted, lane="talk", person="telegram:7", role="guest", at=wanted.at
     )
     store.perform(write(inbox.accept, admission))

@@ -28,7 +28,7 @@ from threadline.store.conversations import id_changes
 from threadline.store.engine.sql import load_queries
 from threadline.store.facade import GatewayStore
 from threadline.store.people.people import PairingCode
-from threadline.store.work.inbox import Admission
+from threadline.store.work.inbox import AdmitRequest
 from threadline.store.work.outbox import NewDelivery, Stream
 from threadline.store.work.turn_end import Claim
 from threadline.testing import FakeClock, assistant, dm, group, thread, user
@@ -251,7 +251,9 @@ async def streaming(store: GatewayStore) -> tuple[NewDelivery, Stream]:
     event = Inbound(dedupe_key="k", message_id="m", source=source, sent_at=store.clock.now(), text="hello")
     person = person_of(source)
     resolve = store.resolve_request(source)
-    await store.inbox.accept(Admission(event=event, resolve=resolve, lane="talk", person=person, role="guest", at=now))
+    await store.inbox.accept(
+        AdmitRequest(event=event, resolve=resolve, lane="talk", person=person, role="guest", at=now)
+    )
     wanted = Claim(owner="x", turn_ids=("t",), at=now, lease=10**9, per_person=9, platforms=("telegram",))
     (claimed,) = await store.turns.claim(wanted)
     new = NewDelivery(
@@ -356,7 +358,7 @@ async def test_a_message_that_waits_is_answered_in_the_new_chat(location: str) -
         now = store.clock.now()
         source = group("7", "1")
         event = Inbound(dedupe_key="k", message_id="m", source=source, sent_at=now, text="hello")
-        wanted = Admission(
+        wanted = AdmitRequest(
             event=event,
             resolve=store.resolve_request(source),
             lane="talk",

@@ -215,6 +215,6 @@ def test_an_owner_is_told_where_they_wrote_last(store: SessionStore, clock: Fake
     for thread in ("t1", "t2", "t1"):
         store.get_or_create_session(dm("p1", thread=thread))
         clock.advance(timedelta(hours=1))
-    target = store.perform(read(owner_alerts.owners_chat, ["telegram:p1"], [("telegram", "main")]))
+    target = store.perform(read(owner_alerts.find_owner_chat, ["telegram:p1"], [("telegram", "main")]))
     assert target is not None
     assert target.thread_id == "t1"

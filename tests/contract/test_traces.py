@@ -21,7 +21,7 @@ from threadline.model.source import SessionSource
 from threadline.model.usage import Usage
 from threadline.store.engine.sql import migrations
 from threadline.store.facade import GatewayStore
-from threadline.store.work.inbox import Admission, Greeting, Refusal
+from threadline.store.work.inbox import AdmitRequest, Greeting, RefuseRequest
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
 from threadline.testing import assistant, user
@@ -84,7 +84,7 @@ def notice(source: SessionSource, text: str, key: str) -> NewDelivery:
 
 async def hear(store: GatewayStore, source: SessionSource, text: str, key: str) -> None:
     """Somebody says something, and is greeted if it is the first time that anybody does."""
-    wanted = Admission(
+    wanted = AdmitRequest(
         event=event(store, source, text, key),
         resolve=store.resolve_request(source),
         lane="talk",
@@ -162,7 +162,7 @@ async def live(store: GatewayStore) -> tuple[Claimed, Claimed]:
     refused = event(store, WHO, "zebra unheard", "m7")
     told = notice(WHO, "zebra refused", "n1")
     await store.inbox.refuse(
-        Refusal(event=refused, person=PERSON, role="group", at=at, note="the door was shut", tell=told)
+        RefuseRequest(event=refused, person=PERSON, role="group", at=at, note="the door was shut", notice=told)
     )
     picture = Attachment(handle="file:00", name="zebra picture")
     await store.outbox.enqueue(msgspec.structs.replace(notice(WHO, "", "f1"), person=PERSON, files=(picture,)))

@@ -14,8 +14,8 @@ from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.store.facade import GatewayStore
 from threadline.store.work.expiry import Flush
-from threadline.store.work.inbox import Admission
-from threadline.store.work.message_changes import Changing
+from threadline.store.work.inbox import AdmitRequest
+from threadline.store.work.message_changes import ChangeRequest
 from threadline.testing import dm, exchange
 from threadline.testing.contracts.storage.fixtures import RawExecute
 
@@ -69,7 +69,7 @@ async def accepted(store: GatewayStore, source: SessionSource, text: str = "hell
     event = Inbound(dedupe_key=key, message_id=key, kind="message", source=source, text=text, sent_at=store.clock.now())
     wanted = store.resolve_request(source)
     admitted = await store.inbox.accept(
-        Admission(event=event, resolve=wanted, lane="talk", person=None, role="guest", at=wanted.at)
+        AdmitRequest(event=event, resolve=wanted, lane="talk", person=None, role="guest", at=wanted.at)
     )
     assert admitted.session is not None
     return admitted.session
@@ -104,7 +104,7 @@ async def taken_back(store: GatewayStore, session: SessionEntry) -> None:
     )
     wanted = store.resolve_request(source)
     outcome = await store.message_changes.apply(
-        Changing(event=event, address=wanted.address, person=None, role="guest", at=wanted.at)
+        ChangeRequest(event=event, address=wanted.address, person=None, role="guest", at=wanted.at)
     )
     assert outcome == "dropped", outcome
 

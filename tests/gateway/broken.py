@@ -16,7 +16,7 @@ from threadline.model.turn import QueueKind, Replay, Suspicion
 from threadline.ports.agent import Event, ToolCall
 from threadline.ports.platform import Outgoing
 from threadline.store.facade import GatewayStore
-from threadline.store.work.inbox import Admission
+from threadline.store.work.inbox import AdmitRequest
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.turn_end import Claim, Claimed
 from threadline.testing.scripted import ScriptedChat
@@ -38,7 +38,7 @@ async def accepted(store: GatewayStore, text: str, user: str = "ada", *, lane: Q
     resolve = store.resolve_request(source, agent="main")
     person = f"scripted:{user}"
     await store.inbox.accept(
-        Admission(event=event, resolve=resolve, lane=lane, person=person, role="guest", at=to_instant(now))
+        AdmitRequest(event=event, resolve=resolve, lane=lane, person=person, role="guest", at=to_instant(now))
     )
 
 

@@ -30,7 +30,7 @@ from threadline.model.delivery import Target
 from threadline.ports.agent import AgentError, Event, Text, Turn
 from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import NewDelivery
-from threadline.store.work.owner_alerts import Alarm
+from threadline.store.work.owner_alerts import OwnerAlert
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
@@ -113,7 +113,7 @@ async def _is_over(here: Running) -> bool:
 @awaited
 async def test_another_gateways_alarm_ends_when_the_agent_answers_here(opened: Open) -> None:
     async with opened(ScriptedAgent(moody), lease_seconds=1.0) as here:
-        alarm = Alarm(name="agent:main", text="it failed elsewhere", since=here.store.clock.now())
+        alarm = OwnerAlert(name="agent:main", text="it failed elsewhere", since=here.store.clock.now())
         assert await here.store.owner_alerts.raise_alert(alarm, ())
 
         async def is_over() -> bool:
@@ -131,7 +131,7 @@ async def test_in_the_owners_own_chat_it_is_not_said_twice(opened: Open) -> None
         await here.gateway.idle()
         assert await stored_notices(here) == 0
         assert len(here.texts()) == 1
-        assert (await here.store.owner_alerts.list_open())[0].is_told
+        assert (await here.store.owner_alerts.list_open())[0].is_sent
 
 
 async def _is_open(here: Running) -> bool:
@@ -159,7 +159,7 @@ async def test_where_there_is_nobody_to_tell_it_is_told_when_there_is(
         # A group is no place for it, and nobody else is known.
         here.chat.say("no key", user="bob", mention=True, **GROUP)
         await eventually(lambda: _is_open(here))
-        assert not (await here.store.owner_alerts.list_open())[0].is_told
+        assert not (await here.store.owner_alerts.list_open())[0].is_sent
         assert "alarm.nobody_to_tell" in [record.getMessage() for record in caplog.records]
         await ask(here, "/whoami")
         await here.chat.wait_for(lambda: notices(here))
@@ -204,7 +204,7 @@ async def test_what_is_no_longer_configured_alarms_nobody(location: str) -> None
     async with running(location, ScriptedAgent(moody)) as here:
         for name in (agent_alarm("main"), agent_alarm("old"), platform_alarm("irc", "main"), chat_alarm(DEN)):
             assert await here.store.owner_alerts.raise_alert(
-                Alarm(name=name, text="x", since=here.store.clock.now()), ()
+                OwnerAlert(name=name, text="x", since=here.store.clock.now()), ()
             )
         await here.gateway.alarms.forget_all_but({agent_alarm("main"), agent_alarm("new")})
         assert await open_alarms(here) == ["agent:main", chat_alarm(DEN)]
@@ -218,7 +218,7 @@ async def test_what_no_running_gateway_has_configured_is_forgotten_after_a_while
         theirs = Alarms(here.store, here.gateway.outbox, Audience())
         here.gateway.alarms.known, theirs.known = frozenset({"agent:main"}), frozenset({"agent:theirs"})
         for name in ("agent:main", "agent:theirs", "agent:removed", "platform:irc@main", chat_alarm(DEN)):
-            assert await here.store.owner_alerts.raise_alert(Alarm(name=name, text="x", since=clock.now()), ())
+            assert await here.store.owner_alerts.raise_alert(OwnerAlert(name=name, text="x", since=clock.now()), ())
         for _ in range(4):
             clock.advance(UNKNOWN_FORGOTTEN_AFTER / 4)
             await theirs.refresh()
@@ -237,7 +237,7 @@ async def test_what_no_running_gateway_has_configured_is_forgotten_after_a_while
 async def test_a_gateway_that_was_not_told_what_is_configured_forgets_nothing(location: str) -> None:
     clock = FakeClock()
     async with running_with(location, ScriptedAgent(moody), store={"clock": clock}) as here:
-        await here.store.owner_alerts.raise_alert(Alarm(name="agent:main", text="x", since=clock.now()), ())
+        await here.store.owner_alerts.raise_alert(OwnerAlert(name="agent:main", text="x", since=clock.now()), ())
         clock.advance(2 * UNKNOWN_FORGOTTEN_AFTER)
         await here.gateway.alarms.refresh()
         assert await open_alarms(here) == ["agent:main"]
@@ -262,7 +262,7 @@ async def test_a_reload_closes_alarms_about_what_this_gateway_gave_up_and_no_oth
         try:
             ours = (agent_alarm("main"), agent_alarm("old"), platform_alarm("away", "main"))
             for name in (*ours, agent_alarm("theirs"), platform_alarm("telegram", "main")):
-                await store.owner_alerts.raise_alert(Alarm(name=name, text="x", since=store.clock.now()), ())
+                await store.owner_alerts.raise_alert(OwnerAlert(name=name, text="x", since=store.clock.now()), ())
             served = assembly.Running(gateway, store, agents, platforms, before)
             await served.reload(configured(tmp_path / "config.toml", ""))
             left = {alarm.name for alarm in await store.owner_alerts.list_open()}
@@ -285,7 +285,7 @@ async def test_at_the_terminal_of_the_machine_nobody_is_alarmed(location: str) -
 @awaited
 async def test_of_several_gateways_one_tells(location: str) -> None:
     async with await GatewayStore.open(location) as store, await GatewayStore.open(location) as other:
-        alarm = Alarm(name="agent:main", text="x", since=store.clock.now(), is_told=False)
+        alarm = OwnerAlert(name="agent:main", text="x", since=store.clock.now(), is_sent=False)
         target = Target(platform="scripted", chat_id="dm-ada")
 
         def notice(number: int) -> NewDelivery:
@@ -298,7 +298,7 @@ async def test_of_several_gateways_one_tells(location: str) -> None:
         )
         assert sorted(told) == [False, True]
         assert len(await store.outbox.list_page()) == 1
-        assert (await other.owner_alerts.list_open())[0].is_told
+        assert (await other.owner_alerts.list_open())[0].is_sent
         assert await other.owner_alerts.clear(alarm.name)
         assert not await store.owner_alerts.clear(alarm.name)
         assert not await store.owner_alerts.notify(alarm.name, [notice(9)])
@@ -374,7 +374,7 @@ async def test_what_was_told_in_a_home_channel_that_is_gone_is_told_elsewhere_on
 async def test_that_the_only_home_channel_is_gone_is_told_as_soon_as_somebody_can_be(opened: Open) -> None:
     async with opened(ScriptedAgent(moody), home_channels=HOMES, lease_seconds=1.0) as here:
         await here.gateway.alarms.chat_gone(DEN, "no such chat")
-        assert [alarm.is_told for alarm in await here.store.owner_alerts.list_open()] == [False]
+        assert [alarm.is_sent for alarm in await here.store.owner_alerts.list_open()] == [False]
         await ask(here, "/whoami")
         await here.chat.wait_for(lambda: any("the chat den" in text for text in here.texts()))
         assert here.texts("den") == []
@@ -400,7 +400,7 @@ async def test_a_chat_that_is_gone_for_a_month_is_forgotten_unless_it_is_a_home_
         other = Target(platform="scripted", chat_id="dm-bob")
         for chat in (DEN, other):
             await here.gateway.alarms.chat_gone(chat, "no such chat")
-        await here.store.owner_alerts.raise_alert(Alarm(name="agent:main", text="x", since=clock.now()), ())
+        await here.store.owner_alerts.raise_alert(OwnerAlert(name="agent:main", text="x", since=clock.now()), ())
         clock.advance(CHAT_FORGOTTEN_AFTER)
         await here.gateway.alarms.refresh()
         assert len(await open_alarms(here)) == 3

@@ -15,7 +15,7 @@ from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.source import SessionSource
 from threadline.model.turn import QueueKind
 from threadline.store.facade import GatewayStore
-from threadline.store.work.inbox import Admission
+from threadline.store.work.inbox import AdmitRequest
 from threadline.store.work.turn_end import Claim
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
@@ -201,7 +201,7 @@ async def accepted(store: GatewayStore, text: str, lane: QueueKind, *, ago: time
     now = store.clock.now()
     event = Inbound(dedupe_key=text, message_id=text, source=ADA, sent_at=now, text=text)
     await store.inbox.accept(
-        Admission(
+        AdmitRequest(
             event=event,
             resolve=store.resolve_request(ADA),
             lane=lane,

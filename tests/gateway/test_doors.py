@@ -29,7 +29,7 @@ from threadline.model.source import SessionSource
 from threadline.ports.agent import Event, Text, Turn
 from threadline.store.facade import GatewayStore
 from threadline.store.maintenance import Story
-from threadline.store.work.inbox import Admission
+from threadline.store.work.inbox import AdmitRequest
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.contracts.storage.fixtures import StoredBytes
 from threadline.testing.scripted import ScriptedChat
@@ -235,7 +235,7 @@ async def test_of_a_stranger_no_words_are_kept_however_odd_they_are(opened: Open
 async def test_a_half_of_a_pair_that_was_stored_can_be_read_again(location: str) -> None:
     async with await GatewayStore.open(location) as store:
         odd = event(text=HALF, source={"user_name": HALF})
-        wanted = Admission(
+        wanted = AdmitRequest(
             event=odd,
             resolve=store.resolve_request(odd.source),
             lane="talk",

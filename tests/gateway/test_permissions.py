@@ -18,7 +18,7 @@ from threadline.store.engine.database import write
 from threadline.store.facade import GatewayStore
 from threadline.store.rows import json_text
 from threadline.store.work import approvals
-from threadline.store.work.approvals import Answered, Asking, Deciding
+from threadline.store.work.approvals import ApprovalAnswer, ApprovalDecision, ApprovalRequest
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.turn_end import Claim, Claimed
 from threadline.testing.agents import ScriptedAgent
@@ -137,7 +137,7 @@ async def test_a_yes_that_a_broken_run_was_told_counts_no_more(location: str) ->
         await _ask(store, turn, FIRST, "DDDD", unused=(turn.answers[1].pk,))
         turn = await _answered(store, turn)
         assert [one.is_used for one in turn.answers] == [True, False, False]
-        assert turn.answers[0] == Answered(first.pk, first.event, "granted", is_used=True)
+        assert turn.answers[0] == ApprovalAnswer(first.pk, first.event, "granted", is_used=True)
 
 
 @pytest.mark.parametrize("is_on_its_way", [False, True])
@@ -183,16 +183,16 @@ async def _ask(
     at = to_instant(store.clock.now())
     question = NewDelivery(delivery_id=code, target=place(), text="?", session_pk=turn.session_pk)
     await store.approvals.request(
-        Asking(
+        ApprovalRequest(
             turn_pk=turn.held.turn_pk,
             fence=turn.held.fence,
             session_id=turn.session.session_id,
             place=turn.journalled + 1,
             events=[json_text(wanted)],
             event=json_text(wanted),
-            least="owner",
+            least_role="owner",
             code=code,
-            streamed=None,
+            streamed_text=None,
             messages=(question,),
             unused=unused,
             at=at,
@@ -205,6 +205,6 @@ async def _answered(store: GatewayStore, turn: Claimed) -> Claimed:
     """Somebody says yes, and the turn runs again."""
     waiting = await store.approvals.find_open(turn.session.session_id)
     assert waiting is not None
-    yes = Deciding(ask=waiting.pk, decision="granted", person=None, otherwise=())
+    yes = ApprovalDecision(approval_pk=waiting.pk, decision="granted", person=None, fallback_replies=())
     await store.perform_async(write(approvals.decide, to_instant(store.clock.now()), yes))
     return await _claimed(store)

@@ -194,4 +194,4 @@ async def test_it_is_told_that_a_turn_is_over_however_it_ends(location: str) -> 
         await eventually(is_failed)
         seen = await here.store.change_feed.snapshot(SOURCE)
         assert seen is not None
-        assert [ended.outcome for ended in seen.cut_short] == ["stopped", "failed"]
+        assert [ended.outcome for ended in seen.ended_early] == ["stopped", "failed"]

@@ -11,19 +11,19 @@ from tests.gateway.world import awaited
 from threadline.errors import InvalidRequest, UnknownMessage, UnknownSession
 from threadline.model.client_sources import WEB, web_source
 from threadline.ports.agent import AskPermission, Event, Text, Thought, ToolCall, ToolResult
-from threadline.store.work.change_feed import Seen, TurnPlace
+from threadline.store.work.change_feed import ConversationSnapshot, TurnCursor
 from threadline.testing.agents import ScriptedAgent
 
 SOURCE = web_source("owner", CONVERSATION)
 
 
-async def looked(here: Paged, **known: object) -> Seen:
+async def looked(here: Paged, **known: object) -> ConversationSnapshot:
     seen = await here.store.change_feed.snapshot(SOURCE, **known)  # type: ignore[arg-type]
     assert seen is not None
     return seen
 
 
-def texts(seen: Seen) -> list[str]:
+def texts(seen: ConversationSnapshot) -> list[str]:
     return [str(message.message["content"]) for message in seen.messages]
 
 
@@ -42,10 +42,10 @@ async def test_a_conversation_is_seen_with_all_that_was_said(location: str) -> N
         await here.answered()
         seen = await looked(here)
         assert texts(seen) == ["one", "you said: one"]
-        assert (seen.turn, seen.waiting, seen.ask, seen.can_redo) == (None, [], None, False)
+        assert (seen.turn, seen.pending, seen.approval, seen.can_redo) == (None, [], None, False)
         assert seen.is_current
         assert not seen.has_earlier
-        assert seen.words == "one"
+        assert seen.preview == "one"
 
 
 @awaited
@@ -56,10 +56,10 @@ async def test_who_has_seen_something_is_told_what_follows(location: str) -> Non
         first = await looked(here)
         await here.say("two", key="m2")
         await here.answered()
-        onward = await looked(here, mark=first.mark, seq=first.seq)
-        assert onward.is_onward
+        onward = await looked(here, mark=first.view_version_mark, seq=first.seq)
+        assert onward.is_continuation
         assert texts(onward) == ["two", "you said: two"]
-        assert texts(await looked(here, mark=onward.mark, seq=onward.seq)) == []
+        assert texts(await looked(here, mark=onward.view_version_mark, seq=onward.seq)) == []
 
 
 @awaited
@@ -71,16 +71,16 @@ async def test_after_an_undo_what_was_seen_counts_for_nothing(location: str) -> 
         before = await looked(here)
         await here.say("/undo", key="u1")
         await here.answered()
-        undone = await looked(here, mark=before.mark, seq=before.seq)
-        assert not undone.is_onward
+        undone = await looked(here, mark=before.view_version_mark, seq=before.seq)
+        assert not undone.is_continuation
         assert texts(undone) == ["one", "you said: one"]
         assert undone.can_redo
         await here.say("/redo", key="r1")
         await here.answered()
-        redone = await looked(here, mark=undone.mark, seq=undone.seq)
-        assert not redone.is_onward
+        redone = await looked(here, mark=undone.view_version_mark, seq=undone.seq)
+        assert not redone.is_continuation
         assert texts(redone) == ["one", "you said: one", "two", "you said: two"]
-        assert redone.mark == before.mark
+        assert redone.view_version_mark == before.view_version_mark
 
 
 @awaited
@@ -93,7 +93,7 @@ async def test_another_undo_is_another_view_though_its_number_is_the_same(locati
         for number, command in enumerate(("/undo", "/redo", "/undo 2")):
             await here.say(command, key=f"c{number}")
             await here.answered()
-            marks.append((await looked(here)).mark)
+            marks.append((await looked(here)).view_version_mark)
         assert len(set(marks)) == 3
 
 
@@ -109,12 +109,12 @@ async def test_a_turn_is_seen_while_it_runs_with_what_it_answers(location: str) 
         await here.say("and then?", key="m2")
         seen = await looked(here)
         assert seen.turn is not None
-        assert [one.event.text for one in seen.turn.said] == ["go"]
-        assert [one.event.text for one in seen.waiting] == ["and then?"]
+        assert [one.event.text for one in seen.turn.user_messages] == ["go"]
+        assert [one.event.text for one in seen.pending] == ["and then?"]
         assert texts(seen) == []
         events = [msgspec.json.decode(event, type=Event) for _, event in seen.turn.events]
         assert events == [Thought("hm"), Text("some words"), ToolCall("c1", "look", "{}"), ToolResult("c1", "seen")]
-        known = TurnPlace(seen.turn.turn_id, seen.turn.attempt, seen.turn.events[1][0])
+        known = TurnCursor(seen.turn.turn_id, seen.turn.attempt, seen.turn.events[1][0])
         later = (await looked(here, turn=known)).turn
         assert later is not None
         assert [event for _, event in later.events] == [event for _, event in seen.turn.events[2:]]
@@ -141,18 +141,18 @@ async def test_a_question_is_seen_until_it_is_answered(location: str) -> None:
         seen = await looked(here)
         assert seen.turn is not None
         assert seen.turn.state == "asking"
-        assert seen.ask is not None
-        assert seen.told == [], "a question is no notice"
-        await here.say(f"/approve {seen.ask.code}", key="m2")
+        assert seen.approval is not None
+        assert seen.notices == [], "a question is no notice"
+        await here.say(f"/approve {seen.approval.code}", key="m2")
         agent.says("Done.", None)
         await eventually(lambda: _is_over(here))
         after = await looked(here)
-        assert (after.ask, after.turn) == (None, None)
+        assert (after.approval, after.turn) == (None, None)
 
 
 async def _asks(here: Paged) -> bool:
     seen = await here.store.change_feed.snapshot(SOURCE)
-    return seen is not None and seen.ask is not None
+    return seen is not None and seen.approval is not None
 
 
 async def _is_over(here: Paged) -> bool:
@@ -168,8 +168,8 @@ async def test_what_commands_say_is_kept_though_no_transcript_has_it(location: s
         await here.say("/whoami", key="m2")
         await here.answered()
         seen = await looked(here)
-        assert len(seen.told) == 1
-        assert "web:owner" in seen.told[0].text or "owner" in seen.told[0].text
+        assert len(seen.notices) == 1
+        assert "web:owner" in seen.notices[0].text or "owner" in seen.notices[0].text
         assert texts(seen) == ["one", "you said: one"]
 
 
@@ -183,7 +183,7 @@ async def test_a_turn_that_was_stopped_says_so_beside_the_transcript(location: s
         await here.say("/stop", key="m2")
         await here.answered()
         seen = await looked(here)
-        assert [(ended.outcome, ended.stop) for ended in seen.cut_short] == [("stopped", "stop")]
+        assert [(ended.outcome, ended.stop) for ended in seen.ended_early] == [("stopped", "stop")]
         assert texts(seen) == ["go", "some words"]
 
 
@@ -198,7 +198,7 @@ async def test_a_long_conversation_is_read_page_by_page(location: str) -> None:
         seen = await looked(here, limit=10)
         assert texts(seen) == [f"text {n}" for n in range(20, 30)]
         assert seen.has_earlier
-        assert seen.words == "first of all"
+        assert seen.preview == "first of all"
         earlier = await here.store.change_feed.earlier(SOURCE, str(seen.messages[0].ref), limit=19)
         assert [one.message["content"] for one in earlier.messages] == [f"text {n}" for n in range(1, 20)]
         assert earlier.has_earlier
@@ -227,7 +227,7 @@ async def test_nobody_sees_what_is_another_persons(location: str) -> None:
         with pytest.raises(InvalidRequest):
             await here.store.change_feed.fork(SOURCE, f"{session_id}:1", web_source(GUEST, "conversation-2"))
         listed = await here.store.change_feed.list_page(f"web:{GUEST}", WEB)
-        assert [row.words for row in listed] == ["theirs"]
+        assert [row.preview for row in listed] == ["theirs"]
 
 
 @awaited
@@ -242,7 +242,7 @@ async def test_a_list_shows_titles_or_first_words_and_what_is_busy(location: str
         await here.store.set_title(first.entry.session_id, "Plans")
         await here.say("three is\nlong", key="m", conversation="conversation-3")
         rows = await here.store.change_feed.list_page("web:owner", WEB)
-        shown = {str(row.entry.origin.chat_id): (row.entry.title, row.words, row.is_busy) for row in rows}
+        shown = {str(row.entry.origin.chat_id): (row.entry.title, row.preview, row.is_busy) for row in rows}
         assert shown == {
             "owner.conversation-0": ("Plans", "", False),
             "owner.conversation-1": (None, "two", False),
@@ -275,7 +275,7 @@ async def test_a_fork_goes_on_at_an_address_of_its_own_and_is_made_once(location
             ("assistant", "you said: three"),
         ]
         assert len(await here.transcript()) == 4
-        assert (await here.store.change_feed.find(into)).words == "one"
+        assert (await here.store.change_feed.find(into)).preview == "one"
         with pytest.raises(UnknownMessage):
             await here.store.change_feed.fork(SOURCE, f"{made.session_id}:1", web_source("owner", "conversation-3"))
 
@@ -319,9 +319,9 @@ async def test_what_is_redacted_or_erased_is_quoted_no_more(location: str) -> No
         for number in range(2):
             await here.say("/search plum", key=f"s{number}")
             await here.answered()
-            assert len((await looked(here)).told) == 1
+            assert len((await looked(here)).notices) == 1
             ref = (await looked(here)).messages[number].ref
             await here.store.redact(str(ref))
-            assert (await looked(here)).told == []
+            assert (await looked(here)).notices == []
         await here.store.erase_person("web:owner")
         assert await here.store.change_feed.snapshot(SOURCE) is None

@@ -17,7 +17,7 @@ from tests.system.test_serve import own_home
 from tests.system.test_serving import chat
 
 from threadline.store.facade import GatewayStore
-from threadline.store.work.owner_alerts import Alarm
+from threadline.store.work.owner_alerts import OwnerAlert
 from threadline.testing.scripted import ScriptedChat
 
 _AGENTS = """
@@ -228,7 +228,7 @@ def test_a_start_closes_alarms_about_what_is_not_configured_only_where_no_other_
     async def left() -> list[str]:
         async with await GatewayStore.open(location) as store, ScriptedChat() as world:
             for name in ("agent:main", "agent:theirs", "platform:telegram@main"):
-                await store.owner_alerts.raise_alert(Alarm(name=name, text="x", since=store.clock.now()), ())
+                await store.owner_alerts.raise_alert(OwnerAlert(name=name, text="x", since=store.clock.now()), ())
             async with serving(tmp_path, config_of(world), location):
                 return [alarm.name for alarm in await store.owner_alerts.list_open()]
 

@@ -17,9 +17,9 @@ from threadline.model.safe_text import safe_text
 from threadline.model.source import SessionSource
 from threadline.store.engine.sqlite.database import ServeLock
 from threadline.store.facade import GatewayStore
-from threadline.store.work.inbox import Admission, Refusal
+from threadline.store.work.inbox import AdmitRequest, RefuseRequest
 from threadline.store.work.outbox import NewDelivery
-from threadline.store.work.owner_alerts import Alarm
+from threadline.store.work.owner_alerts import OwnerAlert
 from threadline.store.work.turn_end import Claim
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ async def _parked(store: GatewayStore) -> int:
 async def _accepted(store: GatewayStore) -> int:
     event = Inbound(dedupe_key="k1", message_id="m1", source=ADA, sent_at=NOW, text="a secret of Ada's")
     admitted = await store.inbox.accept(
-        Admission(
+        AdmitRequest(
             event=event,
             resolve=store.resolve_request(ADA),
             lane="talk",
@@ -131,7 +131,7 @@ def test_a_message_is_followed_to_its_end_without_its_words(db: Path, cli: Cli) 
 
 def test_a_refused_message_has_its_reason(db: Path, cli: Cli) -> None:
     event = Inbound(dedupe_key="k2", message_id="m2", source=ADA, sent_at=NOW, text="let me in")
-    refusal = Refusal(event=event, person="telegram:7", role="group", at=to_instant(NOW), note="a stranger")
+    refusal = RefuseRequest(event=event, person="telegram:7", role="group", at=to_instant(NOW), note="a stranger")
     on(db, lambda store: store.inbox.refuse(refusal))
     (line,) = cli("messages", "list", "--fate", "refused", "--json").json()
     assert line["note"] == "a stranger"
@@ -181,7 +181,7 @@ def test_status_tells_who_listens_where_only_one_can(db: Path, cli: Cli) -> None
 
 
 def test_an_open_alarm_is_shown_until_it_is_over(db: Path, cli: Cli) -> None:
-    alarm = Alarm(name="agent:main", text="The agent main can't answer: no key.", since=NOW)
+    alarm = OwnerAlert(name="agent:main", text="The agent main can't answer: no key.", since=NOW)
     on(db, lambda store: store.owner_alerts.raise_alert(alarm, ()))
     assert "no key" in cli("status").out
     assert cli("status", "--json").json()["alarms"][0]["name"] == "agent:main"
@@ -195,7 +195,7 @@ def test_an_open_alarm_is_shown_until_it_is_over(db: Path, cli: Cli) -> None:
 
 def test_doctor_tells_which_alarms_are_about_nothing_that_is_configured_here(db: Path, cli: Cli) -> None:
     for name in ("agent:main", "platform:telegram@main", "chat:telegram/main/42/", "parked:t1"):
-        alarm = Alarm(name=name, text=f"<{name}>", since=NOW)
+        alarm = OwnerAlert(name=name, text=f"<{name}>", since=NOW)
         on(db, lambda store, alarm=alarm: store.owner_alerts.raise_alert(alarm, ()))  # type: ignore[misc]
     told = " ".join(cli("doctor").out.split())
     assert told.count("about something that is not in this configuration") == 1

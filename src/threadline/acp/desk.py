@@ -16,7 +16,7 @@ from threadline.model.source import MAIN_ACCOUNT, SessionSource
 from threadline.ports.agent import Agent
 from threadline.ports.platform import Accept, Transient, Verdict
 from threadline.store.facade import GatewayStore
-from threadline.store.work.change_feed import Seen
+from threadline.store.work.change_feed import ConversationSnapshot
 
 
 async def _at_once() -> None:
@@ -66,7 +66,7 @@ class Desk:
         """Ends the turn that runs or waits there, without a word; whether there was one."""
         return await self._running().stop_in(source)
 
-    async def look(self, source: SessionSource, *, limit: int = 1) -> Seen | None:
+    async def look(self, source: SessionSource, *, limit: int = 1) -> ConversationSnapshot | None:
         """Where the conversation stands."""
         await self.prepared()
         return await self.store.change_feed.snapshot(source, agent=self._running().agent_at(source)[0], limit=limit)

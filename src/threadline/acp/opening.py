@@ -47,7 +47,7 @@ from threadline.rpc.acp import (
     SetModeRequest,
 )
 from threadline.rpc.connection import Connection, Start
-from threadline.store.work.change_feed import Seen
+from threadline.store.work.change_feed import ConversationSnapshot
 from threadline.texts import editors as texts
 
 _NAME_CHARS = 80
@@ -277,10 +277,10 @@ def _known(session: EditorSession | None) -> EditorSession:
     return session
 
 
-def _call_by_first_words(conversation: Conversation, seen: Seen | None) -> None:
+def _call_by_first_words(conversation: Conversation, seen: ConversationSnapshot | None) -> None:
     """A session that nobody gave a name is called by its first words, as in a list."""
     if not conversation.is_titled:
-        conversation.title = (seen.words or None) if seen is not None else None
+        conversation.title = (seen.preview or None) if seen is not None else None
 
 
 def _listed(session: EditorSession) -> SessionInfo:

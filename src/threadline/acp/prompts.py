@@ -213,7 +213,7 @@ class Prompts:
         while not prompt.is_over:
             seen = await self._desk.look(conversation.source)
             turn = None if seen is None else seen.turn
-            if seen is None or (turn is None and not seen.waiting):
+            if seen is None or (turn is None and not seen.pending):
                 return
             is_here = turn is None or turn.turn_id == conversation.began
             is_late = loop.time() - began > self._patience

@@ -19,7 +19,7 @@ from threadline.model.turn import PendingMessage
 from threadline.model.view import Span, spans_up_to
 from threadline.ports.agent import Event, File
 from threadline.store.conversations.editor_sessions import Aside, Replayed, ReplayPage
-from threadline.store.work.change_feed import Seen
+from threadline.store.work.change_feed import ConversationSnapshot
 
 # So many lines are put together at once: others get their turn in between.
 PAGE = 1000
@@ -44,7 +44,7 @@ class Replayer:
         self._editor = editor
         self._table = table
 
-    async def replay(self, conversation: Conversation) -> Seen | None:
+    async def replay(self, conversation: Conversation) -> ConversationSnapshot | None:
         """Tells all of it: what was said, then what runs or waits. A turn that runs here goes on where it is."""
         outlet = conversation.outlet
         while not outlet.is_empty:
@@ -62,19 +62,19 @@ class Replayer:
             await self._past(conversation, replay, replayed.spans, asides, _present_since(seen))
             conversation.counted(names)
             if seen is not None and seen.turn is not None:
-                await self._said(conversation, seen.turn.said)
+                await self._said(conversation, seen.turn.user_messages)
                 for aside in asides:
                     self._aside(conversation, aside)
                 if journalled is not None:
                     await self._journalled(conversation, *journalled)
                 elif seen.turn.turn_id == live.turn_id:
                     outlet.pass_by(lines)
-            await self._said(conversation, () if seen is None else seen.waiting)
+            await self._said(conversation, () if seen is None else seen.pending)
         finally:
             conversation.release()
         return seen
 
-    async def _standing(self, conversation: Conversation) -> tuple[Seen | None, Replayed]:
+    async def _standing(self, conversation: Conversation) -> tuple[ConversationSnapshot | None, Replayed]:
         """Where the conversation stands, and what was said until then: the two are of one moment.
 
         No turn began here around that moment, and nothing was let in: what the one look has is in the other, or came later.
@@ -178,7 +178,9 @@ class Replayer:
         return conversation.line(part.update(await self._desk.fetch(part.file)))
 
 
-def _part(conversation: Conversation, seen: Seen | None, replayed: Replayed) -> tuple[LiveTurn, list[Event]] | None:
+def _part(
+    conversation: Conversation, seen: ConversationSnapshot | None, replayed: Replayed
+) -> tuple[LiveTurn, list[Event]] | None:
     """Takes out of what waits to be told all that is told from the store; what of that arrives later is told no more.
 
     Returns the turn whose journal is to be told, and what stands there; `None` where none is.
@@ -196,14 +198,14 @@ def _part(conversation: Conversation, seen: Seen | None, replayed: Replayed) -> 
     conversation.live.upto = _ALL
     if turn is None:
         return None
-    events = conversation.replayed(running, turn.upto, [read_event(row) for _, row in turn.events])
+    events = conversation.replayed(running, turn.last_place, [read_event(row) for _, row in turn.events])
     return conversation.live, events
 
 
-def _stored(prompts: Iterable[Prompt], seen: Seen | None, asides: Sequence[Aside]) -> Iterator[str]:
+def _stored(prompts: Iterable[Prompt], seen: ConversationSnapshot | None, asides: Sequence[Aside]) -> Iterator[str]:
     """The keys of those that are told from the store: what was taken, and commands that were answered."""
     turn = None if seen is None else seen.turn
-    waiting = [*(() if seen is None else seen.waiting), *(() if turn is None else turn.said)]
+    waiting = [*(() if seen is None else seen.pending), *(() if turn is None else turn.user_messages)]
     known = {one.event.dedupe_key for one in waiting}
     for prompt in prompts:
         event = prompt.event
@@ -218,16 +220,16 @@ def _stored(prompts: Iterable[Prompt], seen: Seen | None, asides: Sequence[Aside
             yield event.dedupe_key
 
 
-def _present_since(seen: Seen | None) -> Instant:
+def _present_since(seen: ConversationSnapshot | None) -> Instant:
     """When what runs was said; where nothing does, all is past."""
-    said = () if seen is None or seen.turn is None else seen.turn.said
+    said = () if seen is None or seen.turn is None else seen.turn.user_messages
     return min((one.at for one in said), default=_NEVER)
 
 
-def _moment(seen: Seen | None) -> tuple[object, ...]:
+def _moment(seen: ConversationSnapshot | None) -> tuple[object, ...]:
     if seen is None:
         return ()
-    return seen.entry.session_id, seen.mark, seen.seq, None if seen.turn is None else seen.turn.turn_id
+    return seen.entry.session_id, seen.view_version_mark, seen.seq, None if seen.turn is None else seen.turn.turn_id
 
 
 def _begun(conversation: Conversation) -> tuple[object, ...]:

@@ -133,8 +133,8 @@ async def _decide(means: Means, call: Call, decision: Decision) -> Answer:
         return Answer(text=texts.NOT_SHOWN_YET.format(code=asked.code))
     question = msgspec.json.decode(asked.event, type=AskPermission)
     tool = safe_line(question.tool, _LINE)
-    if not allows(call.role, asked.least):
-        return Answer(text=texts.NOT_YOURS_TO_ALLOW.format(tool=tool, whom=texts.ROLE_MEANS[asked.least]))
+    if not allows(call.role, asked.least_role):
+        return Answer(text=texts.NOT_YOURS_TO_ALLOW.format(tool=tool, whom=texts.ROLE_MEANS[asked.least_role]))
     granted = texts.APPROVED_FOR_GOOD if question.is_for_good else texts.APPROVED
     said = granted if decision == "granted" else texts.DENIED
     return Answer(text=said.format(tool=tool), decides=asked.pk, decision=decision, too_late=texts.NOTHING_ASKED)

@@ -19,7 +19,7 @@ from threadline.model.source import MAIN_ACCOUNT
 from threadline.ports.agent import AgentError
 from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import NewDelivery
-from threadline.store.work.owner_alerts import ALARM, Alarm, AlarmState, notice_name
+from threadline.store.work.owner_alerts import ALERT_KIND, OwnerAlert, OwnerAlertState, notice_id_prefix
 from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
@@ -84,9 +84,9 @@ class Alarms:
         self._open = frozenset(state.name for state in states) - closed | sounded
         await self._forget_old_chats(states)
         await self._forget_unknown(states)
-        targets = [] if all(state.is_told for state in states) else await self._targets()
+        targets = [] if all(state.is_sent for state in states) else await self._targets()
         for alarm in await self._store.owner_alerts.list_open() if targets else ():
-            if not alarm.is_told and await self._tell(alarm, targets):
+            if not alarm.is_sent and await self._tell(alarm, targets):
                 self._outbox.wake()
 
     async def after_turn(self, agent: str, where: Target, error: AgentError | None, *, is_well: bool) -> None:
@@ -136,7 +136,7 @@ class Alarms:
             return
         targets = await self._targets(but=name)
         elsewhere = [target for target in targets if told_in is None or target.ordering_key != told_in.ordering_key]
-        alarm = Alarm(name=name, text=text, since=self._store.clock.now(), is_told=bool(targets))
+        alarm = OwnerAlert(name=name, text=text, since=self._store.clock.now(), is_sent=bool(targets))
         is_new = await self._store.owner_alerts.raise_alert(alarm, _notices(alarm, elsewhere), self._owners())
         self._open |= {name}
         if is_new and not targets:
@@ -176,7 +176,7 @@ class Alarms:
         if await self._store.owner_alerts.clear(name):
             log.info("alarm.over", alarm=name)
 
-    async def _forget_old_chats(self, states: Sequence[AlarmState]) -> None:
+    async def _forget_old_chats(self, states: Sequence[OwnerAlertState]) -> None:
         before = self._store.clock.now() - CHAT_FORGOTTEN_AFTER
         old = [state.name for state in states if is_about_chat(state.name) and state.since < before]
         if old:
@@ -184,16 +184,16 @@ class Alarms:
             kept = {chat_alarm(home) for home in await self._homes()}
             await self.forget([name for name in old if name not in kept])
 
-    async def _forget_unknown(self, states: Sequence[AlarmState]) -> None:
+    async def _forget_unknown(self, states: Sequence[OwnerAlertState]) -> None:
         if self.known is None:
             return
         now, known = self._store.clock.now(), self.known
-        ours = [state for state in states if state.name in known and state.known_at < now - SPOKEN_FOR_EVERY]
+        ours = [state for state in states if state.name in known and state.touched_at < now - SPOKEN_FOR_EVERY]
         if ours:
             await self._store.owner_alerts.touch([state.name for state in ours])
         before = now - UNKNOWN_FORGOTTEN_AFTER
         for state in states:
-            if state.name in known or is_about_chat(state.name) or state.known_at >= before:
+            if state.name in known or is_about_chat(state.name) or state.touched_at >= before:
                 continue
             if await self._store.owner_alerts.clear_untouched(state.name, before):
                 self._open -= {state.name}
@@ -216,7 +216,7 @@ class Alarms:
         chat = await self._store.owner_alerts.find_owner_chat(self._owners(), accounts, gone)
         return [] if chat is None else [chat]
 
-    async def _tell(self, alarm: Alarm, targets: Sequence[Target]) -> bool:
+    async def _tell(self, alarm: OwnerAlert, targets: Sequence[Target]) -> bool:
         return await self._store.owner_alerts.notify(alarm.name, _notices(alarm, targets), self._owners())
 
     def _owners(self) -> list[str]:
@@ -267,17 +267,17 @@ def _target(home: HomeChannel) -> Target:
     )
 
 
-def _notices(alarm: Alarm, targets: Sequence[Target]) -> list[NewDelivery]:
+def _notices(alarm: OwnerAlert, targets: Sequence[Target]) -> list[NewDelivery]:
     """One notice a chat, with a name of its own each time that the alarm is opened: told again, it goes where it was not told."""
     text = texts.ALERT_ONCE.format(text=alarm.text)
     platform = alarm.name.removeprefix(_CHAT).partition("/")[0] if is_about_chat(alarm.name) else None
-    begins = notice_name(platform)
+    begins = notice_id_prefix(platform)
     return [
-        NewDelivery(delivery_id=f"{begins}{_digest(alarm, target)}", target=target, text=text, kind=ALARM)
+        NewDelivery(delivery_id=f"{begins}{_digest(alarm, target)}", target=target, text=text, kind=ALERT_KIND)
         for target in targets
     ]
 
 
-def _digest(alarm: Alarm, target: Target) -> str:
+def _digest(alarm: OwnerAlert, target: Target) -> str:
     named = f"{alarm.name}\0{alarm.since.isoformat()}\0{target.ordering_key}"
     return hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

@@ -20,9 +20,9 @@ from threadline.model.inbound import Inbound
 from threadline.model.session import SessionEntry
 from threadline.model.turn import PendingMessage, StopReason
 from threadline.store.facade import GatewayStore
-from threadline.store.work.approvals import Deciding
-from threadline.store.work.inbox import Control
-from threadline.store.work.message_changes import Dropping
+from threadline.store.work.approvals import ApprovalDecision
+from threadline.store.work.inbox import PendingControl
+from threadline.store.work.message_changes import DropRequest
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.turn_end import Claimed
 from threadline.texts import commands as texts
@@ -79,15 +79,15 @@ class Commands:
             pk, "control", event, allowed.person, allowed.role, to_instant(self._store.clock.now())
         )
         self._begun.add(pk)
-        self._supervisor.start(f"command.{pk}", self._control(Control(waiting, session, session_pk)))
+        self._supervisor.start(f"command.{pk}", self._control(PendingControl(waiting, session, session_pk)))
 
     async def recover(self) -> None:
         """Carries out what was accepted by a gateway that died before it did, and deletions that had to wait for a turn."""
         for control in await self._store.inbox.list_unhandled_controls(_UNHANDLED_SECONDS):
-            if control.waiting.event.kind == "delete":
-                await self._store.message_changes.retry_deletion(control.waiting, control.session_pk)
-            elif control.waiting.pk not in self._begun:
-                self._begun.add(control.waiting.pk)
+            if control.message.event.kind == "delete":
+                await self._store.message_changes.retry_deletion(control.message, control.session_pk)
+            elif control.message.pk not in self._begun:
+                self._begun.add(control.message.pk)
                 await self._control(control)
 
     async def run_in_turn(self, claimed: Claimed) -> Retried | None:
@@ -102,13 +102,13 @@ class Commands:
             await self._composer.answer_command(claimed, answer.text, move_to=answer.move_to)
         return answer.retried
 
-    async def _control(self, control: Control) -> None:
-        waiting = control.waiting
+    async def _control(self, control: PendingControl) -> None:
+        waiting = control.message
         try:
             answer = await self._answer(call_of(waiting, control.session), self._means)
             dropping = None
             if answer.drops is not None:
-                dropping = Dropping(waiting=answer.drops, otherwise=self._replies(control, answer.too_late))
+                dropping = DropRequest(message=answer.drops, fallback_replies=self._replies(control, answer.too_late))
             deciding = self._deciding(control, answer)
             replies = self._replies(control, answer.text)
             if await self._store.message_changes.answer_control(waiting, replies, dropping=dropping, deciding=deciding):
@@ -132,24 +132,24 @@ class Commands:
         except UnknownSession:
             return Answer(text=texts.GONE)
 
-    def _deciding(self, control: Control, answer: Answer) -> Deciding | None:
+    def _deciding(self, control: PendingControl, answer: Answer) -> ApprovalDecision | None:
         if answer.decides is None:
             return None
-        return Deciding(
-            ask=answer.decides,
+        return ApprovalDecision(
+            approval_pk=answer.decides,
             decision=answer.decision,
-            person=control.waiting.person,
-            otherwise=self._replies(control, answer.too_late),
+            person=control.message.person,
+            fallback_replies=self._replies(control, answer.too_late),
         )
 
-    def _replies(self, control: Control, text: str) -> tuple[NewDelivery, ...]:
+    def _replies(self, control: PendingControl, text: str) -> tuple[NewDelivery, ...]:
         """The answer in as many parts as the platform needs."""
-        event = control.waiting.event
+        event = control.message.event
         parts, asked = self._composer.cut(event.source, text), self._composer.kept_of(event)
         in_group = event.source.chat_type != "dm"
         return tuple(
             NewDelivery(
-                delivery_id=f"command.{control.waiting.pk}.{index}",
+                delivery_id=f"command.{control.message.pk}.{index}",
                 target=target_of(event.source),
                 text=part,
                 asked=asked,

@@ -48,7 +48,7 @@ from threadline.ports.platform import Capabilities
 from threadline.store.facade import GatewayStore
 from threadline.store.leases import Held
 from threadline.store.rows import json_reader, json_text
-from threadline.store.work.approvals import Answered, Asking
+from threadline.store.work.approvals import ApprovalAnswer, ApprovalRequest
 from threadline.store.work.outbox import NewDelivery, showable
 from threadline.store.work.turn_end import Claimed, Finish, Said
 from threadline.texts import gateway as texts
@@ -152,16 +152,16 @@ class Composer:
         asked = self.cut(claimed.origin, showable(question(wanted, code)))
         last = len(asked) - 1
         await self.store.approvals.request(
-            Asking(
+            ApprovalRequest(
                 turn_pk=claimed.held.turn_pk,
                 fence=claimed.held.fence,
                 session_id=claimed.session.session_id,
                 place=place,
                 events=fresh,
                 event=json_text(wanted),
-                least=wanted.least,
+                least_role=wanted.least,
                 code=code,
-                streamed=said[0] if said else None,
+                streamed_text=said[0] if said else None,
                 messages=(
                     *(self._reply(claimed, index, part) for index, part in enumerate(said)),
                     *self._enclosed(claimed, len(said), recent),
@@ -464,7 +464,7 @@ def unused(claimed: Claimed, uses: Uses) -> tuple[int, ...]:
     return tuple(one.pk for one in granted if _read_ask(one.event) not in used)
 
 
-def _permission(answer: Answered) -> Permission:
+def _permission(answer: ApprovalAnswer) -> Permission:
     return Permission(_read_ask(answer.event), answer.decision == "granted", answer.is_used)
 
 

@@ -35,8 +35,8 @@ from threadline.ports.platform import Verdict
 from threadline.store.conversations.sessions import Resolve
 from threadline.store.facade import GatewayStore
 from threadline.store.rows import json_text
-from threadline.store.work.inbox import Admission, Admitted, Greeting, Refusal, spent
-from threadline.store.work.message_changes import Changing
+from threadline.store.work.inbox import AdmitRequest, AdmitResult, Greeting, RefuseRequest, without_content
+from threadline.store.work.message_changes import ChangeRequest
 from threadline.store.work.outbox import notice_about
 from threadline.texts import gateway as texts
 
@@ -137,7 +137,7 @@ class Reception:
         typed = read_command(event)
         lane: QueueKind = "talk" if typed is None else typed.lane
         only_if_idle = lane == "talk" and self._outbox.is_attended(event.source.platform, event.source.account)
-        wanted = Admission(
+        wanted = AdmitRequest(
             event=event,
             resolve=self._resolve_of(event.source),
             lane=lane,
@@ -145,33 +145,33 @@ class Reception:
             role=allowed.role,
             at=self._now(),
             burst=int(self._burst_of(event, typed) * 1_000_000),
-            most=self._settings.queue_per_session,
+            max_pending=self._settings.queue_per_session,
             since=self._since,
             # Where nothing may wait, nothing is too much.
-            when_full=None if only_if_idle else texts.QUEUE_FULL.format(count=self._settings.queue_per_session),
+            full_notice=None if only_if_idle else texts.QUEUE_FULL.format(count=self._settings.queue_per_session),
             stop=self._stop_of(typed, allowed),
             only_if_idle=only_if_idle,
         )
         received, has_begun = await self._turns.received(wanted, self._greeting(typed))
-        admitted = received.admitted
-        if received.greeted or admitted.refused:
+        admitted = received.admit_result
+        if received.is_greeted or admitted.is_refused:
             self._outbox.wake()
         if admitted.pk is None:
             return "duplicate"
-        if admitted.refused:
+        if admitted.is_refused:
             return "refused"
         if not has_begun:
             await self._go_on(wanted, allowed, admitted)
         return "accepted"
 
-    async def _go_on(self, wanted: Admission, allowed: Allowed, admitted: Admitted) -> None:
+    async def _go_on(self, wanted: AdmitRequest, allowed: Allowed, admitted: AdmitResult) -> None:
         session = admitted.session
         if session is None or admitted.pk is None or admitted.session_pk is None:
             return
         if wanted.lane == "control":
             self._commands.start_control(admitted.pk, wanted.event, allowed, session, admitted.session_pk)
             return
-        if admitted.running is not None:
+        if admitted.running_turn_id is not None:
             if wanted.stop is not None and admitted.is_stopped:
                 self._turns.stop(session.session_id, wanted.stop)
             elif admitted.is_asking:
@@ -209,7 +209,7 @@ class Reception:
         """An edit changes what still waits; a deletion drops it, or redacts what is in a transcript."""
         agent, _ = self._settings.agent_for(event.source)
         changed = await self._store.message_changes.apply(
-            Changing(
+            ChangeRequest(
                 event=event,
                 address=self._store.resolve_request(event.source, agent=agent).address,
                 person=allowed.person,
@@ -226,8 +226,8 @@ class Reception:
 
     async def _turn_away(self, event: Inbound, decision: TurnedAway) -> Verdict:
         tell = None if decision.tell is None else notice_about(event, "refused", decision.tell)
-        refusal = Refusal(
-            event=event, person=decision.person, role="group", at=self._now(), note=decision.note, tell=tell
+        refusal = RefuseRequest(
+            event=event, person=decision.person, role="group", at=self._now(), note=decision.note, notice=tell
         )
         admitted = await self._store.inbox.refuse(refusal)
         self._outbox.wake()
@@ -240,7 +240,7 @@ class Reception:
             platform=source.platform,
             account=source.account,
             dedupe_key=event.dedupe_key,
-            raw=spent(event),
+            raw=without_content(event),
             reason=reason,
         )
         return await self._park(unfit, person_of(source))
@@ -267,8 +267,8 @@ class Reception:
         return "accepted"
 
     async def _note(self, event: Inbound, allowed: Allowed, note: str) -> Verdict:
-        refusal = Refusal(
-            event=event, person=allowed.person, role=allowed.role, at=self._now(), fate="dropped", note=note
+        refusal = RefuseRequest(
+            event=event, person=allowed.person, role=allowed.role, at=self._now(), outcome="dropped", note=note
         )
         admitted = await self._store.inbox.refuse(refusal)
         return "duplicate" if admitted.pk is None else "accepted"

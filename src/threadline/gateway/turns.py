@@ -24,7 +24,7 @@ from threadline.model.turn import Close, GiveUp, Rerun, StopReason, back_off, re
 from threadline.ports.agent import Agent, HearsOfEnds
 from threadline.store.facade import GatewayStore
 from threadline.store.leases import Held, StillHeld
-from threadline.store.work.inbox import Admission, Greeting, Received
+from threadline.store.work.inbox import AdmitRequest, Greeting, ReceiveResult
 from threadline.store.work.turn_end import Claim, Claimed
 from threadline.texts import gateway as texts
 
@@ -211,7 +211,7 @@ class Turns:
             claim = self._claim(min(room, _CLAIMED_AT_ONCE), bound)
             return self._start(await self._store.turns.claim(claim), since)
 
-    async def received(self, admission: Admission, greeting: Greeting) -> tuple[Received, bool]:
+    async def received(self, admission: AdmitRequest, greeting: Greeting) -> tuple[ReceiveResult, bool]:
         """Takes a message in; whether its turn has begun with that.
 
         One commit does both in a conversation that is open here: its people wait, and nobody else would run the turn.

@@ -113,7 +113,7 @@ _POINT_OF: dict[object, str] = {
     turns.accept_and_claim: "accept",
     turns.claim: "claim",
     turns.append_journal: "journal",
-    approvals.ask: "ask",
+    approvals.request: "ask",
     outbox.open_stream: "stream",
     outbox.keep_stream_id: "stream id",
     turn_end.finish: "finish",

@@ -57,7 +57,7 @@ async def _attached(call: Call, file_id: str) -> Attachment:
 
 async def _require_same(call: Call, said: Said) -> None:
     """`IdempotencyConflict` where something else was said there under the same id."""
-    before = await call.web.store.message_changes.find_words(
+    before = await call.web.store.message_changes.find_content(
         WEB, MAIN_ACCOUNT, _key(call, said.message_id), said.message_id
     )
     if before is not None and before != (said.text, tuple(file.handle for file in said.attachments)):

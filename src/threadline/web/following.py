@@ -13,7 +13,7 @@ from threadline.model.access import Role
 from threadline.model.source import SessionSource
 from threadline.ports.live import Growth
 from threadline.store.facade import GatewayStore
-from threadline.store.work.change_feed import Seen
+from threadline.store.work.change_feed import ConversationSnapshot
 from threadline.web.audience import Audience
 from threadline.web.frames import frame, read_place
 from threadline.web.reader import Reader
@@ -114,24 +114,24 @@ class Follower:
         elif piece is not None:
             self.readers.tell(shown.pass_on(piece))
 
-    def _follow(self, seen: Seen | None) -> bytes:
+    def _follow(self, seen: ConversationSnapshot | None) -> bytes:
         shown = self._shown
         if seen is None:
             self._shown = None
             return b"" if shown is None else frame("gone", _gone(shown))
         running = self._running()
-        if shown is not None and seen.is_onward:
+        if shown is not None and seen.is_continuation:
             return shown.follow(seen, live_of(seen, shown, running), self.role)
         self._shown = shown_of(seen, shown, running, self.role)
         return self._shown.anew()
 
 
-def shown_of(seen: Seen, before: Shown | None, running: LiveTurn | None, role: Role) -> Shown:
+def shown_of(seen: ConversationSnapshot, before: Shown | None, running: LiveTurn | None, role: Role) -> Shown:
     """A conversation as it is seen, for somebody of that role. `running`: the turn that this process runs there."""
     return Shown(seen, live_of(seen, before, running), role)
 
 
-def live_of(seen: Seen, before: Shown | None, running: LiveTurn | None) -> LiveTurn | None:
+def live_of(seen: ConversationSnapshot, before: Shown | None, running: LiveTurn | None) -> LiveTurn | None:
     """The turn that is seen, with all that is known of it."""
     turn = seen.turn
     if turn is None:

@@ -20,8 +20,8 @@ from threadline.ports.agent import AskPermission
 from threadline.store.conversations.search import Hit as Found
 from threadline.store.rows import json_reader
 from threadline.store.text import CLOSE, OPEN, first_words
-from threadline.store.work.approvals import OpenAsk
-from threadline.store.work.change_feed import CutShort, Listed, Seen, Told
+from threadline.store.work.approvals import OpenApproval
+from threadline.store.work.change_feed import ConversationSnapshot, EndedEarly, FeedNotice, ListedSession
 from threadline.texts import gateway as texts
 from threadline.web.shapes import (
     Ask,
@@ -40,16 +40,16 @@ from threadline.web.shapes import (
 _read_ask = json_reader(AskPermission)
 
 
-def conversation_of(listed: Listed) -> Conversation:
+def conversation_of(listed: ListedSession) -> Conversation:
     """A session as a row of the list."""
-    return _conversation(listed.entry, listed.words, is_busy=listed.is_busy)
+    return _conversation(listed.entry, listed.preview, is_busy=listed.is_busy)
 
 
-def conversation_seen(seen: Seen) -> Conversation:
+def conversation_seen(seen: ConversationSnapshot) -> Conversation:
     """The conversation that somebody looks at."""
-    at_hand = [*(seen.turn.said if seen.turn is not None else ()), *seen.waiting]
-    first = seen.words or next((first_words(one.event.text) for one in at_hand), "")
-    return _conversation(seen.entry, first, is_busy=seen.turn is not None or bool(seen.waiting))
+    at_hand = [*(seen.turn.user_messages if seen.turn is not None else ()), *seen.pending]
+    first = seen.preview or next((first_words(one.event.text) for one in at_hand), "")
+    return _conversation(seen.entry, first, is_busy=seen.turn is not None or bool(seen.pending))
 
 
 def _conversation(entry: SessionEntry, first: str, *, is_busy: bool) -> Conversation:
@@ -101,7 +101,7 @@ def attachment_of(file: Attached) -> Attachment:
     return Attachment(id=stored_id(file.handle) or "", name=file.name, mime=file.mime, size=file.size)
 
 
-def ask_of(found: OpenAsk | None, role: Role) -> Ask | None:
+def ask_of(found: OpenApproval | None, role: Role) -> Ask | None:
     """The question that a turn waits for, for somebody of that role."""
     if found is None:
         return None
@@ -112,13 +112,13 @@ def ask_of(found: OpenAsk | None, role: Role) -> Ask | None:
         arguments=asked.arguments,
         reason=asked.reason,
         buttons=_choices(buttons(found.code)),
-        may_answer=allows(role, found.least),
+        may_answer=allows(role, found.least_role),
     )
 
 
-def notices_of(seen: Seen) -> tuple[Notice, ...]:
+def notices_of(seen: ConversationSnapshot) -> tuple[Notice, ...]:
     """All that was said besides the agent's answers, in order."""
-    notices = [*(_told(told) for told in seen.told), *(_cut_short(ended) for ended in seen.cut_short)]
+    notices = [*(_told(told) for told in seen.notices), *(_cut_short(ended) for ended in seen.ended_early)]
     return tuple(sorted(notices, key=lambda notice: notice.at))
 
 
@@ -161,11 +161,11 @@ def _pieces(snippet: str) -> Iterable[Piece]:
         yield from (Piece(hit, hit=True), Piece(rest, hit=False)) if close else (Piece(OPEN + hit, hit=False),)
 
 
-def _told(told: Told) -> Notice:
+def _told(told: FeedNotice) -> Notice:
     return Notice(id=told.notice_id, text=told.text, at=from_instant(told.at), buttons=_choices(told.buttons))
 
 
-def _cut_short(ended: CutShort) -> Notice:
+def _cut_short(ended: EndedEarly) -> Notice:
     if ended.outcome == "failed":
         text = ended.error or texts.BROKEN_OFF
     elif ended.outcome == "parked":

@@ -10,7 +10,7 @@ from threadline.clock import to_instant
 from threadline.model.access import Role
 from threadline.ports.agent import Event, Text
 from threadline.ports.live import Growth
-from threadline.store.work.change_feed import Seen, TurnPlace, TurnSeen
+from threadline.store.work.change_feed import ConversationSnapshot, TurnCursor, TurnSnapshot
 from threadline.web.frames import Place, encoded, frame
 from threadline.web.reading import ask_of, conversation_seen, message_of, notices_of, usage_of, waiting_of
 from threadline.web.shapes import (
@@ -56,9 +56,9 @@ class LiveTurn:
         self._pieces: list[Piece] = []
 
     @property
-    def place(self) -> TurnPlace:
+    def place(self) -> TurnCursor:
         """How far it has come."""
-        return TurnPlace(self.turn_id, self.attempt, self.upto)
+        return TurnCursor(self.turn_id, self.attempt, self.upto)
 
     def is_same(self, turn_id: str, attempt: int) -> bool:
         """Whether it is that run of that turn."""
@@ -82,8 +82,8 @@ class LiveTurn:
 class Shown:
     """What the readers of one conversation have before them."""
 
-    def __init__(self, seen: Seen, live: LiveTurn | None, role: Role) -> None:
-        self.mark = seen.mark
+    def __init__(self, seen: ConversationSnapshot, live: LiveTurn | None, role: Role) -> None:
+        self.mark = seen.view_version_mark
         self.seq = seen.seq
         self.messages = [message_of(message) for message in seen.messages]
         self.has_earlier = seen.has_earlier
@@ -93,10 +93,10 @@ class Shown:
         self.said = _said(seen.turn)
         self._stand(seen, role)
 
-    def _stand(self, seen: Seen, role: Role) -> None:
+    def _stand(self, seen: ConversationSnapshot, role: Role) -> None:
         self.notices: tuple[Notice, ...] = notices_of(seen)
-        self.waiting: tuple[Waiting, ...] = tuple(waiting_of(one) for one in seen.waiting)
-        self.ask: Ask | None = ask_of(seen.ask, role)
+        self.waiting: tuple[Waiting, ...] = tuple(waiting_of(one) for one in seen.pending)
+        self.ask: Ask | None = ask_of(seen.approval, role)
         self.usage: Usage = usage_of(seen.entry)
         self.can_redo = seen.can_redo
         self.conversation: Conversation = conversation_seen(seen)
@@ -180,7 +180,7 @@ class Shown:
         events += [frame("notice", notice) for notice in self.notices if to_instant(notice.at) > place.told - _LATE]
         return b"".join([*events, frame("state", self.state, self.place)])
 
-    def follow(self, seen: Seen, live: LiveTurn | None, role: Role) -> bytes:
+    def follow(self, seen: ConversationSnapshot, live: LiveTurn | None, role: Role) -> bytes:
         """Brings it to what was seen now, which follows what it shows; the events that tell so, `b""` where nothing changed."""
         before, state, known = self.live, self.state, {notice.id for notice in self.notices}
         fresh = [message_of(message) for message in seen.messages]
@@ -262,8 +262,8 @@ def _joined(events: Iterable[Event | msgspec.Raw]) -> Iterator[Event | msgspec.R
         yield Text("".join(text))
 
 
-def _said(turn: TurnSeen | None) -> tuple[Waiting, ...]:
-    return () if turn is None else tuple(waiting_of(one) for one in turn.said)
+def _said(turn: TurnSnapshot | None) -> tuple[Waiting, ...]:
+    return () if turn is None else tuple(waiting_of(one) for one in turn.user_messages)
 
 
 def _framed(events: Sequence[tuple[str, object]], place: Place) -> bytes:

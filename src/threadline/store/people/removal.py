@@ -196,7 +196,7 @@ def erase_some(tx: Tx, at: Instant, person: str, *, limit: int = STEP) -> int:
         if numbers:
             return gone + _erase_numbers(tx, at, numbers)
         if (source := source_of(origin)).chat_type == "dm":
-            owner_alerts.forget_told(tx, target_of(source))
+            owner_alerts.forget_notified_chat(tx, target_of(source))
         delete_session(tx, session_id)
         gone += 1
     return gone
@@ -261,7 +261,7 @@ def _forget_person(tx: Tx, person: str) -> None:
     platform = re.split("[:@]", person)[0]
     tx.run("forget_unreadable", platform=platform)
     tx.run("drop_chat_alerts", chats=f"chat:{platform}/%")
-    tx.run("drop_chat_alert_notices", chats=f"{owner_alerts.notice_name(platform)}%")
+    tx.run("drop_chat_alert_notices", chats=f"{owner_alerts.notice_id_prefix(platform)}%")
     for trace in ("forget_author", "forget_possible_author"):
         tx.run(trace, author=person)
     for pk, _ in tx.rows("addresses_of_owner", owner=person):

@@ -16,10 +16,10 @@ from threadline.store.verbs import Group, Mode, reads_now, writes, writes_now
 from threadline.store.work import inbox, outbox
 
 Decision: TypeAlias = Literal["granted", "denied"]
-_EXPIRED_AT_ONCE = 50
+_MAX_EXPIRED = 50
 
 
-class Asking(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that may not go on without somebody's word, and what its people are told of it."""
 
     turn_pk: int
@@ -30,10 +30,10 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
     events: Sequence[str]
     # The question as the agent put it, and the role that may answer it.
     event: str
-    least: Role
+    least_role: Role
     code: str
     # What was streamed becomes a message of its own; `None`: nothing was said since the last question.
-    streamed: str | None
+    streamed_text: str | None
     messages: tuple[outbox.NewDelivery, ...]
     # Of the answers that this run was told, those that it has not used; the next run is told them too.
     unused: tuple[int, ...] = ()
@@ -41,17 +41,17 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: Instant
 
 
-class OpenAsk(msgspec.Struct, frozen=True):
+class OpenApproval(msgspec.Struct, frozen=True):
     """A question that waits for its answer. `shown_at`: since when it stands in the chat."""
 
     pk: int
     code: str
     event: str
-    least: Role
+    least_role: Role
     shown_at: Instant | None
 
 
-class Answered(msgspec.Struct, frozen=True):
+class ApprovalAnswer(msgspec.Struct, frozen=True):
     """A question as it was put, and what was answered to it. `is_used`: what was granted has been done, or is not to be."""
 
     pk: int
@@ -60,29 +60,29 @@ class Answered(msgspec.Struct, frozen=True):
     is_used: bool = False
 
 
-class Deciding(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody's word on a question, and what to tell them where it comes too late."""
 
-    ask: int
+    approval_pk: int
     decision: Decision
     person: str | None
-    otherwise: tuple[outbox.NewDelivery, ...]
+    fallback_replies: tuple[outbox.NewDelivery, ...]
 
 
-def ask(tx: Tx, wanted: Asking) -> None:
+def request(tx: Tx, wanted: ApprovalRequest) -> None:
     """The turn waits, held by nobody. `LeaseLost`, and nothing is written, where it is another's; `UnknownSession` too."""
     session = records.get_session(tx, wanted.session_id, lock=True)
     if not tx.run("mark_turn_asking", turn_pk=wanted.turn_pk, fence=wanted.fence):
         raise LeaseLost
     row = tx.find("stop_of_turn", turn_pk=wanted.turn_pk)
     is_stopped = row is not None and row[0] is not None
-    give_back(tx, wanted.turn_pk, wanted.unused)
+    return_answers(tx, wanted.turn_pk, wanted.unused)
     tx.run("mark_answers_used", turn_pk=wanted.turn_pk)
     for offset, event in enumerate(wanted.events[:-1] if is_stopped else wanted.events):
         tx.run("add_journal", turn_pk=wanted.turn_pk, place=wanted.place + offset, event=event)
     if is_stopped:
         # Somebody wanted it to end before it asked: whoever claims it closes it, and nobody is asked.
-        inbox.go_on(tx, wanted.at, session.pk)
+        inbox.wake_asking_turn(tx, wanted.at, session.pk)
         return
     tx.run(
         "add_approval",
@@ -90,50 +90,50 @@ def ask(tx: Tx, wanted: Asking) -> None:
         session_pk=session.pk,
         code=wanted.code,
         event=wanted.event,
-        least=wanted.least,
+        least=wanted.least_role,
         question=wanted.messages[-1].delivery_id,
         at=wanted.at,
         expires_at=wanted.expires_at,
     )
     # The chat may have got another id while the turn ran.
     id_changes.forward_stream(tx, wanted.at, wanted.turn_pk)
-    outbox.finish_stream(tx, wanted.at, wanted.turn_pk, wanted.streamed)
+    outbox.finish_stream(tx, wanted.at, wanted.turn_pk, wanted.streamed_text)
     for message in wanted.messages:
         target = id_changes.forward(tx, wanted.at, message.target)
         outbox.enqueue(tx, wanted.at, msgspec.structs.replace(message, target=target))
 
 
-def open_ask(tx: Tx, at: Instant, session_id: str) -> OpenAsk | None:
+def find_open(tx: Tx, at: Instant, session_id: str) -> OpenApproval | None:
     """The question that a session waits for."""
     row = tx.find("find_open_approval", session_pk=records.get_session(tx, session_id).pk, at=at)
-    return None if row is None else OpenAsk(*row)
+    return None if row is None else OpenApproval(*row)
 
 
-def ask_in_chat(tx: Tx, at: Instant, lane: str, code: str) -> OpenAsk | None:
+def find_in_chat(tx: Tx, at: Instant, lane: str, code: str) -> OpenApproval | None:
     """The open question with that code among those that a chat shows, whoever's conversation there it belongs to."""
     rows = tx.rows("open_approvals_with_code", code=code, at=at)
-    return next((OpenAsk(*row) for *row, target in rows if outbox.read_target(target).ordering_key == lane), None)
+    return next((OpenApproval(*row) for *row, target in rows if outbox.read_target(target).ordering_key == lane), None)
 
 
-def decide(tx: Tx, at: Instant, wanted: Deciding) -> bool:
+def decide(tx: Tx, at: Instant, wanted: ApprovalDecision) -> bool:
     """Answers a question, once: its turn goes on as soon as there is room. False where it is not open any more."""
-    row = tx.find("decide_approval", pk=wanted.ask, state=wanted.decision, person=wanted.person, at=at)
+    row = tx.find("decide_approval", pk=wanted.approval_pk, state=wanted.decision, person=wanted.person, at=at)
     if row is None:
         return False
-    inbox.go_on(tx, at, row[0])
+    inbox.wake_asking_turn(tx, at, row[0])
     return True
 
 
 def expire(tx: Tx, at: Instant) -> int:
     """Ends turns whose question nobody answered in time; how many."""
-    rows = tx.rows("expired_approvals", at=at, limit=_EXPIRED_AT_ONCE)
+    rows = tx.rows("expired_approvals", at=at, limit=_MAX_EXPIRED)
     for pk, session_pk in rows:
         if tx.run("close_approval", pk=pk):
-            inbox.ask_to_stop(tx, at, session_pk, "expired")
+            inbox.request_stop(tx, at, session_pk, "expired")
     return len(rows)
 
 
-def take_answers(tx: Tx, turn_pk: int) -> tuple[Answered, ...]:
+def take_answers(tx: Tx, turn_pk: int) -> tuple[ApprovalAnswer, ...]:
     """What was answered in the turn, for the run that begins. A yes is this run's alone, until the run gives it back.
 
     A yes that was told to a run which broke off counts no more: nobody knows what that run did, so it must ask again.
@@ -145,13 +145,13 @@ def take_answers(tx: Tx, turn_pk: int) -> tuple[Answered, ...]:
     if "granted" in states:
         tx.run("deliver_answers", turn_pk=turn_pk)
     return tuple(
-        Answered(pk, event, "denied" if state == "denied" else "granted", state == "used")
+        ApprovalAnswer(pk, event, "denied" if state == "denied" else "granted", state == "used")
         for pk, event, state in rows
         if state != "told"
     )
 
 
-def give_back(tx: Tx, turn_pk: int, unused: Sequence[int]) -> None:
+def return_answers(tx: Tx, turn_pk: int, unused: Sequence[int]) -> None:
     """Answers that a run was told and has not used are there for the next."""
     for pk in unused:
         tx.run("return_answer", turn_pk=turn_pk, pk=pk)
@@ -166,7 +166,7 @@ def count(tx: Tx, turn_pk: int) -> int:
 class Approvals(Group[Mode]):
     """Questions that agents put to people, and their answers."""
 
-    request = writes(ask)
-    find_open = reads_now(open_ask)
-    find_in_chat = reads_now(ask_in_chat)
+    request = writes(request)
+    find_open = reads_now(find_open)
+    find_in_chat = reads_now(find_in_chat)
     expire = writes_now(expire)

@@ -27,25 +27,25 @@ from threadline.store.verbs import Group, Mode, Store, reads, verb
 from threadline.store.work import approvals, inbox
 
 # More than that at once is read from the start again.
-MOST_NEW = 200
-_NOTICES = 20
-_ENDS = 10
-_WAITING = 200
+MAX_NEW = 200
+_MAX_NOTICES = 20
+_MAX_ENDED_EARLY = 10
+_MAX_PENDING = 200
 
 
-class TurnPlace(msgspec.Struct, frozen=True):
+class TurnCursor(msgspec.Struct, frozen=True):
     """How much somebody has seen of a turn. `attempt` is another one each time that it begins anew."""
 
     turn_id: str
     attempt: int
-    upto: int
+    last_place: int
 
 
-class Looking(msgspec.Struct, frozen=True, kw_only=True):
+class FeedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which conversation somebody looks at, and what they have seen of it."""
 
     person: str
-    lane: str
+    ordering_key: str
     chat_id: str
     address: SessionAddress
     at: Instant
@@ -53,27 +53,27 @@ class Looking(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     limit: int = 50
     # What they have: the messages up to `seq`, as long as the view is the same one.
-    mark: str | None = None
+    view_version_mark: str | None = None
     seq: int = 0
-    turn: TurnPlace | None = None
+    turn: TurnCursor | None = None
     # Of this turn the caller has the events from elsewhere.
-    told: TurnPlace | None = None
+    live_turn: TurnCursor | None = None
 
 
-class TurnSeen(msgspec.Struct, frozen=True, kw_only=True):
+class TurnSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that is not over: what it answers, and what it has said and done after what was known of it."""
 
     turn_id: str
     attempt: int
     state: str
     lane: QueueKind
-    said: tuple[PendingMessage, ...]
-    upto: int
+    user_messages: tuple[PendingMessage, ...]
+    last_place: int
     # Each with its place in the journal, as JSON, in order.
     events: tuple[tuple[int, str], ...]
 
 
-class Told(msgspec.Struct, frozen=True):
+class FeedNotice(msgspec.Struct, frozen=True):
     """Something that was said in the chat besides the agent's answers."""
 
     notice_id: str
@@ -83,7 +83,7 @@ class Told(msgspec.Struct, frozen=True):
     pk: int
 
 
-class CutShort(msgspec.Struct, frozen=True):
+class EndedEarly(msgspec.Struct, frozen=True):
     """A turn that did not come to its own end, and why."""
 
     turn_id: str
@@ -93,7 +93,7 @@ class CutShort(msgspec.Struct, frozen=True):
     at: Instant
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Where a conversation stands.
 
     `mark` is the view's: as long as it is the same, what is new stands behind what was there. `is_onward`: `messages` are those
@@ -103,79 +103,81 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     entry: SessionEntry
     is_current: bool
     # The first that were said in it.
-    words: str
-    mark: str
+    preview: str
+    view_version_mark: str
     seq: int
     messages: list[TranscriptMessage]
-    is_onward: bool
+    is_continuation: bool
     has_earlier: bool
-    turn: TurnSeen | None
-    waiting: list[PendingMessage]
-    ask: approvals.OpenAsk | None
-    told: list[Told]
-    cut_short: list[CutShort]
+    turn: TurnSnapshot | None
+    pending: list[PendingMessage]
+    approval: approvals.OpenApproval | None
+    notices: list[FeedNotice]
+    ended_early: list[EndedEarly]
     can_redo: bool
 
 
-class Earlier(msgspec.Struct, frozen=True):
+class EarlierMessages(msgspec.Struct, frozen=True):
     """A page of messages before one that was shown, oldest first."""
 
     messages: list[TranscriptMessage]
     has_earlier: bool
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListedSession(msgspec.Struct, frozen=True):
     """A session in a list: `words` are the first that were said in it."""
 
     entry: SessionEntry
-    words: str
+    preview: str
     is_busy: bool
 
 
-class Forking(msgspec.Struct, frozen=True, kw_only=True):
+class FeedForkRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which session goes on from which message at which new address."""
 
-    parent: Looking
-    upto: MessageRef
+    parent: FeedRequest
+    last_message: MessageRef
     source: SessionSource
     address: SessionAddress
     new_id: str
     at: Instant
 
 
-def look(tx: Tx, wanted: Looking) -> Seen | None:
+def snapshot(tx: Tx, wanted: FeedRequest) -> ConversationSnapshot | None:
     """Where a conversation stands; `None` where there is none, or not one of theirs."""
-    session = _find(tx, wanted)
+    session = _find_session(tx, wanted)
     if session is None:
         return None
     view = views.load(tx, session.pk, session.view_version)
-    mark = _mark(session, view)
-    onward = _onward(tx, session, wanted) if wanted.mark == mark else None
+    mark = _view_version_mark(session, view)
+    onward = _new_messages(tx, session, wanted) if wanted.view_version_mark == mark else None
     rows = [] if onward is not None else views.rows_before(tx, session, wanted.limit + 1)
     messages = transcripts.named(tx, [row[1:] for row in rows[-wanted.limit :]]) if onward is None else onward
     is_current = session.is_current and session.entry.ended_at is None
     since = to_instant(session.entry.created_at)
-    return Seen(
+    return ConversationSnapshot(
         entry=session.entry,
         is_current=is_current,
-        words=_words(tx, session.entry),
-        mark=mark,
+        preview=_preview(tx, session.entry),
+        view_version_mark=mark,
         seq=session.last_seq,
         messages=messages,
-        is_onward=onward is not None,
+        is_continuation=onward is not None,
         has_earlier=len(rows) > wanted.limit,
-        turn=_turn(tx, session.pk, wanted),
-        waiting=inbox.waiting_of(tx, session.pk, _WAITING),
-        ask=_ask(tx, session.pk, wanted.at),
-        told=_told(tx, wanted.lane, since) if is_current else [],
-        cut_short=[CutShort(*row) for row in tx.rows("turns_ended_early", session_pk=session.pk, limit=_ENDS)][::-1],
+        turn=_unfinished_turn(tx, session.pk, wanted),
+        pending=inbox.pending_in(tx, session.pk, _MAX_PENDING),
+        approval=_open_approval(tx, session.pk, wanted.at),
+        notices=_notices(tx, wanted.ordering_key, since) if is_current else [],
+        ended_early=[
+            EndedEarly(*row) for row in tx.rows("turns_ended_early", session_pk=session.pk, limit=_MAX_ENDED_EARLY)
+        ][::-1],
         can_redo=bool(session.redo) and session.redo_seq == session.last_seq,
     )
 
 
-def earlier(tx: Tx, wanted: Looking, before: MessageRef) -> Earlier:
+def earlier(tx: Tx, wanted: FeedRequest, before: MessageRef) -> EarlierMessages:
     """The page of messages before one that the conversation shows; `UnknownSession`, `UnknownMessage`."""
-    session = _find(tx, wanted)
+    session = _find_session(tx, wanted)
     if session is None:
         raise UnknownSession
     number = transcripts.number_of(tx, before)
@@ -192,37 +194,37 @@ def earlier(tx: Tx, wanted: Looking, before: MessageRef) -> Earlier:
         limit=wanted.limit + 1,
     )
     page = rows[: wanted.limit][::-1]
-    return Earlier(transcripts.named(tx, [row[1:] for row in page]), len(rows) > wanted.limit)
+    return EarlierMessages(transcripts.named(tx, [row[1:] for row in page]), len(rows) > wanted.limit)
 
 
-def find(tx: Tx, wanted: Looking) -> SessionEntry:
+def find(tx: Tx, wanted: FeedRequest) -> SessionEntry:
     """The conversation's session; `UnknownSession` where there is none, or not one of theirs."""
-    session = _find(tx, wanted)
+    session = _find_session(tx, wanted)
     if session is None:
         raise UnknownSession
     return session.entry
 
 
-def glance(tx: Tx, places: Sequence[tuple[str, bytes]]) -> dict[bytes, Row]:
+def fingerprints(tx: Tx, places: Sequence[tuple[str, bytes]]) -> dict[bytes, Row]:
     """By the address's digest, what changes with whatever happens there. `places`: lane and digest of each."""
     return {bytes(row[0]): tuple(row[1:]) for row in tx.rows_many("fingerprints", places)}
 
 
-def chats_of(tx: Tx, person: str, platform: str, *, limit: int = 50, cursor: str | None = None) -> Page[Listed]:
+def list_page(tx: Tx, person: str, platform: str, *, limit: int = 50, cursor: str | None = None) -> Page[ListedSession]:
     """A page of the sessions of a person on a platform, ended ones included, the most recently updated first."""
     wanted = indexes.Listing(include_ended=True, viewer=Viewer(person), platform=platform, limit=limit, cursor=cursor)
     page = indexes.list_sessions(tx, wanted)
-    return Page(labelled(tx, page.items), page.cursor)
+    return Page(with_previews(tx, page.items), page.cursor)
 
 
-def labelled(tx: Tx, entries: Sequence[SessionEntry]) -> list[Listed]:
+def with_previews(tx: Tx, entries: Sequence[SessionEntry]) -> list[ListedSession]:
     """Sessions with their first words, and whether they have something to do."""
     ids = [(entry.session_id,) for entry in entries]
     unnamed = [(entry.session_id,) for entry in entries if entry.title is None]
     said = {str(row[0]): words_of_message(row[1]) for row in tx.rows_many("first_words", unnamed)}
     at_hand = {str(row[0]): row[1] or row[2] for row in tx.rows_many("work_at_hand", ids)}
     return [
-        Listed(
+        ListedSession(
             entry,
             said.get(entry.session_id) or words_of_event(at_hand.get(entry.session_id) or ""),
             entry.session_id in at_hand,
@@ -231,7 +233,7 @@ def labelled(tx: Tx, entries: Sequence[SessionEntry]) -> list[Listed]:
     ]
 
 
-def fork(tx: Tx, wanted: Forking) -> SessionEntry:
+def fork(tx: Tx, wanted: FeedForkRequest) -> SessionEntry:
     """The conversation at a new address that goes on from a message of another; the same address again: the one it has."""
     parent = records.get_session(tx, find(tx, wanted.parent).session_id, lock=True)
     address = records.ensure_address(tx, wanted.source, wanted.address)
@@ -239,12 +241,12 @@ def fork(tx: Tx, wanted: Forking) -> SessionEntry:
         row = tx.find("find_session_by_pk", session_pk=address.session_pk)
         if row is not None:
             return session_of(row).entry
-    number = transcripts.shown_number(tx, parent, wanted.upto)
+    number = transcripts.shown_number(tx, parent, wanted.last_message)
     how = records.Beginning(wanted.new_id, wanted.source, wanted.at)
     return sessions.fork_at(tx, address, parent, how, number)
 
 
-def exchanges_since(tx: Tx, session_id: str, ref: MessageRef) -> int:
+def count_exchanges_since(tx: Tx, session_id: str, ref: MessageRef) -> int:
     """How many exchanges an undo takes back that takes this user message along; `UnknownMessage` where it is not shown."""
     session = records.get_session(tx, session_id)
     wanted = transcripts.shown_number(tx, session, ref)
@@ -259,7 +261,7 @@ def exchanges_since(tx: Tx, session_id: str, ref: MessageRef) -> int:
     return found
 
 
-def _find(tx: Tx, wanted: Looking) -> StoredSession | None:
+def _find_session(tx: Tx, wanted: FeedRequest) -> StoredSession | None:
     if wanted.session_id is None:
         row = tx.find("peek_current", digest=wanted.address.digest)
     else:
@@ -272,58 +274,58 @@ def _find(tx: Tx, wanted: Looking) -> StoredSession | None:
     return session if is_theirs and origin.chat_id == wanted.chat_id else None
 
 
-def _mark(session: StoredSession, view: View) -> str:
+def _view_version_mark(session: StoredSession, view: View) -> str:
     """What tells one view from another. Not its version: a redo brings an earlier one back, and the next undo takes it again."""
     spans = ".".join(f"{span.lo:x}-{span.hi:x}" for span in view.shown)
     return hashlib.blake2b(f"{session.pk}:{spans}".encode(), digest_size=6).hexdigest()
 
 
-def _onward(tx: Tx, session: StoredSession, wanted: Looking) -> list[TranscriptMessage] | None:
+def _new_messages(tx: Tx, session: StoredSession, wanted: FeedRequest) -> list[TranscriptMessage] | None:
     """What was said since, of a view that has not changed; `None` where that is too much, or can't be told."""
-    if not 0 <= wanted.seq <= session.last_seq or session.last_seq - wanted.seq > MOST_NEW:
+    if not 0 <= wanted.seq <= session.last_seq or session.last_seq - wanted.seq > MAX_NEW:
         return None
     if wanted.seq == session.last_seq:
         return []
     lo, hi = message_number(session.pk, wanted.seq + 1), message_number(session.pk, MAX_SEQ)
-    return transcripts.named(tx, tx.rows("load_log", lo=lo, hi=hi, limit=MOST_NEW))
+    return transcripts.named(tx, tx.rows("load_log", lo=lo, hi=hi, limit=MAX_NEW))
 
 
-def _turn(tx: Tx, session_pk: int, wanted: Looking) -> TurnSeen | None:
+def _unfinished_turn(tx: Tx, session_pk: int, wanted: FeedRequest) -> TurnSnapshot | None:
     found = tx.rows("unfinished_turns", session_pk=session_pk)
     if not found:
         return None
     pk, turn_id, attempt, state, lane = min(found, key=lambda row: row[3] == "waiting")
     known, told = (
-        0 if place is None or (place.turn_id, place.attempt) != (turn_id, attempt) else place.upto
-        for place in (wanted.turn, wanted.told)
+        0 if place is None or (place.turn_id, place.attempt) != (turn_id, attempt) else place.last_place
+        for place in (wanted.turn, wanted.live_turn)
     )
     events = [] if told else tx.rows("journal_after", turn_pk=pk, after=known)
     taken = tx.rows("taken_by_turn", turn_pk=pk) if lane == "talk" else []
-    return TurnSeen(
+    return TurnSnapshot(
         turn_id=turn_id,
         attempt=attempt,
         state=state,
         lane=lane,
-        said=tuple(inbox.waiting_from(row) for row in taken),
-        upto=events[-1][0] if events else max(known, told),
+        user_messages=tuple(inbox.pending_from_row(row) for row in taken),
+        last_place=events[-1][0] if events else max(known, told),
         events=tuple((place, event) for place, event in events),
     )
 
 
-def _words(tx: Tx, entry: SessionEntry) -> str:
+def _preview(tx: Tx, entry: SessionEntry) -> str:
     rows = tx.rows_many("first_words", [(entry.session_id,)]) if entry.title is None else []
     return words_of_message(rows[0][1]) if rows else ""
 
 
-def _ask(tx: Tx, session_pk: int, at: Instant) -> approvals.OpenAsk | None:
+def _open_approval(tx: Tx, session_pk: int, at: Instant) -> approvals.OpenApproval | None:
     row = tx.find("find_open_approval", session_pk=session_pk, at=at)
-    return None if row is None else approvals.OpenAsk(*row)
+    return None if row is None else approvals.OpenApproval(*row)
 
 
-def _told(tx: Tx, lane: str, since: Instant) -> list[Told]:
-    rows = tx.rows("notices_in_chat", lane=lane, since=since, limit=_NOTICES)
+def _notices(tx: Tx, lane: str, since: Instant) -> list[FeedNotice]:
+    rows = tx.rows("notices_in_chat", lane=lane, since=since, limit=_MAX_NOTICES)
     return [
-        Told(notice_id, text, Instant(at), _decode_buttons(buttons), pk)
+        FeedNotice(notice_id, text, Instant(at), _decode_buttons(buttons), pk)
         for pk, notice_id, text, at, buttons in reversed(rows)
     ]
 
@@ -337,7 +339,7 @@ class ChangeFeed(Group[Mode]):
     A conversation is named by where its person writes; nobody is shown another's.
     """
 
-    list_page = reads(chats_of)
+    list_page = reads(list_page)
 
     @verb
     def snapshot(
@@ -348,17 +350,17 @@ class ChangeFeed(Group[Mode]):
         session_id: str | None = None,
         mark: str | None = None,
         seq: int = 0,
-        turn: TurnPlace | None = None,
-        told: TurnPlace | None = None,
+        turn: TurnCursor | None = None,
+        told: TurnCursor | None = None,
         limit: int = 50,
-    ) -> Step[Seen | None]:
+    ) -> Step[ConversationSnapshot | None]:
         """Where the conversation stands; `None` where there is none, or `session_id` is not one of its sessions.
 
         `mark`, `seq` and `turn` are what was seen before: then what is new. Of the turn `told` no events are read.
         """
         check_limit(limit)
-        wanted = _looking(store, source, agent, session_id, limit=limit, mark=mark, seq=seq, turn=turn, told=told)
-        return read(look, wanted)
+        wanted = _feed_request(store, source, agent, session_id, limit=limit, mark=mark, seq=seq, turn=turn, told=told)
+        return read(snapshot, wanted)
 
     @verb
     def earlier(
@@ -369,24 +371,24 @@ class ChangeFeed(Group[Mode]):
         agent: str | None = None,
         session_id: str | None = None,
         limit: int = 50,
-    ) -> Step[Earlier]:
+    ) -> Step[EarlierMessages]:
         """The messages before one that the conversation shows. `UnknownSession`, `UnknownMessage`."""
         check_limit(limit)
-        wanted = _looking(store, source, agent, session_id, limit=limit)
+        wanted = _feed_request(store, source, agent, session_id, limit=limit)
         return read(earlier, wanted, MessageRef.parse(before))
 
     @verb
     def find(
         store: Store[Any], source: SessionSource, *, agent: str | None = None, session_id: str | None = None
-    ) -> Step[Listed]:
+    ) -> Step[ListedSession]:
         """The session of the conversation, current or named; `UnknownSession` where there is none, or not one of theirs."""
-        return read(_find_labelled, _looking(store, source, agent, session_id))
+        return read(_find_with_preview, _feed_request(store, source, agent, session_id))
 
     @verb
     def fingerprints(store: Store[Any], places: Sequence[tuple[SessionSource, str | None]]) -> Step[list[Row | None]]:
         """For each conversation what changes with whatever happens there; `None` where there is none."""
         wanted = [(target_of(source).ordering_key, store.address_of(source, agent).digest) for source, agent in places]
-        return read(_glance_in_order, wanted)
+        return read(_fingerprints_in_order, wanted)
 
     @verb
     def fork(
@@ -405,9 +407,9 @@ class ChangeFeed(Group[Mode]):
         if person_of(source) != person_of(into):
             raise InvalidRequest("a conversation is forked by whose it is, for themselves")
         now = store.settings.clock.now()
-        wanted = Forking(
-            parent=_looking(store, source, agent, session_id),
-            upto=MessageRef.parse(upto),
+        wanted = FeedForkRequest(
+            parent=_feed_request(store, source, agent, session_id),
+            last_message=MessageRef.parse(upto),
             source=into,
             address=store.address_of(into, agent),
             new_id=new_session_id(now),
@@ -418,19 +420,19 @@ class ChangeFeed(Group[Mode]):
     @verb
     def count_exchanges_since(_: Store[Any], session_id: str, message: str) -> Step[int]:
         """How many exchanges `/undo` takes back to take this user message along; `UnknownMessage` where it is not shown."""
-        return read(exchanges_since, session_id, MessageRef.parse(message))
+        return read(count_exchanges_since, session_id, MessageRef.parse(message))
 
 
-def _find_labelled(tx: Tx, wanted: Looking) -> Listed:
-    return labelled(tx, [find(tx, wanted)])[0]
+def _find_with_preview(tx: Tx, wanted: FeedRequest) -> ListedSession:
+    return with_previews(tx, [find(tx, wanted)])[0]
 
 
-def _glance_in_order(tx: Tx, wanted: Sequence[tuple[str, bytes]]) -> list[Row | None]:
-    found = glance(tx, wanted)
+def _fingerprints_in_order(tx: Tx, wanted: Sequence[tuple[str, bytes]]) -> list[Row | None]:
+    found = fingerprints(tx, wanted)
     return [found.get(digest) for _, digest in wanted]
 
 
-def _looking(
+def _feed_request(
     store: Store[Any],
     source: SessionSource,
     agent: str | None,
@@ -439,22 +441,22 @@ def _looking(
     limit: int = 50,
     mark: str | None = None,
     seq: int = 0,
-    turn: TurnPlace | None = None,
-    told: TurnPlace | None = None,
-) -> Looking:
+    turn: TurnCursor | None = None,
+    told: TurnCursor | None = None,
+) -> FeedRequest:
     person, chat_id = person_of(source), source.chat_id
     if person is None or chat_id is None:
         raise InvalidRequest("only a conversation of somebody's own can be looked at")
-    return Looking(
+    return FeedRequest(
         person=person,
         chat_id=chat_id,
-        lane=target_of(source).ordering_key,
+        ordering_key=target_of(source).ordering_key,
         address=store.address_of(source, agent),
         at=store.now(),
         session_id=session_id,
         limit=limit,
-        mark=mark,
+        view_version_mark=mark,
         seq=seq,
         turn=turn,
-        told=told,
+        live_turn=told,
     )

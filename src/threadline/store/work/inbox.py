@@ -19,14 +19,14 @@ from threadline.store.verbs import Group, Mode, Store, reads, verb, writes
 from threadline.store.work import outbox
 
 # Of so many unreadable events of a platform it is kept what came: strangers may find out how to make more.
-UNREADABLE_KEPT = 1_000
+MAX_UNREADABLE = 1_000
 # A burst of messages starts a turn this long after its first at the latest.
-BURST_AT_MOST = 6_000_000
+MAX_BURST = 6_000_000
 # What waited while no gateway ran comes as one burst, however long it takes to come in.
-_BACKLOG_AT_MOST = 3_600_000_000
+_MAX_BACKLOG_BURST = 3_600_000_000
 
 
-class Admission(msgspec.Struct, frozen=True, kw_only=True):
+class AdmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """An event that may come in, and all that is decided about it beforehand."""
 
     event: Inbound
@@ -38,10 +38,10 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     # Microseconds to wait for more before a turn starts.
     burst: int = 0
     # How many messages may wait in a session; those that were sent before `since`, in seconds UTC, are not counted.
-    most: int = 50
+    max_pending: int = 50
     since: float = 0.0
     # What to tell the sender of one too many.
-    when_full: str | None = None
+    full_notice: str | None = None
     # What to ask of a turn that runs; a command asks it only where its sender may change the conversation.
     stop: StopReason | None = None
     # Whether it comes in only where nothing waits and nothing runs.
@@ -52,36 +52,36 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
         return event.sent_at.timestamp() < self.since
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+class RefuseRequest(msgspec.Struct, frozen=True, kw_only=True):
     """An event that does not come in: kept as a fate alone, so that it is refused once."""
 
     event: Inbound
     person: str | None
     role: Role
     at: Instant
-    fate: MessageOutcome = "refused"
+    outcome: MessageOutcome = "refused"
     note: str = ""
-    tell: outbox.NewDelivery | None = None
+    notice: outbox.NewDelivery | None = None
 
 
-class Admitted(msgspec.Struct, frozen=True, kw_only=True):
+class AdmitResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of an event. `pk` is `None` for one that was here before."""
 
     pk: int | None
-    refused: bool = False
+    is_refused: bool = False
     session: SessionEntry | None = None
     session_pk: int | None = None
     # The turn that runs in its session, and whether it waits for somebody's word.
-    running: str | None = None
+    running_turn_id: str | None = None
     is_asking: bool = False
     # It was asked to end.
     is_stopped: bool = False
 
 
-class Control(msgspec.Struct, frozen=True):
+class PendingControl(msgspec.Struct, frozen=True):
     """A control command that waits to be carried out."""
 
-    waiting: PendingMessage
+    message: PendingMessage
     session: SessionEntry
     session_pk: int
 
@@ -100,7 +100,7 @@ def no_turn(session: StoredSession, *, is_alone: bool) -> int | None:  # noqa: A
     return None
 
 
-def accept(tx: Tx, wanted: Admission, make_turn: MakeTurn = no_turn) -> Admitted:
+def accept(tx: Tx, wanted: AdmitRequest, make_turn: MakeTurn = no_turn) -> AdmitResult:
     """Takes an event in, once: the same event again changes nothing.
 
     When this is durable the platform may be told. The session is the address's current one, reset where it is stale; a
@@ -112,55 +112,59 @@ def accept(tx: Tx, wanted: Admission, make_turn: MakeTurn = no_turn) -> Admitted
     source = wanted.event.source
     key = {"platform": source.platform, "account": source.account, "dedupe_key": wanted.event.dedupe_key}
     found = tx.find("find_current_and_inbound", digest=wanted.resolve.address.digest, **key)
-    was_here, at_rest, any_runs = (_is_known(tx, key), None, True) if found is None else found[-3:]
+    was_here, at_rest, any_runs = (_is_stored(tx, key), None, True) if found is None else found[-3:]
     if was_here:
-        return Admitted(pk=None)
+        return AdmitResult(pk=None)
     session = sessions.resolve_locked(tx, wanted.resolve, None if found is None else found[:-3])
     rows = [(0, any_runs, None, None)] if at_rest == session.pk else tx.rows("at_hand", session_pk=session.pk)
     waiting = rows[0][0] if wanted.lane != "control" else 0
     at_hand = [(turn_id, state) for *_, turn_id, state in rows if turn_id is not None]
     if wanted.only_if_idle and (waiting or at_hand):
         raise ConversationBusy
-    if wanted.lane != "control" and waiting >= wanted.most and _is_full(tx, wanted, session.pk):
+    if wanted.lane != "control" and waiting >= wanted.max_pending and _is_full(tx, wanted, session.pk):
         return _refuse_full(tx, wanted, session)
     turn_pk = None if waiting or at_hand else make_turn(session, is_alone=not rows[0][1])
-    row = _add(tx, wanted, session.pk, turn_pk)
+    row = _add_pending(tx, wanted, session.pk, turn_pk)
     if row is None:
         # Another gateway has taken it in since we looked.
         if turn_pk is not None:
             tx.run("unmake_turn", turn_pk=turn_pk)
-        return Admitted(pk=None)
+        return AdmitResult(pk=None)
     if turn_pk is not None:
-        return Admitted(pk=int(row[0]), session=session.entry, session_pk=session.pk)
+        return AdmitResult(pk=int(row[0]), session=session.entry, session_pk=session.pk)
     states, is_stopped = {state for _, state in at_hand}, False
     if wanted.lane != "control":
         if states <= {"waiting"}:
-            at_most = _BACKLOG_AT_MOST if wanted.is_backlog(wanted.event) else BURST_AT_MOST
+            at_most = _MAX_BACKLOG_BURST if wanted.is_backlog(wanted.event) else MAX_BURST
             mark_ready(tx, wanted.at, session.pk, wait=wanted.burst, at_most=at_most)
         is_stopped = bool(at_hand) and _may_stop(wanted, session.entry)
         if is_stopped and wanted.stop is not None:
-            ask_to_stop(tx, wanted.at, session.pk, wanted.stop)
-    return Admitted(
+            request_stop(tx, wanted.at, session.pk, wanted.stop)
+    return AdmitResult(
         pk=int(row[0]),
         session=session.entry,
         session_pk=session.pk,
-        running=str(at_hand[0][0]) if at_hand else None,
+        running_turn_id=str(at_hand[0][0]) if at_hand else None,
         is_asking="asking" in states,
         is_stopped=is_stopped,
     )
 
 
-def refuse(tx: Tx, wanted: Refusal) -> Admitted:
+def refuse(tx: Tx, wanted: RefuseRequest) -> AdmitResult:
     """Notes that an event was turned away, once, and what its sender is told."""
-    row = tx.find("add_inbound", **_columns(wanted.event, wanted.person, wanted.role, wanted.at), **_fate_of(wanted))
+    row = tx.find(
+        "add_inbound", **_event_columns(wanted.event, wanted.person, wanted.role, wanted.at), **_outcome_columns(wanted)
+    )
     if row is None:
-        return Admitted(pk=None)
-    if wanted.tell is not None:
-        outbox.enqueue(tx, wanted.at, msgspec.structs.replace(wanted.tell, person=wanted.person))
-    return Admitted(pk=int(row[0]), refused=True)
+        return AdmitResult(pk=None)
+    if wanted.notice is not None:
+        outbox.enqueue(tx, wanted.at, msgspec.structs.replace(wanted.notice, person=wanted.person))
+    return AdmitResult(pk=int(row[0]), is_refused=True)
 
 
-def park(tx: Tx, at: Instant, event: Unreadable, *, person: str | None = None, keep: int = UNREADABLE_KEPT) -> Admitted:
+def park(
+    tx: Tx, at: Instant, event: Unreadable, *, person: str | None = None, keep: int = MAX_UNREADABLE
+) -> AdmitResult:
     """Keeps an event that nobody can act on, once: what came, and what is wrong with it. `person`: whose it is, if known."""
     row = tx.find(
         "add_inbound",
@@ -178,17 +182,17 @@ def park(tx: Tx, at: Instant, event: Unreadable, *, person: str | None = None, k
         note=event.reason,
     )
     if row is None:
-        return Admitted(pk=None)
+        return AdmitResult(pk=None)
     tx.run("forget_old_unreadable", platform=event.platform, kept=keep)
-    return Admitted(pk=int(row[0]))
+    return AdmitResult(pk=int(row[0]))
 
 
-def mark_ready(tx: Tx, at: Instant, session_pk: int, *, wait: int = 0, at_most: int = BURST_AT_MOST) -> None:
+def mark_ready(tx: Tx, at: Instant, session_pk: int, *, wait: int = 0, at_most: int = MAX_BURST) -> None:
     """The session has something to do, after `wait` microseconds; `at_most` so long after it first had."""
     tx.run("mark_ready", session_pk=session_pk, due_at=at + wait, at=at, at_most=at_most)
 
 
-def ask_to_stop(tx: Tx, at: Instant, session_pk: int, stop: StopReason) -> bool:
+def request_stop(tx: Tx, at: Instant, session_pk: int, stop: StopReason) -> bool:
     """Asks the turn of a session to end, also one that waits for somebody's word; False if there is none."""
     is_asked = tx.run("request_stop", stop=stop, session_pk=session_pk) > 0
     if is_asked:
@@ -201,84 +205,84 @@ def ask_to_stop(tx: Tx, at: Instant, session_pk: int, stop: StopReason) -> bool:
     return is_asked
 
 
-def go_on(tx: Tx, at: Instant, session_pk: int) -> None:
+def wake_asking_turn(tx: Tx, at: Instant, session_pk: int) -> None:
     """A turn that waits for somebody's word waits no longer: it is claimed as soon as there is room."""
     if tx.run("wake_asking_turn", session_pk=session_pk):
         mark_ready(tx, at, session_pk)
 
 
-def settle(tx: Tx, at: Instant, waiting: PendingMessage, fate: MessageOutcome, *, note: str | None = None) -> bool:
+def set_outcome(tx: Tx, at: Instant, waiting: PendingMessage, fate: MessageOutcome, *, note: str | None = None) -> bool:
     """Gives a message its fate; False if it had one."""
-    return tx.run("set_outcome", pk=waiting.pk, fate=fate, at=at, note=note, event=spent(waiting.event)) == 1
+    return tx.run("set_outcome", pk=waiting.pk, fate=fate, at=at, note=note, event=without_content(waiting.event)) == 1
 
 
-def waiting_of(tx: Tx, session_pk: int, limit: int = 200) -> list[PendingMessage]:
+def pending_in(tx: Tx, session_pk: int, limit: int = 200) -> list[PendingMessage]:
     """What waits in a session, oldest first."""
-    return [waiting_from(row) for row in tx.rows("pending_of_session", session_pk=session_pk, limit=limit)]
+    return [pending_from_row(row) for row in tx.rows("pending_of_session", session_pk=session_pk, limit=limit)]
 
 
-def waiting_in(tx: Tx, session_id: str) -> list[PendingMessage]:
+def list_pending(tx: Tx, session_id: str) -> list[PendingMessage]:
     """What waits in the session of that id, oldest first."""
-    return waiting_of(tx, records.get_session(tx, session_id).pk)
+    return pending_in(tx, records.get_session(tx, session_id).pk)
 
 
-def unhandled_controls(tx: Tx, *, before: Instant) -> list[Control]:
+def list_unhandled_controls(tx: Tx, *, before: Instant) -> list[PendingControl]:
     """Control commands accepted before an instant that nobody carried out."""
     found = []
     for row in tx.rows("pending_controls", before=before, limit=50):
         session = tx.find("session_of_pk", session_pk=row[6])
         if session is not None:
-            found.append(Control(waiting_from(row), session_of(session).entry, row[6]))
+            found.append(PendingControl(pending_from_row(row), session_of(session).entry, row[6]))
     return found
 
 
-def waiting_from(row: Row) -> PendingMessage:
+def pending_from_row(row: Row) -> PendingMessage:
     """A waiting message of a row."""
     pk, lane, event, person, role, at = row[:6]
     return PendingMessage(pk, lane, decode_event(event), person, role, at)
 
 
-def spent(event: Inbound) -> str:
+def without_content(event: Inbound) -> str:
     """What is kept of an event once it has its fate: where it came from, not what it said."""
     return json_text(msgspec.structs.replace(event, text="", reply_to=None, attachments=(), button=None))
 
 
-def _is_known(tx: Tx, key: dict[str, str]) -> bool:
+def _is_stored(tx: Tx, key: dict[str, str]) -> bool:
     return tx.find("find_inbound", **key) is not None
 
 
-def _may_stop(wanted: Admission, session: SessionEntry) -> bool:
+def _may_stop(wanted: AdmitRequest, session: SessionEntry) -> bool:
     if wanted.stop is None:
         return False
     is_admin = wanted.event.sender_is_admin
     return wanted.lane == "talk" or may_change(session, role=wanted.role, person=wanted.person, is_admin=is_admin)
 
 
-def _is_full(tx: Tx, wanted: Admission, session_pk: int) -> bool:
+def _is_full(tx: Tx, wanted: AdmitRequest, session_pk: int) -> bool:
     """Whether so many messages as may wait do, of those that count. What was sent before those that count came in before them."""
     if wanted.is_backlog(wanted.event):
         return False
-    row = tx.find("pending_from_end", session_pk=session_pk, newer=wanted.most - 1)
+    row = tx.find("pending_from_end", session_pk=session_pk, newer=wanted.max_pending - 1)
     return row is not None and not wanted.is_backlog(decode_event(row[0]))
 
 
-def _refuse_full(tx: Tx, wanted: Admission, session: StoredSession) -> Admitted:
-    refusal = Refusal(
+def _refuse_full(tx: Tx, wanted: AdmitRequest, session: StoredSession) -> AdmitResult:
+    refusal = RefuseRequest(
         event=wanted.event,
         person=wanted.person,
         role=wanted.role,
         at=wanted.at,
         note="the queue is full",
-        tell=None if wanted.when_full is None else outbox.notice_about(wanted.event, "full", wanted.when_full),
+        notice=None if wanted.full_notice is None else outbox.notice_about(wanted.event, "full", wanted.full_notice),
     )
     admitted = refuse(tx, refusal)
     return msgspec.structs.replace(admitted, session=session.entry, session_pk=session.pk)
 
 
-def _add(tx: Tx, wanted: Admission, session_pk: int, turn_pk: int | None) -> Row | None:
+def _add_pending(tx: Tx, wanted: AdmitRequest, session_pk: int, turn_pk: int | None) -> Row | None:
     return tx.find(
         "add_taken_inbound",
-        **_columns(wanted.event, wanted.person, wanted.role, wanted.at),
+        **_event_columns(wanted.event, wanted.person, wanted.role, wanted.at),
         session_pk=session_pk,
         turn_pk=turn_pk,
         lane=wanted.lane,
@@ -286,7 +290,7 @@ def _add(tx: Tx, wanted: Admission, session_pk: int, turn_pk: int | None) -> Row
     )
 
 
-def _columns(event: Inbound, person: str | None, role: Role, at: Instant) -> dict[str, Any]:
+def _event_columns(event: Inbound, person: str | None, role: Role, at: Instant) -> dict[str, Any]:
     return {
         "platform": event.source.platform,
         "account": event.source.account,
@@ -297,12 +301,12 @@ def _columns(event: Inbound, person: str | None, role: Role, at: Instant) -> dic
     }
 
 
-def _fate_of(wanted: Refusal) -> dict[str, Any]:
+def _outcome_columns(wanted: RefuseRequest) -> dict[str, Any]:
     return {
         "session_pk": None,
         "lane": "talk",
-        "event": spent(wanted.event) if wanted.fate != "parked" else json_text(wanted.event),
-        "fate": wanted.fate,
+        "event": without_content(wanted.event) if wanted.outcome != "parked" else json_text(wanted.event),
+        "fate": wanted.outcome,
         "fate_at": wanted.at,
         "note": wanted.note,
     }
@@ -319,25 +323,25 @@ class Greeting(msgspec.Struct, frozen=True, kw_only=True):
     daily: str
 
 
-class Received(msgspec.Struct, frozen=True):
+class ReceiveResult(msgspec.Struct, frozen=True):
     """What became of an event, and whether its sender was greeted."""
 
-    admitted: Admitted
-    greeted: bool
+    admit_result: AdmitResult
+    is_greeted: bool
 
 
-def accept_and_greet(tx: Tx, wanted: Admission, greeting: Greeting, make_turn: MakeTurn = no_turn) -> Received:
+def accept_and_greet(tx: Tx, wanted: AdmitRequest, greeting: Greeting, make_turn: MakeTurn = no_turn) -> ReceiveResult:
     """Takes an event in, once, and greets its sender where that is due: both or neither is stored."""
     admitted = accept(tx, wanted, make_turn)
-    if admitted.pk is None or admitted.refused or admitted.session is None:
-        return Received(admitted, greeted=False)
+    if admitted.pk is None or admitted.is_refused or admitted.session is None:
+        return ReceiveResult(admitted, is_greeted=False)
     told = _greeting_for(tx, wanted, admitted.session, greeting)
     if told is not None:
         outbox.enqueue(tx, wanted.at, msgspec.structs.replace(told, person=wanted.person))
-    return Received(admitted, greeted=told is not None)
+    return ReceiveResult(admitted, is_greeted=told is not None)
 
 
-def _greeting_for(tx: Tx, wanted: Admission, session: SessionEntry, greeting: Greeting) -> outbox.NewDelivery | None:
+def _greeting_for(tx: Tx, wanted: AdmitRequest, session: SessionEntry, greeting: Greeting) -> outbox.NewDelivery | None:
     if session.message_count:
         return None
     if session.was_auto_reset:
@@ -350,7 +354,7 @@ def _greeting_for(tx: Tx, wanted: Admission, session: SessionEntry, greeting: Gr
     return None if greeting.welcome is None else outbox.notice_about(wanted.event, "welcome", greeting.welcome)
 
 
-def was_heard(tx: Tx, platform: str, account: str, dedupe_key: str) -> bool:
+def is_known(tx: Tx, platform: str, account: str, dedupe_key: str) -> bool:
     """Whether an event of that key has come in."""
     return tx.find("find_inbound", platform=platform, account=account, dedupe_key=dedupe_key) is not None
 
@@ -359,27 +363,27 @@ class Inbox(Group[Mode]):
     """Messages that came in: accepted once, refused, parked or pending."""
 
     refuse = writes(refuse)
-    list_pending = reads(waiting_in)
-    is_known = reads(was_heard)
+    list_pending = reads(list_pending)
+    is_known = reads(is_known)
 
     @verb
-    def accept(_: Store[Any], wanted: Admission) -> Step[Admitted]:
+    def accept(_: Store[Any], wanted: AdmitRequest) -> Step[AdmitResult]:
         """Takes an event in, once."""
         return leaving_work(write(accept, wanted))
 
     @verb
     def park(
-        store: Store[Any], event: Unreadable, person: str | None = None, *, keep: int = UNREADABLE_KEPT
-    ) -> Step[Admitted]:
+        store: Store[Any], event: Unreadable, person: str | None = None, *, keep: int = MAX_UNREADABLE
+    ) -> Step[AdmitResult]:
         """Keeps an event that nobody can act on, once; of its platform's unreadable ones it is kept what the last `keep` said."""
         return write(park, store.now(), event, person=person, keep=keep)
 
     @verb
-    def list_unhandled_controls(store: Store[Any], before_seconds: float) -> Step[list[Control]]:
+    def list_unhandled_controls(store: Store[Any], before_seconds: float) -> Step[list[PendingControl]]:
         """Control commands that were accepted and never carried out: their gateway died in between."""
-        return write(unhandled_controls, before=Instant(store.now() - int(before_seconds * 1_000_000)))
+        return write(list_unhandled_controls, before=Instant(store.now() - int(before_seconds * 1_000_000)))
 
     @verb
-    def accept_and_greet(_: Store[Any], wanted: Admission, greeting: Greeting) -> Step[Received]:
+    def accept_and_greet(_: Store[Any], wanted: AdmitRequest, greeting: Greeting) -> Step[ReceiveResult]:
         """Takes an event in, once, and greets its sender where that is due."""
         return leaving_work(write(accept_and_greet, wanted, greeting))

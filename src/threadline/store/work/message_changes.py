@@ -30,8 +30,8 @@ from threadline.store.work import approvals, inbox, outbox
 # noted      there is nothing left to change
 # ignored    the same, where the message was never heard here, or for somebody who has no role: anybody may delete what they
 #            like, and nothing is kept of it
-Change: TypeAlias = Literal["duplicate", "amended", "dropped", "redacted", "postponed", "noted", "ignored"]
-_FATES: dict[Change, MessageOutcome] = {
+ChangeOutcome: TypeAlias = Literal["duplicate", "amended", "dropped", "redacted", "postponed", "noted", "ignored"]
+_OUTCOMES: dict[ChangeOutcome, MessageOutcome] = {
     "amended": "merged",
     "dropped": "merged",
     "redacted": "merged",
@@ -41,7 +41,7 @@ _FATES: dict[Change, MessageOutcome] = {
 _APPENDED_AS = "in:"
 
 
-class Changing(msgspec.Struct, frozen=True, kw_only=True):
+class ChangeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """An edit or a deletion, and the address that the message had."""
 
     event: Inbound
@@ -51,19 +51,19 @@ class Changing(msgspec.Struct, frozen=True, kw_only=True):
     at: Instant
 
 
-class Dropping(msgspec.Struct, frozen=True, kw_only=True):
+class DropRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A waiting message to drop, and what to answer if a turn has taken it meanwhile."""
 
-    waiting: PendingMessage
-    otherwise: tuple[outbox.NewDelivery, ...]
+    message: PendingMessage
+    fallback_replies: tuple[outbox.NewDelivery, ...]
 
 
-class _Found(msgspec.Struct, frozen=True):
-    waiting: PendingMessage
+class _InboxMatch(msgspec.Struct, frozen=True):
+    message: PendingMessage
     session_pk: int
 
 
-def find_words(
+def find_content(
     tx: Tx, platform: str, account: str, dedupe_key: str, message_id: str
 ) -> tuple[str, tuple[str, ...]] | None:
     """The text and the files' handles of a message that came in under that key; `None`: nobody knows."""
@@ -79,29 +79,31 @@ def find_words(
     return str(message["content"]), tuple(file.handle for file in attachments_of(message))
 
 
-def foresee(tx: Tx, wanted: Changing) -> Change | None:
+def find_no_op(tx: Tx, wanted: ChangeRequest) -> ChangeOutcome | None:
     """What a change comes to that changes nothing: it was here before, or is about something that was never heard here.
 
     It only reads. `None`: it must be carried out.
     """
-    if tx.find("find_inbound", **_key(wanted.event)) is not None:
+    if tx.find("find_inbound", **_event_key(wanted.event)) is not None:
         return "duplicate"
     # In this order: what is claimed or answered meanwhile is found by the next look.
     is_heard = (
-        _find(tx, "pending", wanted) is not None or _find(tx, "taken", wanted) is not None or bool(_said(tx, wanted))
+        _find_match(tx, "pending", wanted) is not None
+        or _find_match(tx, "taken", wanted) is not None
+        or bool(_transcript_numbers(tx, wanted))
     )
     return None if is_heard else "ignored"
 
 
-def change(tx: Tx, wanted: Changing) -> Change:
+def apply(tx: Tx, wanted: ChangeRequest) -> ChangeOutcome:
     """Carries an edit or a deletion out, once. An edit that comes too late, and one of a command, is noted and no more."""
-    event, key = wanted.event, _key(wanted.event)
+    event, key = wanted.event, _event_key(wanted.event)
     if tx.find("find_inbound", **key) is not None:
         return "duplicate"
     if event.kind == "edit":
-        outcome, session_pk = _amend(tx, wanted), None
+        outcome, session_pk = _edit_message(tx, wanted), None
     else:
-        outcome, session_pk = _withdraw(tx, wanted)
+        outcome, session_pk = _delete_message(tx, wanted)
     if outcome == "noted" and wanted.role == "group":
         return "ignored"
     is_open = outcome == "postponed"
@@ -111,26 +113,26 @@ def change(tx: Tx, wanted: Changing) -> Change:
         session_pk=session_pk,
         # One that is open is looked at again with the commands that nobody has carried out.
         lane="control" if is_open else "talk",
-        event=inbox.spent(event),
+        event=inbox.without_content(event),
         person=wanted.person,
         role=wanted.role,
         at=wanted.at,
-        fate=_FATES.get(outcome),
+        fate=_OUTCOMES.get(outcome),
         fate_at=None if is_open else wanted.at,
         note=f"{event.kind}: {outcome}",
     )
     return "duplicate" if row is None else outcome
 
 
-def withdraw_again(tx: Tx, at: Instant, asked: PendingMessage, session_pk: int) -> bool:
+def retry_deletion(tx: Tx, at: Instant, asked: PendingMessage, session_pk: int) -> bool:
     """Carries out a deletion that was postponed; False while the turn that answers the message still runs."""
     event = asked.event
-    if _among(tx.rows("taken_anywhere", pattern=_pattern(event.message_id)), event) is not None:
+    if _first_match(tx.rows("taken_anywhere", pattern=_pattern(event.message_id)), event) is not None:
         return False
     row = tx.find("find_external", session_pk=session_pk, external_id=event.message_id)
-    numbers = [] if row is None or not _is_said(tx, event, _append_key(tx, row[0])) else [row[0]]
-    done: Change = "redacted" if removal.redact_numbers(tx, at, numbers) else "noted"
-    inbox.settle(tx, at, asked, _FATES[done], note=f"{event.kind}: {done}")
+    numbers = [] if row is None or not _is_source_of(tx, event, _append_key(tx, row[0])) else [row[0]]
+    done: ChangeOutcome = "redacted" if removal.redact_numbers(tx, at, numbers) else "noted"
+    inbox.set_outcome(tx, at, asked, _OUTCOMES[done], note=f"{event.kind}: {done}")
     return True
 
 
@@ -140,16 +142,16 @@ def answer_control(
     waiting: PendingMessage,
     replies: Sequence[outbox.NewDelivery],
     *,
-    dropping: Dropping | None = None,
-    deciding: approvals.Deciding | None = None,
+    dropping: DropRequest | None = None,
+    deciding: approvals.ApprovalDecision | None = None,
 ) -> bool:
     """Gives a control command its fate, its answer and its one effect, once; False if another gateway did."""
-    if not inbox.settle(tx, at, waiting, "answered"):
+    if not inbox.set_outcome(tx, at, waiting, "answered"):
         return False
     if deciding is not None and not approvals.decide(tx, at, deciding):
-        replies = deciding.otherwise
-    if dropping is not None and not drop(tx, at, dropping.waiting, note="dropped by a command"):
-        replies = dropping.otherwise
+        replies = deciding.fallback_replies
+    if dropping is not None and not drop(tx, at, dropping.message, note="dropped by a command"):
+        replies = dropping.fallback_replies
     for reply in replies:
         outbox.enqueue(tx, at, msgspec.structs.replace(reply, person=waiting.person))
     return True
@@ -161,83 +163,83 @@ def drop(tx: Tx, at: Instant, waiting: PendingMessage, *, note: str) -> bool:
     if row is None or row[0] is None:
         return False
     session_pk: int = row[0]
-    _hold(tx, session_pk)
-    if not tx.run("drop_inbound", pk=waiting.pk, at=at, note=note, event=inbox.spent(waiting.event)):
+    _lock_session(tx, session_pk)
+    if not tx.run("drop_inbound", pk=waiting.pk, at=at, note=note, event=inbox.without_content(waiting.event)):
         return False
     if tx.find("has_work", session_pk=session_pk) is None:
         tx.run("drop_ready", session_pk=session_pk)
     return True
 
 
-def _amend(tx: Tx, wanted: Changing) -> Change:
-    event, found = wanted.event, _find(tx, "pending", wanted)
-    if found is None or found.waiting.lane != "talk" or found.waiting.event.source.sender != event.source.sender:
+def _edit_message(tx: Tx, wanted: ChangeRequest) -> ChangeOutcome:
+    event, found = wanted.event, _find_match(tx, "pending", wanted)
+    if found is None or found.message.lane != "talk" or found.message.event.source.sender != event.source.sender:
         return "noted"
-    _hold(tx, found.session_pk)
-    before = found.waiting.event
+    _lock_session(tx, found.session_pk)
+    before = found.message.event
     after = msgspec.structs.replace(before, text=event.text, attachments=event.attachments or before.attachments)
-    return "amended" if tx.run("amend_inbound", pk=found.waiting.pk, event=json_text(after)) else "noted"
+    return "amended" if tx.run("amend_inbound", pk=found.message.pk, event=json_text(after)) else "noted"
 
 
-def _withdraw(tx: Tx, wanted: Changing) -> tuple[Change, int | None]:
+def _delete_message(tx: Tx, wanted: ChangeRequest) -> tuple[ChangeOutcome, int | None]:
     """Drops, postpones or redacts. In this order: what is claimed or answered meanwhile is found by the next look."""
-    found = _find(tx, "pending", wanted)
-    if found is not None and drop(tx, wanted.at, found.waiting, note="deleted by its sender"):
+    found = _find_match(tx, "pending", wanted)
+    if found is not None and drop(tx, wanted.at, found.message, note="deleted by its sender"):
         return "dropped", found.session_pk
-    found = _find(tx, "taken", wanted)
+    found = _find_match(tx, "taken", wanted)
     if found is not None:
         return "postponed", found.session_pk
-    return ("redacted" if removal.redact_numbers(tx, wanted.at, _said(tx, wanted)) else "noted"), None
+    return ("redacted" if removal.redact_numbers(tx, wanted.at, _transcript_numbers(tx, wanted)) else "noted"), None
 
 
-def _said(tx: Tx, wanted: Changing) -> list[int]:
+def _transcript_numbers(tx: Tx, wanted: ChangeRequest) -> list[int]:
     """The messages of transcripts that a change is about."""
-    rows = tx.rows("transcript_numbers", external_id=wanted.event.message_id, **_about(wanted))
-    return [number for number, append_key in rows if _is_said(tx, wanted.event, append_key)]
+    rows = tx.rows("transcript_numbers", external_id=wanted.event.message_id, **_session_filter(wanted))
+    return [number for number, append_key in rows if _is_source_of(tx, wanted.event, append_key)]
 
 
-def _find(tx: Tx, state: Literal["pending", "taken"], wanted: Changing) -> _Found | None:
+def _find_match(tx: Tx, state: Literal["pending", "taken"], wanted: ChangeRequest) -> _InboxMatch | None:
     """The message that a change is about, among those that have no fate yet."""
     pattern = _pattern(wanted.event.message_id)
     if wanted.event.source.chat_type == "dm":
         # A platform that does not say who deleted it, and in which thread, says too little to find the session by.
         rows = tx.rows(f"{state}_anywhere", pattern=pattern)
     else:
-        rows = tx.rows(f"{state}_in_chat", pattern=pattern, **_about(wanted))
-    return _among(rows, wanted.event)
+        rows = tx.rows(f"{state}_in_chat", pattern=pattern, **_session_filter(wanted))
+    return _first_match(rows, wanted.event)
 
 
-def _among(rows: Sequence[Row], event: Inbound) -> _Found | None:
+def _first_match(rows: Sequence[Row], event: Inbound) -> _InboxMatch | None:
     for row in rows:
-        found = _Found(inbox.waiting_from(row), row[6])
-        if found.waiting.event.kind == "message" and _is_about(event, found.waiting.event):
+        found = _InboxMatch(inbox.pending_from_row(row), row[6])
+        if found.message.event.kind == "message" and _is_about(event, found.message.event):
             return found
     return None
 
 
-def _about(wanted: Changing) -> dict[str, Any]:
+def _session_filter(wanted: ChangeRequest) -> dict[str, Any]:
     """What the sessions are found by in which the message may be that a change is about."""
     source = wanted.event.source
     owned = ownership_of(source, wanted.address)
     return {"digest": wanted.address.digest, "chat": owned.chat, "owner": person_of(source)}
 
 
-def _key(event: Inbound) -> dict[str, str]:
+def _event_key(event: Inbound) -> dict[str, str]:
     return {"platform": event.source.platform, "account": event.source.account, "dedupe_key": event.dedupe_key}
 
 
-def _hold(tx: Tx, session_pk: int) -> None:
+def _lock_session(tx: Tx, session_pk: int) -> None:
     """Nobody claims what waits in the session until this transaction ends."""
     tx.find("lock_session_state", session_pk=session_pk)
     tx.find("lock_ready", session_pk=session_pk)
 
 
-def _is_said(tx: Tx, event: Inbound, append_key: str | None) -> bool:
-    heard = _heard(tx, append_key)
+def _is_source_of(tx: Tx, event: Inbound, append_key: str | None) -> bool:
+    heard = _source_event(tx, append_key)
     return heard is not None and _is_about(event, heard[0])
 
 
-def _heard(tx: Tx, append_key: str | None) -> tuple[Inbound, Role] | None:
+def _source_event(tx: Tx, append_key: str | None) -> tuple[Inbound, Role] | None:
     """The event that a message of a transcript came as, without its words; `None` for any other message."""
     if append_key is None or not append_key.startswith(_APPENDED_AS):
         return None
@@ -273,16 +275,16 @@ def _pattern(message_id: str) -> str:
 class MessageChanges(Group[Mode]):
     """Edits and deletions of messages, and answers to control commands."""
 
-    find_words = reads(find_words)
-    retry_deletion = writes_now(withdraw_again)
+    find_content = reads(find_content)
+    retry_deletion = writes_now(retry_deletion)
     answer_control = writes_now(answer_control)
 
     @verb
-    def apply(_: Store[Any], wanted: Changing) -> Step[Change]:
+    def apply(_: Store[Any], wanted: ChangeRequest) -> Step[ChangeOutcome]:
         """Carries an edit or a deletion out, once. What was never heard here costs no write."""
-        return task(_apply, wanted)
+        return task(_apply_if_needed, wanted)
 
 
-def _apply(perform: Perform, wanted: Changing) -> Change:
-    foreseen = perform(read(foresee, wanted))
-    return perform(write(change, wanted)) if foreseen is None else foreseen
+def _apply_if_needed(perform: Perform, wanted: ChangeRequest) -> ChangeOutcome:
+    foreseen = perform(read(find_no_op, wanted))
+    return perform(write(apply, wanted)) if foreseen is None else foreseen

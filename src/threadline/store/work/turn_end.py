@@ -70,7 +70,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     journalled: int = 0
     # How often it asked before, and what was answered.
     asked: int = 0
-    answers: tuple[approvals.Answered, ...] = ()
+    answers: tuple[approvals.ApprovalAnswer, ...] = ()
     context: str | None = None
     # Who has spoken before in a shared session.
     speakers: tuple[Speaker, ...] = ()
@@ -184,7 +184,7 @@ def release(
         end_deleted(tx, at, held)
         return
     require_changed(tx.run("release_turn", turn_pk=held.turn_pk, fence=held.fence, uncounted=int(not is_counted)))
-    approvals.give_back(tx, held.turn_pk, unused)
+    approvals.return_answers(tx, held.turn_pk, unused)
     inbox.mark_ready(tx, at, session_pk, wait=wait)
 
 
@@ -197,13 +197,13 @@ def rest(tx: Tx, at: Instant, session_pk: int) -> None:
 def _keep(tx: Tx, wanted: Finish, left: _Left, session_pk: int) -> int:
     """Keeps what was said, answered, spent and is to be sent; how many of the messages that it took got their fate."""
     by_pk = {waiting.pk: waiting for waiting in wanted.taken}
-    kept = [said for said in wanted.said if inbox.settle(tx, wanted.at, by_pk[said.inbox_pk], said.fate)]
+    kept = [said for said in wanted.said if inbox.set_outcome(tx, wanted.at, by_pk[said.inbox_pk], said.fate)]
     _transcribe(tx, wanted, kept, (session_pk, left.last_seq, left.indexed_seq, left.owner))
     wanted = _forwarded(tx, wanted, left.origin)
     if wanted.usage is not None:
         usage.record(tx, wanted.at, wanted.session_id, wanted.held.turn_id, wanted.usage)
     settled = [
-        waiting for waiting, fate, note in wanted.settled if inbox.settle(tx, wanted.at, waiting, fate, note=note)
+        waiting for waiting, fate, note in wanted.settled if inbox.set_outcome(tx, wanted.at, waiting, fate, note=note)
     ]
     if left.has_stream:
         outbox.finish_stream(tx, wanted.at, wanted.held.turn_pk, wanted.streamed)
@@ -270,7 +270,7 @@ def _forwarded(tx: Tx, wanted: Finish, origin: str) -> Finish:
 def _drop_all(tx: Tx, wanted: Finish) -> None:
     """The session was deleted while its turn ran: nobody is left to hear the answer."""
     for waiting in taken_by(tx, wanted.held.turn_pk):
-        inbox.settle(tx, wanted.at, waiting, "dropped", note="its session was deleted")
+        inbox.set_outcome(tx, wanted.at, waiting, "dropped", note="its session was deleted")
     tx.run("drop_stream", turn_pk=wanted.held.turn_pk)
 
 
@@ -279,7 +279,7 @@ def end_deleted(tx: Tx, at: Instant, held: Held) -> None:
     error = "its session is gone"
     require_changed(tx.run("end_turn", turn_pk=held.turn_pk, fence=held.fence, outcome="dropped", at=at, error=error))
     for waiting in taken_by(tx, held.turn_pk):
-        inbox.settle(tx, at, waiting, "dropped", note="its session was deleted")
+        inbox.set_outcome(tx, at, waiting, "dropped", note="its session was deleted")
     tx.run("drop_stream", turn_pk=held.turn_pk)
     _forget(tx, held)
 
@@ -297,4 +297,4 @@ def _locked(tx: Tx, session_id: str) -> int | None:
 
 def taken_by(tx: Tx, turn_pk: int) -> tuple[PendingMessage, ...]:
     """The messages that a turn answers."""
-    return tuple(inbox.waiting_from(row) for row in tx.rows("taken_by_turn", turn_pk=turn_pk))
+    return tuple(inbox.pending_from_row(row) for row in tx.rows("taken_by_turn", turn_pk=turn_pk))

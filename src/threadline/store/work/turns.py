@@ -31,7 +31,7 @@ from threadline.store.leases import Held, require, require_changed
 from threadline.store.rows import StoredSession, json_text, session_of, source_of
 from threadline.store.verbs import Group, Mode, Store, reads, verb, writes, writes_now
 from threadline.store.work import approvals, inbox, outbox, turn_end
-from threadline.store.work.message_changes import _append_key, _heard
+from threadline.store.work.message_changes import _append_key, _source_event
 from threadline.store.work.turn_end import Claim, Claimed, _locked, end_deleted, release, taken_by
 
 _LOOKED_AT = 16
@@ -100,8 +100,8 @@ def claim(tx: Tx, wanted: Claim) -> list[Claimed]:
 
 
 def accept_and_claim(
-    tx: Tx, wanted: Claim, admission: inbox.Admission, greeting: inbox.Greeting
-) -> tuple[inbox.Received, list[Claimed]]:
+    tx: Tx, wanted: Claim, admission: inbox.AdmitRequest, greeting: inbox.Greeting
+) -> tuple[inbox.ReceiveResult, list[Claimed]]:
     """Takes an event in, once, and begins turns: its own with it, where nothing else is to be done in its session.
 
     Where as much runs as may, the session waits like any other.
@@ -118,7 +118,7 @@ def accept_and_claim(
         return int(row[0])
 
     received = inbox.accept_and_greet(tx, admission, greeting, make)
-    pk = received.admitted.pk
+    pk = received.admit_result.pk
     if not made:
         return received, claim(tx, wanted)
     if pk is None:
@@ -217,7 +217,7 @@ def _again(tx: Tx, wanted: Claim, session: StoredSession, row: Row | None) -> Cl
 
 
 def _fresh(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession) -> Claimed | None:
-    batch = next_turn_messages(inbox.waiting_of(tx, session.pk), wanted.when_busy, wanted.burst)
+    batch = next_turn_messages(inbox.pending_in(tx, session.pk), wanted.when_busy, wanted.burst)
     return _made(tx, wanted, turn_id, session, batch) if batch else None
 
 
@@ -319,7 +319,7 @@ def take_pending(tx: Tx, held: Held, session_id: str, role: Role) -> list[Pendin
     session_pk = _locked(tx, session_id)
     require_changed(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0))
     taken: list[PendingMessage] = []
-    for item in [] if session_pk is None else inbox.waiting_of(tx, session_pk):
+    for item in [] if session_pk is None else inbox.pending_in(tx, session_pk):
         if item.lane != "talk" or not allows(item.role, role):
             break
         tx.run("take_inbound", turn_pk=held.turn_pk, pk=item.pk)
@@ -374,7 +374,7 @@ def rerun(tx: Tx, at: Instant, left: Sequence[Claimed], *, first: int) -> None:
 
 def request_stop(tx: Tx, at: Instant, session_id: str, stop: StopReason) -> bool:
     """Asks the turn that runs in a session to end; False if none does."""
-    return inbox.ask_to_stop(tx, at, records.get_session(tx, session_id).pk, stop)
+    return inbox.request_stop(tx, at, records.get_session(tx, session_id).pk, stop)
 
 
 _MAX_UNANSWERED = 200
@@ -391,7 +391,7 @@ def roles_of_unanswered(tx: Tx, session_id: str) -> list[Role]:
     for _, number, role, *_ in reversed(views.rows_before(tx, records.get_session(tx, session_id), _MAX_UNANSWERED)):
         if role != "user":
             break
-        heard = _heard(tx, _append_key(tx, number))
+        heard = _source_event(tx, _append_key(tx, number))
         roles.append("group" if heard is None else heard[1])
     return roles
 
@@ -441,7 +441,7 @@ class Turns(Group[Mode]):
 
     @verb
     def accept_and_claim(
-        _: Store[Any], wanted: inbox.Admission, greeting: inbox.Greeting, claim: turn_end.Claim
-    ) -> Step[tuple[inbox.Received, list[turn_end.Claimed]]]:
+        _: Store[Any], wanted: inbox.AdmitRequest, greeting: inbox.Greeting, claim: turn_end.Claim
+    ) -> Step[tuple[inbox.ReceiveResult, list[turn_end.Claimed]]]:
         """Takes an event in, once, and begins its turn where nothing else is to be done there: one commit for both."""
         return leaving_work(write(accept_and_claim, claim, wanted, greeting))
