@@ -75,11 +75,11 @@ class Commands:
 
     def start_control(self, pk: int, event: Inbound, allowed: Allowed, session: SessionEntry, session_pk: int) -> None:
         """Carries a control command out at once, beside the queue."""
-        waiting = PendingMessage(
+        message = PendingMessage(
             pk, "control", event, allowed.person, allowed.role, to_instant(self._store.clock.now())
         )
         self._begun.add(pk)
-        self._supervisor.start(f"command.{pk}", self._control(PendingControl(waiting, session, session_pk)))
+        self._supervisor.start(f"command.{pk}", self._control(PendingControl(message, session, session_pk)))
 
     async def recover(self) -> None:
         """Carries out what was accepted by a gateway that died before it did, and deletions that had to wait for a turn."""
@@ -103,23 +103,26 @@ class Commands:
         return answer.retried
 
     async def _control(self, control: PendingControl) -> None:
-        waiting = control.message
+        message = control.message
         try:
-            answer = await self._answer(call_of(waiting, control.session), self._means)
-            dropping = None
+            answer = await self._answer(call_of(message, control.session), self._means)
+            drop_request = None
             if answer.drops is not None:
-                dropping = DropRequest(message=answer.drops, fallback_replies=self._replies(control, answer.too_late))
-            deciding = self._deciding(control, answer)
+                fallback_replies = self._replies(control, answer.too_late)
+                drop_request = DropRequest(message=answer.drops, fallback_replies=fallback_replies)
+            decision = self._decision(control, answer)
             replies = self._replies(control, answer.text)
-            if await self._store.message_changes.answer_control(waiting, replies, dropping=dropping, deciding=deciding):
+            if await self._store.message_changes.answer_control(
+                message, replies, drop_request=drop_request, decision=decision
+            ):
                 self._outbox.wake()
-                if deciding is not None:
+                if decision is not None:
                     log.info(
-                        "ask.answered", session=control.session.session_id, by=waiting.person, said=answer.decision
+                        "ask.answered", session=control.session.session_id, by=message.person, said=answer.decision
                     )
                     self._wake_turns()
         finally:
-            self._begun.discard(waiting.pk)
+            self._begun.discard(message.pk)
 
     async def _answer(self, call: Call, means: Means) -> Answer:
         refusal = refusal_of(call)
@@ -132,7 +135,7 @@ class Commands:
         except UnknownSession:
             return Answer(text=texts.GONE)
 
-    def _deciding(self, control: PendingControl, answer: Answer) -> ApprovalDecision | None:
+    def _decision(self, control: PendingControl, answer: Answer) -> ApprovalDecision | None:
         if answer.decides is None:
             return None
         return ApprovalDecision(

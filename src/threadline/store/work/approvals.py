@@ -20,29 +20,29 @@ _MAX_EXPIRED = 50
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that may not go on without somebody's word, and what its people are told of it."""
+    """Ask for an approval on behalf of a turn, and enqueue the messages that put the question to people."""
 
     turn_pk: int
     fence: int
     session_id: str
-    # What it said and did so far and the journal does not have yet, from that place on; the last is the question.
+    # The turn's latest events, which the journal does not have yet, from `place` on. The last event is the question.
     place: int
     events: Sequence[str]
-    # The question as the agent put it, and the role that may answer it.
+    # The question as the agent put it, and the lowest role that may answer it.
     event: str
     least_role: Role
     code: str
-    # What was streamed becomes a message of its own; `None`: nothing was said since the last question.
+    # The text streamed since the last question, which becomes a message of its own; `None` if there was none.
     streamed_text: str | None
     messages: tuple[outbox.NewDelivery, ...]
-    # Of the answers that this run was told, those that it has not used; the next run is told them too.
+    # The answers that this run received and did not use: they are delivered to the next run too.
     unused: tuple[int, ...] = ()
     at: Instant
     expires_at: Instant
 
 
 class OpenApproval(msgspec.Struct, frozen=True):
-    """A question that waits for its answer. `shown_at`: since when it stands in the chat."""
+    """A question that waits for its answer. `shown_at` is when the chat showed it in full; `None` if it has not yet."""
 
     pk: int
     code: str
@@ -52,7 +52,7 @@ class OpenApproval(msgspec.Struct, frozen=True):
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True):
-    """A question as it was put, and what was answered to it. `is_used`: what was granted has been done, or is not to be."""
+    """A question and its answer. `is_used` says that the approved action was carried out, or will not be."""
 
     pk: int
     event: str
@@ -61,7 +61,7 @@ class ApprovalAnswer(msgspec.Struct, frozen=True):
 
 
 class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody's word on a question, and what to tell them where it comes too late."""
+    """Answer a question. `fallback_replies` are sent to the person instead if the question is not open any more."""
 
     approval_pk: int
     decision: Decision
@@ -69,55 +69,64 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
     fallback_replies: tuple[outbox.NewDelivery, ...]
 
 
-def request(tx: Tx, wanted: ApprovalRequest) -> None:
-    """The turn waits, held by nobody. `LeaseLost`, and nothing is written, where it is another's; `UnknownSession` too."""
-    session = records.get_session(tx, wanted.session_id, lock=True)
-    if not tx.run("mark_turn_asking", turn_pk=wanted.turn_pk, fence=wanted.fence):
+def request(tx: Tx, request: ApprovalRequest) -> None:
+    """Store a question and release the turn until it is answered.
+
+    Raises `LeaseLost` if the caller does not hold the turn, and `UnknownSession`; then nothing is written.
+    """
+    session = records.get_session(tx, request.session_id, lock=True)
+    if not tx.run("mark_turn_asking", turn_pk=request.turn_pk, fence=request.fence):
         raise LeaseLost
-    row = tx.find("stop_of_turn", turn_pk=wanted.turn_pk)
+    row = tx.find("stop_of_turn", turn_pk=request.turn_pk)
     is_stopped = row is not None and row[0] is not None
-    return_answers(tx, wanted.turn_pk, wanted.unused)
-    tx.run("mark_answers_used", turn_pk=wanted.turn_pk)
-    for offset, event in enumerate(wanted.events[:-1] if is_stopped else wanted.events):
-        tx.run("add_journal", turn_pk=wanted.turn_pk, place=wanted.place + offset, event=event)
+    return_answers(tx, request.turn_pk, request.unused)
+    tx.run("mark_answers_used", turn_pk=request.turn_pk)
+    for offset, event in enumerate(request.events[:-1] if is_stopped else request.events):
+        tx.run("add_journal", turn_pk=request.turn_pk, place=request.place + offset, event=event)
     if is_stopped:
-        # Somebody wanted it to end before it asked: whoever claims it closes it, and nobody is asked.
-        inbox.wake_asking_turn(tx, wanted.at, session.pk)
+        # A stop was requested before the question: whoever claims the turn ends it, and the question is not put.
+        inbox.wake_asking_turn(tx, request.at, session.pk)
         return
     tx.run(
         "add_approval",
-        turn_pk=wanted.turn_pk,
+        turn_pk=request.turn_pk,
         session_pk=session.pk,
-        code=wanted.code,
-        event=wanted.event,
-        least=wanted.least_role,
-        question=wanted.messages[-1].delivery_id,
-        at=wanted.at,
-        expires_at=wanted.expires_at,
+        code=request.code,
+        event=request.event,
+        least=request.least_role,
+        question=request.messages[-1].delivery_id,
+        at=request.at,
+        expires_at=request.expires_at,
     )
-    # The chat may have got another id while the turn ran.
-    id_changes.forward_stream(tx, wanted.at, wanted.turn_pk)
-    outbox.finish_stream(tx, wanted.at, wanted.turn_pk, wanted.streamed_text)
-    for message in wanted.messages:
-        target = id_changes.forward(tx, wanted.at, message.target)
-        outbox.enqueue(tx, wanted.at, msgspec.structs.replace(message, target=target))
+    # The id of the chat may have changed while the turn ran.
+    id_changes.forward_stream(tx, request.at, request.turn_pk)
+    outbox.finish_stream(tx, request.at, request.turn_pk, request.streamed_text)
+    for message in request.messages:
+        target = id_changes.forward(tx, request.at, message.target)
+        outbox.enqueue(tx, request.at, msgspec.structs.replace(message, target=target))
 
 
 def find_open(tx: Tx, at: Instant, session_id: str) -> OpenApproval | None:
-    """The question that a session waits for."""
-    row = tx.find("find_open_approval", session_pk=records.get_session(tx, session_id).pk, at=at)
+    """Return the question that a session waits for, or `None`."""
+    return find_open_in(tx, at, records.get_session(tx, session_id).pk)
+
+
+def find_open_in(tx: Tx, at: Instant, session_pk: int) -> OpenApproval | None:
+    """Return the question that the session with that key waits for, or `None`."""
+    row = tx.find("find_open_approval", session_pk=session_pk, at=at)
     return None if row is None else OpenApproval(*row)
 
 
-def find_in_chat(tx: Tx, at: Instant, lane: str, code: str) -> OpenApproval | None:
-    """The open question with that code among those that a chat shows, whoever's conversation there it belongs to."""
+def find_in_chat(tx: Tx, at: Instant, ordering_key: str, code: str) -> OpenApproval | None:
+    """Return the open question with that code that a chat shows, in whichever session, or `None`."""
     rows = tx.rows("open_approvals_with_code", code=code, at=at)
-    return next((OpenApproval(*row) for *row, target in rows if outbox.read_target(target).ordering_key == lane), None)
+    shown_here = (row for *row, target in rows if outbox.read_target(target).ordering_key == ordering_key)
+    return next((OpenApproval(*row) for row in shown_here), None)
 
 
-def decide(tx: Tx, at: Instant, wanted: ApprovalDecision) -> bool:
-    """Answers a question, once: its turn goes on as soon as there is room. False where it is not open any more."""
-    row = tx.find("decide_approval", pk=wanted.approval_pk, state=wanted.decision, person=wanted.person, at=at)
+def decide(tx: Tx, at: Instant, decision: ApprovalDecision) -> bool:
+    """Answer a question once and wake its turn; return False if it is not open any more."""
+    row = tx.find("decide_approval", pk=decision.approval_pk, state=decision.decision, person=decision.person, at=at)
     if row is None:
         return False
     inbox.wake_asking_turn(tx, at, row[0])
@@ -125,7 +134,7 @@ def decide(tx: Tx, at: Instant, wanted: ApprovalDecision) -> bool:
 
 
 def expire(tx: Tx, at: Instant) -> int:
-    """Ends turns whose question nobody answered in time; how many."""
+    """End turns whose question was not answered in time; return how many questions were due."""
     rows = tx.rows("expired_approvals", at=at, limit=_MAX_EXPIRED)
     for pk, session_pk in rows:
         if tx.run("close_approval", pk=pk):
@@ -134,9 +143,9 @@ def expire(tx: Tx, at: Instant) -> int:
 
 
 def take_answers(tx: Tx, turn_pk: int) -> tuple[ApprovalAnswer, ...]:
-    """What was answered in the turn, for the run that begins. A yes is this run's alone, until the run gives it back.
+    """Return the answers of a turn for the run that begins. A grant belongs to this run alone until it returns it.
 
-    A yes that was told to a run which broke off counts no more: nobody knows what that run did, so it must ask again.
+    A grant delivered to a run that was interrupted is void: nobody knows what that run did, so the agent must ask again.
     """
     rows = tx.rows("answers_of", turn_pk=turn_pk)
     states = {state for _, _, state in rows}
@@ -152,13 +161,13 @@ def take_answers(tx: Tx, turn_pk: int) -> tuple[ApprovalAnswer, ...]:
 
 
 def return_answers(tx: Tx, turn_pk: int, unused: Sequence[int]) -> None:
-    """Answers that a run was told and has not used are there for the next."""
+    """Make answers that a run received and did not use available to the next run."""
     for pk in unused:
         tx.run("return_answer", turn_pk=turn_pk, pk=pk)
 
 
 def count(tx: Tx, turn_pk: int) -> int:
-    """How often a turn has asked so far."""
+    """Return how many questions a turn has asked so far."""
     row = tx.find("count_approvals", turn_pk=turn_pk)
     return 0 if row is None else int(row[0])
 

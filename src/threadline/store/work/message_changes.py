@@ -22,14 +22,14 @@ from threadline.store.rows import json_text
 from threadline.store.verbs import Group, Mode, Store, reads, verb, writes_now
 from threadline.store.work import approvals, inbox, outbox
 
-# duplicate  it was here before
-# amended    what the next turn answers reads as it was edited
-# dropped    the message waited, and nobody will answer it
-# redacted   the message is in a transcript, which does not say any more what it said
-# postponed  a turn answers the message just now: it is redacted once the transcript has it
-# noted      there is nothing left to change
-# ignored    the same, where the message was never heard here, or for somebody who has no role: anybody may delete what they
-#            like, and nothing is kept of it
+# duplicate  the event was stored before
+# amended    the message was pending, and the next turn answers its edited text
+# dropped    the message was pending, and is not answered
+# redacted   the message is in a transcript, and its text was removed there
+# postponed  a turn answers the message now: it is redacted once the transcript has it
+# noted      nothing is left to change
+# ignored    as `noted`, but nothing is stored: the message is unknown here, or its sender has no role. Anybody may delete what
+#            they like
 ChangeOutcome: TypeAlias = Literal["duplicate", "amended", "dropped", "redacted", "postponed", "noted", "ignored"]
 _OUTCOMES: dict[ChangeOutcome, MessageOutcome] = {
     "amended": "merged",
@@ -37,12 +37,12 @@ _OUTCOMES: dict[ChangeOutcome, MessageOutcome] = {
     "redacted": "merged",
     "noted": "dropped",
 }
-# What `turns.finish` calls the append of a message that came in.
-_APPENDED_AS = "in:"
+# The prefix of the append key that `turn_end.finish` gives to a message from the inbox.
+_APPEND_KEY_PREFIX = "in:"
 
 
 class ChangeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """An edit or a deletion, and the address that the message had."""
+    """Apply an edit or a deletion. `address` is the address of the message that it changes."""
 
     event: Inbound
     address: SessionAddress
@@ -52,7 +52,7 @@ class ChangeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DropRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A waiting message to drop, and what to answer if a turn has taken it meanwhile."""
+    """Drop a pending message. `fallback_replies` are sent instead if a turn has taken it in the meantime."""
 
     message: PendingMessage
     fallback_replies: tuple[outbox.NewDelivery, ...]
@@ -66,162 +66,162 @@ class _InboxMatch(msgspec.Struct, frozen=True):
 def find_content(
     tx: Tx, platform: str, account: str, dedupe_key: str, message_id: str
 ) -> tuple[str, tuple[str, ...]] | None:
-    """The text and the files' handles of a message that came in under that key; `None`: nobody knows."""
+    """Return the text and the file handles of the message stored under that key, or `None` if they are not known."""
     key = {"platform": platform, "account": account, "dedupe_key": dedupe_key}
-    row = tx.find("find_content", **key, message_id=message_id, appended_as=_APPENDED_AS)
-    event, fate, body = row or (None, None, None)
-    if event is not None and fate is None:
-        waiting = rows.decode_event(event)
-        return waiting.text, tuple(file.handle for file in waiting.attachments)
+    row = tx.find("find_content", **key, message_id=message_id, append_key_prefix=_APPEND_KEY_PREFIX)
+    event, outcome, body = row or (None, None, None)
+    if event is not None and outcome is None:
+        pending = rows.decode_event(event)
+        return pending.text, tuple(file.handle for file in pending.attachments)
     if body is None:
         return None
     message = decode_body(body)
     return str(message["content"]), tuple(file.handle for file in attachments_of(message))
 
 
-def find_no_op(tx: Tx, wanted: ChangeRequest) -> ChangeOutcome | None:
-    """What a change comes to that changes nothing: it was here before, or is about something that was never heard here.
+def find_no_op(tx: Tx, request: ChangeRequest) -> ChangeOutcome | None:
+    """Return the outcome of a change that has no effect: a duplicate, or one of a message that is unknown here.
 
-    It only reads. `None`: it must be carried out.
+    It only reads. `None` says that the change must be applied.
     """
-    if tx.find("find_inbound", **_event_key(wanted.event)) is not None:
+    if tx.find("find_inbound", **_event_key(request.event)) is not None:
         return "duplicate"
-    # In this order: what is claimed or answered meanwhile is found by the next look.
-    is_heard = (
-        _find_match(tx, "pending", wanted) is not None
-        or _find_match(tx, "taken", wanted) is not None
-        or bool(_transcript_numbers(tx, wanted))
+    # In this order: a message that is claimed or answered in the meantime is found by the next query.
+    is_message_known = (
+        _find_match(tx, "pending", request) is not None
+        or _find_match(tx, "taken", request) is not None
+        or bool(_transcript_numbers(tx, request))
     )
-    return None if is_heard else "ignored"
+    return None if is_message_known else "ignored"
 
 
-def apply(tx: Tx, wanted: ChangeRequest) -> ChangeOutcome:
-    """Carries an edit or a deletion out, once. An edit that comes too late, and one of a command, is noted and no more."""
-    event, key = wanted.event, _event_key(wanted.event)
+def apply(tx: Tx, request: ChangeRequest) -> ChangeOutcome:
+    """Apply an edit or a deletion once. An edit that comes too late, or edits a command, is only recorded."""
+    event, key = request.event, _event_key(request.event)
     if tx.find("find_inbound", **key) is not None:
         return "duplicate"
     if event.kind == "edit":
-        outcome, session_pk = _edit_message(tx, wanted), None
+        outcome, session_pk = _edit_message(tx, request), None
     else:
-        outcome, session_pk = _delete_message(tx, wanted)
-    if outcome == "noted" and wanted.role == "group":
+        outcome, session_pk = _delete_message(tx, request)
+    if outcome == "noted" and request.role == "group":
         return "ignored"
-    is_open = outcome == "postponed"
+    is_postponed = outcome == "postponed"
     row = tx.find(
         "add_inbound",
         **key,
         session_pk=session_pk,
-        # One that is open is looked at again with the commands that nobody has carried out.
-        lane="control" if is_open else "talk",
+        # A postponed deletion is retried with the control commands that were not carried out.
+        lane="control" if is_postponed else "talk",
         event=inbox.without_content(event),
-        person=wanted.person,
-        role=wanted.role,
-        at=wanted.at,
+        person=request.person,
+        role=request.role,
+        at=request.at,
         fate=_OUTCOMES.get(outcome),
-        fate_at=None if is_open else wanted.at,
+        fate_at=None if is_postponed else request.at,
         note=f"{event.kind}: {outcome}",
     )
     return "duplicate" if row is None else outcome
 
 
-def retry_deletion(tx: Tx, at: Instant, asked: PendingMessage, session_pk: int) -> bool:
-    """Carries out a deletion that was postponed; False while the turn that answers the message still runs."""
-    event = asked.event
+def retry_deletion(tx: Tx, at: Instant, deletion: PendingMessage, session_pk: int) -> bool:
+    """Apply a postponed deletion; return False while the turn that answers the message still runs."""
+    event = deletion.event
     if _first_match(tx.rows("taken_anywhere", pattern=_pattern(event.message_id)), event) is not None:
         return False
     row = tx.find("find_external", session_pk=session_pk, external_id=event.message_id)
     numbers = [] if row is None or not _is_source_of(tx, event, _append_key(tx, row[0])) else [row[0]]
-    done: ChangeOutcome = "redacted" if removal.redact_numbers(tx, at, numbers) else "noted"
-    inbox.set_outcome(tx, at, asked, _OUTCOMES[done], note=f"{event.kind}: {done}")
+    outcome: ChangeOutcome = "redacted" if removal.redact_numbers(tx, at, numbers) else "noted"
+    inbox.set_outcome(tx, at, deletion, _OUTCOMES[outcome], note=f"{event.kind}: {outcome}")
     return True
 
 
 def answer_control(
     tx: Tx,
     at: Instant,
-    waiting: PendingMessage,
+    command: PendingMessage,
     replies: Sequence[outbox.NewDelivery],
     *,
-    dropping: DropRequest | None = None,
-    deciding: approvals.ApprovalDecision | None = None,
+    drop_request: DropRequest | None = None,
+    decision: approvals.ApprovalDecision | None = None,
 ) -> bool:
-    """Gives a control command its fate, its answer and its one effect, once; False if another gateway did."""
-    if not inbox.set_outcome(tx, at, waiting, "answered"):
+    """Store the outcome, the replies and the one effect of a control command, once; return False if another gateway did."""
+    if not inbox.set_outcome(tx, at, command, "answered"):
         return False
-    if deciding is not None and not approvals.decide(tx, at, deciding):
-        replies = deciding.fallback_replies
-    if dropping is not None and not drop(tx, at, dropping.message, note="dropped by a command"):
-        replies = dropping.fallback_replies
+    if decision is not None and not approvals.decide(tx, at, decision):
+        replies = decision.fallback_replies
+    if drop_request is not None and not drop(tx, at, drop_request.message, note="dropped by a command"):
+        replies = drop_request.fallback_replies
     for reply in replies:
-        outbox.enqueue(tx, at, msgspec.structs.replace(reply, person=waiting.person))
+        outbox.enqueue(tx, at, msgspec.structs.replace(reply, person=command.person))
     return True
 
 
-def drop(tx: Tx, at: Instant, waiting: PendingMessage, *, note: str) -> bool:
-    """Drops a message that waits; False if it does not wait any more."""
-    row = tx.find("find_inbox_session", pk=waiting.pk)
+def drop(tx: Tx, at: Instant, message: PendingMessage, *, note: str) -> bool:
+    """Drop a pending message; return False if it is not pending any more."""
+    row = tx.find("find_inbox_session", pk=message.pk)
     if row is None or row[0] is None:
         return False
     session_pk: int = row[0]
     _lock_session(tx, session_pk)
-    if not tx.run("drop_inbound", pk=waiting.pk, at=at, note=note, event=inbox.without_content(waiting.event)):
+    if not tx.run("drop_inbound", pk=message.pk, at=at, note=note, event=inbox.without_content(message.event)):
         return False
     if tx.find("has_work", session_pk=session_pk) is None:
         tx.run("drop_ready", session_pk=session_pk)
     return True
 
 
-def _edit_message(tx: Tx, wanted: ChangeRequest) -> ChangeOutcome:
-    event, found = wanted.event, _find_match(tx, "pending", wanted)
-    if found is None or found.message.lane != "talk" or found.message.event.source.sender != event.source.sender:
+def _edit_message(tx: Tx, request: ChangeRequest) -> ChangeOutcome:
+    event, match = request.event, _find_match(tx, "pending", request)
+    if match is None or match.message.lane != "talk" or match.message.event.source.sender != event.source.sender:
         return "noted"
-    _lock_session(tx, found.session_pk)
-    before = found.message.event
+    _lock_session(tx, match.session_pk)
+    before = match.message.event
     after = msgspec.structs.replace(before, text=event.text, attachments=event.attachments or before.attachments)
-    return "amended" if tx.run("amend_inbound", pk=found.message.pk, event=json_text(after)) else "noted"
+    return "amended" if tx.run("amend_inbound", pk=match.message.pk, event=json_text(after)) else "noted"
 
 
-def _delete_message(tx: Tx, wanted: ChangeRequest) -> tuple[ChangeOutcome, int | None]:
-    """Drops, postpones or redacts. In this order: what is claimed or answered meanwhile is found by the next look."""
-    found = _find_match(tx, "pending", wanted)
-    if found is not None and drop(tx, wanted.at, found.message, note="deleted by its sender"):
-        return "dropped", found.session_pk
-    found = _find_match(tx, "taken", wanted)
-    if found is not None:
-        return "postponed", found.session_pk
-    return ("redacted" if removal.redact_numbers(tx, wanted.at, _transcript_numbers(tx, wanted)) else "noted"), None
+def _delete_message(tx: Tx, request: ChangeRequest) -> tuple[ChangeOutcome, int | None]:
+    """Drop, postpone or redact. In this order: a message that is claimed or answered meanwhile is found by the next query."""
+    pending = _find_match(tx, "pending", request)
+    if pending is not None and drop(tx, request.at, pending.message, note="deleted by its sender"):
+        return "dropped", pending.session_pk
+    taken = _find_match(tx, "taken", request)
+    if taken is not None:
+        return "postponed", taken.session_pk
+    return ("redacted" if removal.redact_numbers(tx, request.at, _transcript_numbers(tx, request)) else "noted"), None
 
 
-def _transcript_numbers(tx: Tx, wanted: ChangeRequest) -> list[int]:
-    """The messages of transcripts that a change is about."""
-    rows = tx.rows("transcript_numbers", external_id=wanted.event.message_id, **_session_filter(wanted))
-    return [number for number, append_key in rows if _is_source_of(tx, wanted.event, append_key)]
+def _transcript_numbers(tx: Tx, request: ChangeRequest) -> list[int]:
+    """Return the numbers of the transcript messages that a change is about."""
+    rows = tx.rows("transcript_numbers", external_id=request.event.message_id, **_session_filter(request))
+    return [number for number, append_key in rows if _is_source_of(tx, request.event, append_key)]
 
 
-def _find_match(tx: Tx, state: Literal["pending", "taken"], wanted: ChangeRequest) -> _InboxMatch | None:
-    """The message that a change is about, among those that have no fate yet."""
-    pattern = _pattern(wanted.event.message_id)
-    if wanted.event.source.chat_type == "dm":
-        # A platform that does not say who deleted it, and in which thread, says too little to find the session by.
+def _find_match(tx: Tx, state: Literal["pending", "taken"], request: ChangeRequest) -> _InboxMatch | None:
+    """Return the message that a change is about, among those that have no outcome yet."""
+    pattern = _pattern(request.event.message_id)
+    if request.event.source.chat_type == "dm":
+        # A platform that omits the deleting user and the thread does not say enough to find the session.
         rows = tx.rows(f"{state}_anywhere", pattern=pattern)
     else:
-        rows = tx.rows(f"{state}_in_chat", pattern=pattern, **_session_filter(wanted))
-    return _first_match(rows, wanted.event)
+        rows = tx.rows(f"{state}_in_chat", pattern=pattern, **_session_filter(request))
+    return _first_match(rows, request.event)
 
 
 def _first_match(rows: Sequence[Row], event: Inbound) -> _InboxMatch | None:
     for row in rows:
-        found = _InboxMatch(inbox.pending_from_row(row), row[6])
-        if found.message.event.kind == "message" and _is_about(event, found.message.event):
-            return found
+        match = _InboxMatch(inbox.pending_from_row(row), row[6])
+        if match.message.event.kind == "message" and _is_about(event, match.message.event):
+            return match
     return None
 
 
-def _session_filter(wanted: ChangeRequest) -> dict[str, Any]:
-    """What the sessions are found by in which the message may be that a change is about."""
-    source = wanted.event.source
-    owned = ownership_of(source, wanted.address)
-    return {"digest": wanted.address.digest, "chat": owned.chat, "owner": person_of(source)}
+def _session_filter(request: ChangeRequest) -> dict[str, Any]:
+    """Return the parameters that select the sessions in which the changed message may be."""
+    source = request.event.source
+    owned = ownership_of(source, request.address)
+    return {"digest": request.address.digest, "chat": owned.chat, "owner": person_of(source)}
 
 
 def _event_key(event: Inbound) -> dict[str, str]:
@@ -229,23 +229,23 @@ def _event_key(event: Inbound) -> dict[str, str]:
 
 
 def _lock_session(tx: Tx, session_pk: int) -> None:
-    """Nobody claims what waits in the session until this transaction ends."""
+    """Keep every turn from claiming the session's pending messages until this transaction ends."""
     tx.find("lock_session_state", session_pk=session_pk)
     tx.find("lock_ready", session_pk=session_pk)
 
 
 def _is_source_of(tx: Tx, event: Inbound, append_key: str | None) -> bool:
-    heard = _source_event(tx, append_key)
-    return heard is not None and _is_about(event, heard[0])
+    source = _source_event(tx, append_key)
+    return source is not None and _is_about(event, source[0])
 
 
 def _source_event(tx: Tx, append_key: str | None) -> tuple[Inbound, Role] | None:
-    """The event that a message of a transcript came as, without its words; `None` for any other message."""
-    if append_key is None or not append_key.startswith(_APPENDED_AS):
+    """Return the inbox event of a transcript message, without its content; `None` if the message came another way."""
+    if append_key is None or not append_key.startswith(_APPEND_KEY_PREFIX):
         return None
-    number = append_key.removeprefix(_APPENDED_AS)
+    number = append_key.removeprefix(_APPEND_KEY_PREFIX)
     row = tx.find("find_source_event", pk=int(number)) if number.isdecimal() else None
-    # Of somebody who was erased not even this is kept.
+    # The event of an erased person is empty.
     return None if row is None or row[0] == "{}" else (rows.decode_event(row[0]), row[1])
 
 
@@ -265,7 +265,7 @@ def _is_about(event: Inbound, message: Inbound) -> bool:
 
 
 def _pattern(message_id: str) -> str:
-    """Finds events by their text without reading each: those that it finds may still be others."""
+    """Return a LIKE pattern that finds events by their JSON text. Its matches may be other messages: check each."""
     quoted = json_text(message_id)
     for sign in "!%_":
         quoted = quoted.replace(sign, f"!{sign}")
@@ -280,11 +280,11 @@ class MessageChanges(Group[Mode]):
     answer_control = writes_now(answer_control)
 
     @verb
-    def apply(_: Store[Any], wanted: ChangeRequest) -> Step[ChangeOutcome]:
-        """Carries an edit or a deletion out, once. What was never heard here costs no write."""
-        return task(_apply_if_needed, wanted)
+    def apply(_: Store[Any], request: ChangeRequest) -> Step[ChangeOutcome]:
+        """Apply an edit or a deletion once. A change of a message that is unknown here costs no write."""
+        return task(_apply_if_needed, request)
 
 
-def _apply_if_needed(perform: Perform, wanted: ChangeRequest) -> ChangeOutcome:
-    foreseen = perform(read(find_no_op, wanted))
-    return perform(write(apply, wanted)) if foreseen is None else foreseen
+def _apply_if_needed(perform: Perform, request: ChangeRequest) -> ChangeOutcome:
+    outcome = perform(read(find_no_op, request))
+    return perform(write(apply, request)) if outcome is None else outcome

@@ -49,7 +49,7 @@ SELECT p.number, m.append_key FROM {about} o {then} platform_messages p ON p.ses
 -- What came in under a key. Its event has the words until it has its fate, then its session's log has them, unless they were redacted.
 SELECT i.event, i.fate, m.body FROM inbox i
 LEFT JOIN platform_messages p ON p.session_pk = i.session_pk AND p.external_id = :message_id
-LEFT JOIN messages m ON m.number = p.number AND m.append_key = :appended_as || CAST(i.pk AS TEXT) AND m.redacted_at IS NULL
+LEFT JOIN messages m ON m.number = p.number AND m.append_key = :append_key_prefix || CAST(i.pk AS TEXT) AND m.redacted_at IS NULL
 WHERE i.platform = :platform AND i.account = :account AND i.dedupe_key = :dedupe_key
 
 -- name: find_append_key

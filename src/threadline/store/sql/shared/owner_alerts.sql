@@ -1,6 +1,6 @@
 -- name: add_alert
 -- Of several gateways that see the same failure one inserts, and tells.
-INSERT INTO alarms (name, text, since, told, known_at) VALUES (:name, :text, :at, :told, :at) ON CONFLICT (name) DO NOTHING
+INSERT INTO alarms (name, text, since, told, known_at) VALUES (:name, :text, :at, :is_sent, :at) ON CONFLICT (name) DO NOTHING
 
 -- name: mark_alert_sent
 -- The same for one that was opened when there was nowhere to say it.
