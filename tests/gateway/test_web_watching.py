@@ -56,10 +56,10 @@ async def test_who_has_seen_something_is_told_what_follows(location: str) -> Non
         first = await looked(here)
         await here.say("two", key="m2")
         await here.answered()
-        onward = await looked(here, mark=first.view_version_mark, seq=first.seq)
+        onward = await looked(here, view_version_mark=first.view_version_mark, seq=first.seq)
         assert onward.is_continuation
         assert texts(onward) == ["two", "you said: two"]
-        assert texts(await looked(here, mark=onward.view_version_mark, seq=onward.seq)) == []
+        assert texts(await looked(here, view_version_mark=onward.view_version_mark, seq=onward.seq)) == []
 
 
 @awaited
@@ -71,13 +71,13 @@ async def test_after_an_undo_what_was_seen_counts_for_nothing(location: str) -> 
         before = await looked(here)
         await here.say("/undo", key="u1")
         await here.answered()
-        undone = await looked(here, mark=before.view_version_mark, seq=before.seq)
+        undone = await looked(here, view_version_mark=before.view_version_mark, seq=before.seq)
         assert not undone.is_continuation
         assert texts(undone) == ["one", "you said: one"]
         assert undone.can_redo
         await here.say("/redo", key="r1")
         await here.answered()
-        redone = await looked(here, mark=undone.view_version_mark, seq=undone.seq)
+        redone = await looked(here, view_version_mark=undone.view_version_mark, seq=undone.seq)
         assert not redone.is_continuation
         assert texts(redone) == ["one", "you said: one", "two", "you said: two"]
         assert redone.view_version_mark == before.view_version_mark
@@ -118,7 +118,7 @@ async def test_a_turn_is_seen_while_it_runs_with_what_it_answers(location: str) 
         later = (await looked(here, turn=known)).turn
         assert later is not None
         assert [event for _, event in later.events] == [event for _, event in seen.turn.events[2:]]
-        told = (await looked(here, told=known)).turn
+        told = (await looked(here, live_turn=known)).turn
         assert told is not None
         assert told.events == ()
         agent.says(None, None)

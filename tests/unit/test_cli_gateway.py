@@ -184,7 +184,9 @@ def test_an_open_alarm_is_shown_until_it_is_over(db: Path, cli: Cli) -> None:
     alarm = OwnerAlert(name="agent:main", text="The agent main can't answer: no key.", since=NOW)
     on(db, lambda store: store.owner_alerts.raise_alert(alarm, ()))
     assert "no key" in cli("status").out
-    assert cli("status", "--json").json()["alarms"][0]["name"] == "agent:main"
+    shown = cli("status", "--json").json()["alarms"][0]
+    assert shown["name"] == "agent:main"
+    assert list(shown) == ["name", "text", "since", "is_told"]
     doctor = cli("doctor")
     assert doctor.code == 1
     assert "no key" in doctor.out

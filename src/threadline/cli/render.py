@@ -207,5 +207,6 @@ def _plain(value: object) -> Any:
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, msgspec.Struct):
-        return msgspec.structs.asdict(value)
+        # By their names in JSON: a field that was renamed keeps its key.
+        return {field.encode_name: getattr(value, field.name) for field in msgspec.structs.fields(value)}
     raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -20,11 +20,11 @@ def status(db: Db = None, as_json: AsJson = False) -> None:
     """Tell whether a gateway runs, and what waits, runs or is stuck."""
     from threadline.app import served_by, with_gateway_store
 
-    load, alarms, listeners = with_gateway_store(db, _condition)
+    load, alerts, listeners = with_gateway_store(db, _condition)
     holder = served_by(db)
     if as_json:
         process, address = (holder.process, holder.address or None) if holder else (None, None)
-        told = {"served_by": process, "address": address, "load": load, "alarms": alarms, "listeners": listeners}
+        told = {"served_by": process, "address": address, "load": load, "alarms": alerts, "listeners": listeners}
         render.show_json(told)
         return
     waiting = render.counted(load.waiting_messages, "message")
@@ -38,7 +38,7 @@ def status(db: Db = None, as_json: AsJson = False) -> None:
         ("Parked", render.counted(load.parked_deliveries, "delivery", "deliveries")),
     ]
     facts += [("Listening", f"as {one.name} by the gateway {one.owner}") for one in listeners]
-    facts += [("Alarm", f"{alarm.text} (since {render.when(alarm.since)})") for alarm in alarms]
+    facts += [("Alarm", f"{alert.text} (since {render.when(alert.since)})") for alert in alerts]
     render.show_facts(facts)
     if load.parked_deliveries:
         render.note("`threadline outbox list --state parked` shows what could not be sent, and why.")

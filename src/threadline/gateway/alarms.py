@@ -1,4 +1,4 @@
-"""What only the owner can mend: told once, where they will see it."""
+"""Alerts about faults that only the owner can fix: each is sent once, where the owner will see it."""
 
 from __future__ import annotations
 
@@ -31,62 +31,62 @@ _PARKED = "parked:"
 # Anybody can block us, and each who does is a message to the owner and a row that is read at every look.
 MOST_CHATS = 50
 CHAT_FORGOTTEN_AFTER = timedelta(days=30)
-# A gateway whose configuration has what an alarm is about says so now and then; what none speaks for is configured nowhere.
+# A gateway touches the alerts about its own configuration now and then; an alert that none touches is about nothing configured.
 SPOKEN_FOR_EVERY = timedelta(minutes=10)
 UNKNOWN_FORGOTTEN_AFTER = timedelta(hours=1)
 
 
 class Audience(msgspec.Struct, frozen=True):
-    """Where the owner may be told by the configuration: the home channels, and who is an owner."""
+    """The chats and the owners that the configuration names: home channels and ids of owners."""
 
     homes: tuple[HomeChannel, ...] = ()
     owners: frozenset[str] = frozenset()
 
 
 class Alarms:
-    """Tells the owner, once for all gateways of a database and over restarts, until what failed has worked again.
+    """Raise and clear the alerts of this gateway: one notice per fault, for all gateways of a database and over restarts.
 
-    They are told in the home channels of connected platforms, else in the direct chat that an owner used last; never in a chat
-    that is gone. As long as there is none, the log and `threadline status` tell.
+    Notices go to the home channels of connected platforms, else to the direct chat that an owner used last, and never to an
+    unreachable chat. While there is no such chat, only the log and `threadline status` report the alert.
     """
 
     def __init__(self, store: GatewayStore, outbox: Outbox, audience: Audience) -> None:
         self._store = store
         self._outbox = outbox
         self.audience = audience
-        # Those that are open as far as this process knows; only for these is the store asked to close one.
+        # The alerts that are open as far as this process knows: only these are cleared in the store.
         self._open: frozenset[str] = frozenset()
-        # The alarms about agents and platforms of this gateway's configuration; `None`: nobody told.
+        # The names of alerts about agents and platforms of this gateway's configuration; `None`: not set.
         self.known: frozenset[str] | None = None
 
     async def forget(self, names: Collection[str]) -> None:
-        """These alarms are over: what they are about is not asked for here any more."""
+        """Clear these alerts: this gateway does not use their subjects any more."""
         self._open -= frozenset(names)
         for name in names:
             await self._store.owner_alerts.clear(name)
 
     async def forget_all_but(self, known: Collection[str]) -> None:
-        """Alarms about any other agents and platforms are over. Only for one whose database no other gateway uses."""
+        """Clear alerts about any other agents and platforms. Only for a gateway that has its database to itself."""
         names = [state.name for state in await self._store.owner_alerts.list_states()]
         others = [name for name in names if not (is_about_chat(name) or is_about_message(name))]
         await self.forget([name for name in others if name not in known])
 
     async def refresh(self) -> None:
-        """Looks up which alarms are open: others may have sounded some. What could not be told before is told if it can be now.
+        """Read the open alerts, which other gateways may have raised, and send those that could not be sent before.
 
-        A chat that has been gone for long is forgotten; what fails there afterwards is told anew. So is what is in no running
-        gateway's configuration: nobody will see it work again.
+        Alerts about chats that were unreachable for long are cleared, so that a new failure is reported again. So are alerts
+        whose subject is in no running gateway's configuration: no gateway will see it work again.
         """
         before = self._open
         states = await self._store.owner_alerts.list_states()
-        # What was sounded and what was closed here meanwhile may be missing in what was read.
-        sounded, closed = self._open - before, before - self._open
-        self._open = frozenset(state.name for state in states) - closed | sounded
-        await self._forget_old_chats(states)
-        await self._forget_unknown(states)
+        # Alerts that were raised or cleared here meanwhile may be missing in the rows.
+        raised, cleared = self._open - before, before - self._open
+        self._open = frozenset(state.name for state in states) - cleared | raised
+        await self._clear_old_chats(states)
+        await self._clear_untouched(states)
         targets = [] if all(state.is_sent for state in states) else await self._targets()
-        for alarm in await self._store.owner_alerts.list_open() if targets else ():
-            if not alarm.is_sent and await self._tell(alarm, targets):
+        for alert in await self._store.owner_alerts.list_open() if targets else ():
+            if not alert.is_sent and await self._notify(alert, targets):
                 self._outbox.wake()
 
     async def after_turn(self, agent: str, where: Target, error: AgentError | None, *, is_well: bool) -> None:
@@ -98,20 +98,20 @@ class Alarms:
             return
         if error is not None and error.is_owners:
             text = texts.ALERT_AGENT.format(name=agent, reason=str(error)[:_LONGEST_REASON])
-            await self._sound(agent_alarm(agent), text, where)
+            await self._raise(agent_alarm(agent), text, where)
         elif is_well:
             await self._clear(agent_alarm(agent))
 
     async def platform_refused(self, name: str, account: str, reason: str) -> None:
         """A platform does not know our key any more."""
         text = texts.ALERT_PLATFORM.format(name=_shown(name, account), reason=reason[:_LONGEST_REASON])
-        await self._sound(platform_alarm(name, account), text, None)
+        await self._raise(platform_alarm(name, account), text, None)
 
     async def platform_lies(self, name: str, account: str, given: tuple[str, str]) -> None:
         """A platform gave something as another's, of which nothing was taken."""
         other = safe_line(_shown(*given), _LONGEST_REASON)
         text = texts.ALERT_FOREIGN.format(name=_shown(name, account), other=other)
-        await self._sound(platform_alarm(name, account), text, None)
+        await self._raise(platform_alarm(name, account), text, None)
 
     async def platform_works(self, name: str, account: str) -> None:
         """A platform has connected."""
@@ -120,7 +120,7 @@ class Alarms:
     async def platform_contested(self, name: str, account: str, reason: str) -> None:
         """Somebody else listens with our key."""
         text = texts.ALERT_CONTESTED.format(name=_shown(name, account), reason=reason[:_LONGEST_REASON])
-        await self._sound(listening_alarm(name, account), text, None)
+        await self._raise(listening_alarm(name, account), text, None)
 
     async def platform_listens(self, name: str, account: str) -> None:
         """Messages come in from a platform that lets one listen."""
@@ -129,15 +129,17 @@ class Alarms:
     async def message_parked(self, turn_id: str, where: Target) -> None:
         """A message is given up that gateways died of; its chat hears so too."""
         text = texts.ALERT_PARKED.format(name=_shown(where.platform, where.account))
-        await self._sound(f"{_PARKED}{turn_id}", text, where)
+        await self._raise(f"{_PARKED}{turn_id}", text, where)
 
-    async def _sound(self, name: str, text: str, told_in: Target | None) -> None:
+    async def _raise(self, name: str, text: str, notified_chat: Target | None) -> None:
         if name in self._open:
             return
         targets = await self._targets(but=name)
-        elsewhere = [target for target in targets if told_in is None or target.ordering_key != told_in.ordering_key]
-        alarm = OwnerAlert(name=name, text=text, since=self._store.clock.now(), is_sent=bool(targets))
-        is_new = await self._store.owner_alerts.raise_alert(alarm, _notices(alarm, elsewhere), self._owners())
+        elsewhere = [
+            target for target in targets if notified_chat is None or target.ordering_key != notified_chat.ordering_key
+        ]
+        alert = OwnerAlert(name=name, text=text, since=self._store.clock.now(), is_sent=bool(targets))
+        is_new = await self._store.owner_alerts.raise_alert(alert, _notices(alert, elsewhere), self._owners())
         self._open |= {name}
         if is_new and not targets:
             log.error("alarm.nobody_to_tell", alarm=name, error=text)
@@ -160,9 +162,9 @@ class Alarms:
         name = _shown(chat.platform, chat.account)
         text = texts.ALERT_CHAT.format(name=name, chat=safe_line(chat.chat_id), reason=reason[:_LONGEST_REASON])
         is_last = others + 1 >= MOST_CHATS
-        await self._sound(chat_alarm(chat), texts.ALERT_LAST_CHAT.format(text=text) if is_last else text, None)
+        await self._raise(chat_alarm(chat), texts.ALERT_LAST_CHAT.format(text=text) if is_last else text, None)
         if is_owners:
-            # Nobody knows since when it is gone: what was told there is told once more, elsewhere.
+            # Nobody knows since when it is unreachable: send the alerts about agents and platforms again, elsewhere.
             await self._store.owner_alerts.mark_unsent()
 
     async def chat_works(self, chat: Target) -> None:
@@ -176,15 +178,15 @@ class Alarms:
         if await self._store.owner_alerts.clear(name):
             log.info("alarm.over", alarm=name)
 
-    async def _forget_old_chats(self, states: Sequence[OwnerAlertState]) -> None:
+    async def _clear_old_chats(self, states: Sequence[OwnerAlertState]) -> None:
         before = self._store.clock.now() - CHAT_FORGOTTEN_AFTER
         old = [state.name for state in states if is_about_chat(state.name) and state.since < before]
         if old:
-            # A home channel that is gone would be given the next alarm, and nobody would read it.
+            # An unreachable home channel would get the next notice, and nobody would read it.
             kept = {chat_alarm(home) for home in await self._homes()}
             await self.forget([name for name in old if name not in kept])
 
-    async def _forget_unknown(self, states: Sequence[OwnerAlertState]) -> None:
+    async def _clear_untouched(self, states: Sequence[OwnerAlertState]) -> None:
         if self.known is None:
             return
         now, known = self._store.clock.now(), self.known
@@ -206,50 +208,50 @@ class Alarms:
         ]
 
     async def _targets(self, but: str | None = None) -> list[Target]:
-        """Where the owner is told: in no chat that has an open alarm of its own, and not in the one whose alarm is `but`."""
+        """Return the chats for notices, without those that have an open alert of their own, or whose alert is `but`."""
         accounts = [place for place in self._outbox.accounts if place[0] not in LOCAL_PLATFORMS]
-        gone = {name.removeprefix(_CHAT) for name in {*self._open, but or ""} if is_about_chat(name)}
+        unreachable_keys = {name.removeprefix(_CHAT) for name in {*self._open, but or ""} if is_about_chat(name)}
         homes = [home for home in await self._homes() if (home.platform, home.account) in accounts]
-        reachable = [home for home in homes if home.ordering_key not in gone]
+        reachable = [home for home in homes if home.ordering_key not in unreachable_keys]
         if reachable:
             return reachable
-        chat = await self._store.owner_alerts.find_owner_chat(self._owners(), accounts, gone)
+        chat = await self._store.owner_alerts.find_owner_chat(self._owners(), accounts, unreachable_keys)
         return [] if chat is None else [chat]
 
-    async def _tell(self, alarm: OwnerAlert, targets: Sequence[Target]) -> bool:
-        return await self._store.owner_alerts.notify(alarm.name, _notices(alarm, targets), self._owners())
+    async def _notify(self, alert: OwnerAlert, targets: Sequence[Target]) -> bool:
+        return await self._store.owner_alerts.notify(alert.name, _notices(alert, targets), self._owners())
 
     def _owners(self) -> list[str]:
         return sorted(map(parse_person_name, self.audience.owners))
 
 
 def chat_alarm(chat: Target) -> str:
-    """The name of the alarm about a chat."""
+    """Return the name of the alert about a chat."""
     return f"{_CHAT}{chat.ordering_key}"
 
 
 def is_about_chat(name: str) -> bool:
-    """Whether an alarm of that name is about a chat."""
+    """Return whether an alert of that name is about a chat."""
     return name.startswith(_CHAT)
 
 
 def is_about_message(name: str) -> bool:
-    """Whether an alarm of that name is about a message that was given up."""
+    """Return whether an alert of that name is about a message that was given up."""
     return name.startswith(_PARKED)
 
 
 def agent_alarm(name: str) -> str:
-    """The name of the alarm about an agent."""
+    """Return the name of the alert about an agent."""
     return f"agent:{name}"
 
 
 def platform_alarm(name: str, account: str) -> str:
-    """The name of the alarm about an account on a platform."""
+    """Return the name of the alert about an account on a platform."""
     return f"platform:{name}@{account}"
 
 
 def listening_alarm(name: str, account: str) -> str:
-    """The name of the alarm about who listens to an account: it may well let us send."""
+    """Return the name of the alert about another listener on an account: sending may still work."""
     return f"listening:{name}@{account}"
 
 
@@ -267,17 +269,17 @@ def _target(home: HomeChannel) -> Target:
     )
 
 
-def _notices(alarm: OwnerAlert, targets: Sequence[Target]) -> list[NewDelivery]:
-    """One notice a chat, with a name of its own each time that the alarm is opened: told again, it goes where it was not told."""
-    text = texts.ALERT_ONCE.format(text=alarm.text)
-    platform = alarm.name.removeprefix(_CHAT).partition("/")[0] if is_about_chat(alarm.name) else None
-    begins = notice_id_prefix(platform)
+def _notices(alert: OwnerAlert, targets: Sequence[Target]) -> list[NewDelivery]:
+    """Return one notice per chat. Its id repeats for the same opening of an alert, so a chat gets each notice only once."""
+    text = texts.ALERT_ONCE.format(text=alert.text)
+    platform = alert.name.removeprefix(_CHAT).partition("/")[0] if is_about_chat(alert.name) else None
+    prefix = notice_id_prefix(platform)
     return [
-        NewDelivery(delivery_id=f"{begins}{_digest(alarm, target)}", target=target, text=text, kind=ALERT_KIND)
+        NewDelivery(delivery_id=f"{prefix}{_digest(alert, target)}", target=target, text=text, kind=ALERT_KIND)
         for target in targets
     ]
 
 
-def _digest(alarm: OwnerAlert, target: Target) -> str:
-    named = f"{alarm.name}\0{alarm.since.isoformat()}\0{target.ordering_key}"
-    return hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+def _digest(alert: OwnerAlert, target: Target) -> str:
+    identity = f"{alert.name}\0{alert.since.isoformat()}\0{target.ordering_key}"
+    return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

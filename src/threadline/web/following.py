@@ -83,10 +83,10 @@ class Follower:
             seen = await self._store.change_feed.snapshot(
                 self.source,
                 agent=self.agent(),
-                mark=None if shown is None else shown.mark,
+                view_version_mark=None if shown is None else shown.mark,
                 seq=0 if shown is None else shown.seq,
                 turn=None if live is None else live.place,
-                told=None if running is None else running.place,
+                live_turn=None if running is None else running.place,
             )
             self.readers.tell(self._follow(seen))
 

@@ -28,8 +28,8 @@ class OwnerAlert(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     text: str
     since: datetime
-    # False: no chat of an owner could be reached.
-    is_sent: bool = True
+    # False: no chat of an owner could be reached. The JSON output of `threadline status` keeps its name for it.
+    is_sent: bool = msgspec.field(default=True, name="is_told")
 
 
 class OwnerAlertState(msgspec.Struct, frozen=True):

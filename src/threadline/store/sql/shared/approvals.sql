@@ -1,10 +1,10 @@
 -- fragment: shown_at
--- Shown in full: the last part of the question has arrived, and nothing that stands before it waits or was given up.
+-- When the question was shown in full: its last part was sent, and no earlier delivery of the turn is pending or parked.
 CASE WHEN NOT EXISTS (SELECT 1 FROM deliveries p WHERE p.turn_pk = a.turn_pk AND p.state IN ('pending', 'sending', 'parked'))
   THEN d.sent_at END
 
 -- name: mark_turn_asking
--- It holds no lease and no slot until somebody answers, and asking has not cost an attempt.
+-- The turn holds no lease and no slot until the question is answered. Asking costs no attempt.
 UPDATE turns SET state = 'asking', attempts = attempts - 1, owner = NULL, lease_until = NULL
 WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
 
@@ -13,18 +13,18 @@ INSERT INTO asks (turn_pk, session_pk, code, event, least, question, state, aske
 VALUES (:turn_pk, :session_pk, :code, :event, :least, :question, 'open', :at, :expires_at)
 
 -- name: find_open_approval
--- The question that a session waits for, and whether its people have it before them.
+-- The question that a session waits for, and when it was shown.
 SELECT a.pk, a.code, a.event, a.least, {shown_at} FROM asks a LEFT JOIN deliveries d ON d.delivery_id = a.question
 WHERE a.session_pk = :session_pk AND a.state = 'open' AND a.expires_at > :at
 
 -- name: open_approvals_with_code
--- Of somebody else's conversation in the same chat: they all read the question there. By its target, not its lane: a question that
--- was on its way when its chat got another id kept the lane that it flew in.
+-- In any session: everybody in the chat can read the question. The caller compares targets, not the stored lane: a question that
+-- was being sent while the id of its chat changed keeps the old lane.
 SELECT a.pk, a.code, a.event, a.least, {shown_at}, d.target FROM asks a {then} deliveries d ON d.delivery_id = a.question
 WHERE a.code = :code AND a.state = 'open' AND a.expires_at > :at
 
 -- name: decide_approval
--- Once, and in time.
+-- Zero rows: the question was answered before, or has expired.
 UPDATE asks SET state = :state, decided_by = :person WHERE pk = :pk AND state = 'open' AND expires_at > :at RETURNING session_pk
 
 -- name: wake_asking_turn
@@ -47,7 +47,7 @@ SELECT pk, event, state FROM asks WHERE turn_pk = :turn_pk AND state IN ('grante
 UPDATE asks SET state = 'closed' WHERE turn_pk = :turn_pk AND state = 'told'
 
 -- name: deliver_answers
--- A yes counts once: a turn that breaks off after this must ask again. A no does no harm however often it is told.
+-- A grant is delivered once: a turn that is interrupted after this must ask again. A denial may be delivered repeatedly.
 UPDATE asks SET state = 'told' WHERE turn_pk = :turn_pk AND state = 'granted'
 
 -- name: return_answer
@@ -63,7 +63,7 @@ SELECT COUNT(*) FROM asks WHERE turn_pk = :turn_pk
 DELETE FROM asks WHERE turn_pk = :turn_pk
 
 -- name: end_idle_turns
--- Nobody is at them, and nobody ever will be: their session was deleted.
+-- No gateway runs these turns, and none will: their session was deleted.
 UPDATE turns SET state = 'done', outcome = 'dropped' WHERE pk IN (
   SELECT pk FROM turns WHERE session_pk = :session_pk AND state = 'asking' AND state IN ('running', 'asking')
   UNION ALL SELECT pk FROM turns WHERE session_pk = :session_pk AND state = 'waiting')

@@ -2,18 +2,18 @@
 SELECT pk, fate, session_pk FROM inbox WHERE platform = :platform AND account = :account AND dedupe_key = :dedupe_key
 
 -- name: add_inbound
--- Two gateways with the same event at once: one row, and the other is told nothing.
+-- Two gateways may insert the same event at once: one gets the row, the other no row.
 INSERT INTO inbox (platform, account, dedupe_key, session_pk, lane, event, person, role, accepted_at, fate, fate_at, note)
 VALUES (:platform, :account, :dedupe_key, :session_pk, :lane, :event, :person, :role, :at, :fate, :fate_at, :note)
 ON CONFLICT (platform, account, dedupe_key) DO NOTHING RETURNING pk
 
 -- name: add_taken_inbound
--- The same for a message that waits, or that a turn has from the beginning.
+-- The same for a message that is pending, or that belongs to a turn from the beginning.
 INSERT INTO inbox (platform, account, dedupe_key, session_pk, turn_pk, lane, event, person, role, accepted_at)
 VALUES (:platform, :account, :dedupe_key, :session_pk, :turn_pk, :lane, :event, :person, :role, :at)
 ON CONFLICT (platform, account, dedupe_key) DO NOTHING RETURNING pk
 
--- What nobody has taken yet. A control command waits for no turn.
+-- Messages that no turn has taken. A control command waits for no turn.
 -- fragment: waits_in_session
 session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane <> 'control'
 
@@ -25,7 +25,7 @@ SELECT pk, lane, event, person, role, accepted_at FROM inbox
 WHERE {waits_in_session} ORDER BY pk LIMIT :limit
 
 -- name: pending_from_end
--- The message before so many newer ones that wait.
+-- The pending message that has so many newer ones after it.
 SELECT event FROM inbox WHERE {waits_in_session} ORDER BY pk DESC LIMIT 1 OFFSET :newer
 
 -- name: taken_by_turn
@@ -38,7 +38,7 @@ UPDATE inbox SET turn_pk = :turn_pk WHERE pk = :pk AND fate IS NULL
 UPDATE inbox SET turn_pk = NULL WHERE turn_pk = :turn_pk AND fate IS NULL
 
 -- name: set_outcome
--- A fate is given once. The text goes with it: the transcript has it, or nobody wants it.
+-- An outcome is set once. The text is removed: the transcript has it, or it is not needed.
 UPDATE inbox SET fate = :fate, fate_at = :at, note = :note, event = :event WHERE pk = :pk AND fate IS NULL
 
 -- name: pending_controls
@@ -46,11 +46,11 @@ SELECT pk, lane, event, person, role, accepted_at, session_pk FROM inbox
 WHERE fate IS NULL AND lane = 'control' AND accepted_at <= :before ORDER BY pk LIMIT :limit
 
 -- name: forget_inbox_of_person
--- That something came is kept, or the platform could send it again; who sent it and what it said is not.
+-- The row stays, or the platform could send the event again. Its sender and its content are removed.
 UPDATE inbox SET event = '{}', person = NULL, fate = COALESCE(fate, 'dropped') WHERE person = :person
 
 -- name: forget_old_unreadable
--- With each that comes the one falls out that is too many.
+-- Called with each new event, so at most one row exceeds the limit.
 UPDATE inbox SET event = '{}' WHERE pk = (SELECT i.pk FROM inbox i WHERE i.fate = 'parked' AND i.person IS NULL AND i.platform = :platform
   ORDER BY i.pk DESC LIMIT 1 OFFSET :kept)
 
@@ -58,7 +58,7 @@ UPDATE inbox SET event = '{}' WHERE pk = (SELECT i.pk FROM inbox i WHERE i.fate 
 UPDATE inbox SET event = '{}' WHERE fate = 'parked' AND person IS NULL AND platform = :platform
 
 -- name: forget_waiting
--- What a turn has taken gets its fate from that turn; one that waits to run again, or for an answer, never will.
+-- Messages of a running turn get their outcome from it. Turns that wait to run again, or for an approval, will not run.
 UPDATE inbox SET event = '{}', fate = 'dropped' WHERE pk IN (
   SELECT pk FROM inbox WHERE {waits_in_session}
   UNION ALL SELECT pk FROM inbox WHERE session_pk = :session_pk AND fate IS NULL AND turn_pk IS NULL AND lane = 'control'
@@ -68,7 +68,7 @@ UPDATE inbox SET event = '{}', fate = 'dropped' WHERE pk IN (
     WHERE t.session_pk = :session_pk AND t.state = 'waiting' AND i.fate IS NULL)
 
 -- name: move_waiting
--- What was said after "start afresh" belongs to the fresh session.
+-- Messages sent after "start afresh" belong to the new session.
 UPDATE inbox SET session_pk = :new_pk WHERE {waits_in_session}
 
 -- name: mark_ready

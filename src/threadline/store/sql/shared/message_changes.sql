@@ -1,16 +1,16 @@
 -- name: lock_session_state
--- A turn that ends waits until we are done, so nothing that waits is claimed meanwhile for want of this lock.
+-- A turn that ends waits for this lock, so it claims no pending message in the meantime.
 SELECT t.session_pk FROM session_state t WHERE t.session_pk = :session_pk {lock_state}
 
 -- name: lock_ready
--- Whoever claims a turn holds this row: what it takes is either taken before we look, or changed before it looks.
+-- A claim locks this row too: it takes messages either before our query, or after our change.
 SELECT t.session_pk FROM ready t WHERE t.session_pk = :session_pk {lock_state}
 
 -- name: knows_chat
 SELECT 1 FROM sessions WHERE chat = :chat UNION ALL SELECT 1 FROM session_state WHERE owner = :person LIMIT 1
 
 -- name: pending_anywhere
--- All that waits is looked at, however much that is: the index holds nothing else.
+-- Reads every pending message: the index holds nothing else.
 SELECT pk, lane, event, person, role, accepted_at, session_pk FROM inbox
 WHERE fate IS NULL AND turn_pk IS NULL AND lane <> 'control' AND event LIKE :pattern ESCAPE '!' ORDER BY session_pk, pk
 
@@ -21,14 +21,14 @@ UNION ALL
 SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM turns t {then} inbox i ON i.turn_pk = t.pk
 WHERE t.state = 'waiting' AND i.fate IS NULL AND i.event LIKE :pattern ESCAPE '!'
 
--- Where a message may be kept: in sessions of its address, its chat and its sender.
+-- The sessions that may hold a message: those of its address, its chat and its sender.
 -- fragment: about
 (SELECT s.pk FROM addresses a {then} sessions s ON s.address_pk = a.pk WHERE a.digest = :digest
   UNION SELECT s.pk FROM sessions s WHERE s.chat = :chat
   UNION SELECT t.session_pk FROM session_state t WHERE t.owner = :owner)
 
 -- name: pending_in_chat
--- The same among the sessions of one chat: in a busy group much is deleted, and most of it was never heard here.
+-- The same among the sessions of one chat: in a busy group much is deleted, and most of it never reached this gateway.
 SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM {about} o {then} inbox i ON i.session_pk = o.pk
 WHERE i.fate IS NULL AND i.turn_pk IS NULL AND i.lane <> 'control' AND i.event LIKE :pattern ESCAPE '!' ORDER BY i.session_pk, i.pk
 
@@ -42,11 +42,11 @@ SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM
 WHERE t.state = 'waiting' AND i.fate IS NULL AND i.event LIKE :pattern ESCAPE '!'
 
 -- name: transcript_numbers
--- Where a message with that id of the platform's is kept. Ids repeat from chat to chat, so each that is found must be looked at.
+-- Messages with that platform id. Ids repeat from chat to chat, so the caller must check each.
 SELECT p.number, m.append_key FROM {about} o {then} platform_messages p ON p.session_pk = o.pk AND p.external_id = :external_id {then} messages m ON m.number = p.number
 
 -- name: find_content
--- What came in under a key. Its event has the words until it has its fate, then its session's log has them, unless they were redacted.
+-- The content of the event with that key: in the event until it has its outcome, then in the log of its session unless redacted.
 SELECT i.event, i.fate, m.body FROM inbox i
 LEFT JOIN platform_messages p ON p.session_pk = i.session_pk AND p.external_id = :message_id
 LEFT JOIN messages m ON m.number = p.number AND m.append_key = :append_key_prefix || CAST(i.pk AS TEXT) AND m.redacted_at IS NULL
@@ -62,15 +62,15 @@ SELECT event, role FROM inbox WHERE pk = :pk
 SELECT session_pk FROM inbox WHERE pk = :pk
 
 -- name: amend_inbound
--- Too late once a turn has taken it: zero rows.
+-- Zero rows: a turn has taken the message.
 UPDATE inbox SET event = :event WHERE pk = :pk AND fate IS NULL AND turn_pk IS NULL
 
 -- name: drop_inbound
--- Too late once a turn has taken it: zero rows.
+-- Zero rows: a turn has taken the message.
 UPDATE inbox SET fate = 'dropped', fate_at = :at, note = :note, event = :event WHERE pk = :pk AND fate IS NULL AND turn_pk IS NULL
 
 -- name: session_before
--- The last that ended at the same address with something in it.
+-- The session at the same address that ended last and is not empty.
 SELECT s.session_id FROM sessions s {then} session_state t ON t.session_pk = s.pk
 WHERE s.address_pk = :address_pk AND s.pk <> :session_pk AND s.ended_at IS NOT NULL AND (t.had_activity = 1 OR t.borrows = 1)
 ORDER BY s.ended_at DESC, s.pk DESC LIMIT 1

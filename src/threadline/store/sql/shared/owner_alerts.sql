@@ -1,9 +1,9 @@
 -- name: add_alert
--- Of several gateways that see the same failure one inserts, and tells.
+-- If several gateways see the same failure, one inserts the row and sends the notices.
 INSERT INTO alarms (name, text, since, told, known_at) VALUES (:name, :text, :at, :is_sent, :at) ON CONFLICT (name) DO NOTHING
 
 -- name: mark_alert_sent
--- The same for one that was opened when there was nowhere to say it.
+-- The same for an alert that was opened while no chat of an owner could be reached.
 UPDATE alarms SET told = 1 WHERE name = :name AND told = 0
 
 -- name: mark_alerts_unsent
@@ -22,14 +22,14 @@ SELECT name, since, told, known_at FROM alarms ORDER BY since, name
 UPDATE alarms SET known_at = :at WHERE name = :name AND known_at < :at
 
 -- name: drop_untouched_alert
--- Another gateway may have spoken for it since we looked: zero rows.
+-- Zero rows: another gateway has touched the alert since we looked.
 DELETE FROM alarms WHERE name = :name AND known_at < :before
 
 -- name: owners
 SELECT person FROM people WHERE role = 'owner'
 
 -- name: newest_direct_chats
--- Where two were used within {lag} microseconds, either is as good.
+-- Chats used within {lag} microseconds of each other may come in either order.
 SELECT s.origin, c.updated_at FROM (
   SELECT n.session_pk, n.updated_at FROM (
     SELECT t.session_pk, t.updated_at FROM session_state t {then} sessions s ON s.pk = t.session_pk {where_dms_of_owner}
@@ -46,9 +46,9 @@ WHERE t.owner = :owner AND s.chat_type = 'dm'
 DELETE FROM deliveries WHERE lane = :lane AND kind = 'alarm'
 
 -- name: drop_chat_alert_notices
--- What was told of chats that are gone, wherever it was told.
+-- Notices about unreachable chats, in whichever chat they were sent.
 DELETE FROM deliveries WHERE kind = 'alarm' AND delivery_id LIKE :chats
 
 -- name: drop_chat_alerts
--- A chat's id may be as good as a name. What still fails sounds again.
+-- A chat id may identify a person. If the chat still fails, the alert is raised again.
 DELETE FROM alarms WHERE name LIKE :chats
