@@ -150,8 +150,8 @@ class Permissions:
     async def _shown(self, conversation: Conversation, button: Button) -> None:
         """Returns when it is stored that the question was shown: before that nobody can answer it."""
         lane, code = target_of(conversation.source).ordering_key, button.value.rpartition(" ")[2]
-        ask_in_chat = self._desk.store.approvals.find_in_chat
-        while (asked := await ask_in_chat(lane, code)) is not None and asked.shown_at is None:  # noqa: ASYNC110 - a row
+        find_in_chat = self._desk.store.approvals.find_in_chat
+        while (asked := await find_in_chat(lane, code)) is not None and asked.shown_at is None:  # noqa: ASYNC110 - a row
             await asyncio.sleep(_STEP_SECONDS)
 
 

@@ -22,28 +22,28 @@ SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM
 WHERE t.state = 'waiting' AND i.fate IS NULL AND i.event LIKE :pattern ESCAPE '!'
 
 -- The sessions that may hold a message: those of its address, its chat and its sender.
--- fragment: about
+-- fragment: sessions_with_message
 (SELECT s.pk FROM addresses a {then} sessions s ON s.address_pk = a.pk WHERE a.digest = :digest
   UNION SELECT s.pk FROM sessions s WHERE s.chat = :chat
   UNION SELECT t.session_pk FROM session_state t WHERE t.owner = :owner)
 
 -- name: pending_in_chat
 -- The same among the sessions of one chat: in a busy group much is deleted, and most of it never reached this gateway.
-SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM {about} o {then} inbox i ON i.session_pk = o.pk
+SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM {sessions_with_message} o {then} inbox i ON i.session_pk = o.pk
 WHERE i.fate IS NULL AND i.turn_pk IS NULL AND i.lane <> 'control' AND i.event LIKE :pattern ESCAPE '!' ORDER BY i.session_pk, i.pk
 
 -- name: taken_in_chat
-SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM {about} o
+SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM {sessions_with_message} o
 {then} turns t ON t.session_pk = o.pk {then} inbox i ON i.turn_pk = t.pk
 WHERE t.state IN ('running', 'asking') AND i.fate IS NULL AND i.event LIKE :pattern ESCAPE '!'
 UNION ALL
-SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM {about} o
+SELECT i.pk, i.lane, i.event, i.person, i.role, i.accepted_at, i.session_pk FROM {sessions_with_message} o
 {then} turns t ON t.session_pk = o.pk {then} inbox i ON i.turn_pk = t.pk
 WHERE t.state = 'waiting' AND i.fate IS NULL AND i.event LIKE :pattern ESCAPE '!'
 
 -- name: transcript_numbers
 -- Messages with that platform id. Ids repeat from chat to chat, so the caller must check each.
-SELECT p.number, m.append_key FROM {about} o {then} platform_messages p ON p.session_pk = o.pk AND p.external_id = :external_id {then} messages m ON m.number = p.number
+SELECT p.number, m.append_key FROM {sessions_with_message} o {then} platform_messages p ON p.session_pk = o.pk AND p.external_id = :external_id {then} messages m ON m.number = p.number
 
 -- name: find_content
 -- The content of the event with that key: in the event until it has its outcome, then in the log of its session unless redacted.
