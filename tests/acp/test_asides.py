@@ -36,8 +36,8 @@ async def tell(
     await store.outbox.enqueue(
         NewDelivery(delivery_id=key, target=target, text=text, asked=asked, buttons=buttons, person="acp:ada")
     )
-    (flying,) = await store.outbox.claim([ACCOUNT], owner="x", lease=10**9, limit=1)
-    assert await store.outbox.mark_sent(flying, receipt or key, owner="x")
+    (flying,) = await store.outbox.claim([ACCOUNT], owner="x", duration=10**9, limit=1)
+    assert await store.outbox.mark_sent(flying, receipt or key)
 
 
 async def asides(store: GatewayStore, session_id: str) -> tuple[Aside, ...]:

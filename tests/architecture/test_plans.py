@@ -54,7 +54,17 @@ HOT = (
         "unmake_turn",
         "find_context",
     ),
-    ("renew_turn", "touch_turn", "end_turn", "give_back", "settle_inbound", "ask_to_stop", "go_on", "people_of_turn"),
+    (
+        "renew_turns_lease",
+        "hold_turns_lease",
+        "note_tools",
+        "end_turn",
+        "give_back",
+        "settle_inbound",
+        "ask_to_stop",
+        "go_on",
+        "people_of_turn",
+    ),
     # a question
     ("open_ask", "open_ask_in_chat", "decide_ask", "answers_of", "count_asks", "expired_asks", "close_asks_of_session"),
     # a delivery

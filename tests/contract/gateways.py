@@ -23,7 +23,7 @@ class Run(Protocol):
 def over(store: GatewayStore, turn: Claimed) -> Finish:
     """The end of a turn that answered all it took and says nothing."""
     return Finish(
-        held=turn.held,
+        lease=turn.lease,
         session_id=turn.session.session_id,
         outcome="answered",
         at=to_instant(store.clock.now()),

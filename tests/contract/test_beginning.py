@@ -46,7 +46,7 @@ def claim(store: GatewayStore, source: SessionSource, per_platform: int = 16) ->
         owner="here",
         turn_ids=new_turn_ids(now, 1),
         at=to_instant(now),
-        lease=LEASE,
+        duration=LEASE,
         platforms=("telegram",),
         addresses=(store.resolve_request(source).address.digest,),
         per_platform=per_platform,
@@ -110,7 +110,7 @@ def test_where_nothing_goes_on_the_turn_begins_with_its_message_and_its_history(
     run(end(gateway, turn))
     assert run(heard(gateway)) == ["answered"]
     (again,) = run(begun(gateway, "hello again"))
-    assert again.held.turn_pk != turn.held.turn_pk
+    assert again.lease.turn_pk != turn.lease.turn_pk
 
 
 def test_a_long_history_is_left_to_whoever_runs_the_turn(gateway: GatewayStore, run: Run) -> None:
@@ -145,7 +145,7 @@ def test_two_messages_under_one_id_end_a_turn_like_any_other(gateway: GatewaySto
     session_id = turn.session.session_id
     run(
         gateway.turns.finish(
-            Finish(held=turn.held, session_id=session_id, outcome="answered", at=at, said=said, taken=turn.taken)
+            Finish(lease=turn.lease, session_id=session_id, outcome="answered", at=at, said=said, taken=turn.taken)
         )
     )
     assert [message["content"] for message in run(gateway.load_transcript(session_id))] == ["one", "two"]
@@ -155,7 +155,7 @@ def test_a_key_of_a_caller_s_own_is_free_whatever_turns_have_appended(gateway: G
     (turn,) = run(begun(gateway, "hello"))
     run(answer(gateway, turn))
     session_id = turn.session.session_id
-    keys = (f"in:{turn.taken[0].pk}", f"turn:{turn.held.turn_id}")
+    keys = (f"in:{turn.taken[0].pk}", f"turn:{turn.lease.turn_id}")
     for _ in range(2):
         for key in keys:
             run(gateway.append_to_transcript(session_id, user(key), idempotency_key=key))

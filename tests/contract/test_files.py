@@ -41,7 +41,7 @@ async def begun(store: GatewayStore, source: SessionSource, key: str, *files: St
     )
     await store.inbox.accept(admission)
     (claimed,) = await store.turns.claim(
-        Claim(owner="w", turn_ids=(f"t-{key}",), at=at, lease=15_000_000, platforms=("web",))
+        Claim(owner="w", turn_ids=(f"t-{key}",), at=at, duration=15_000_000, platforms=("web",))
     )
     return claimed
 
@@ -59,7 +59,7 @@ async def say(store: GatewayStore, source: SessionSource, file: StoredFile, key:
     )
     await store.turns.finish(
         Finish(
-            held=claimed.held,
+            lease=claimed.lease,
             session_id=claimed.session.session_id,
             outcome="answered",
             at=store.now(),
@@ -191,7 +191,7 @@ async def answer(store: GatewayStore, claimed: Claimed, *files: tuple[StoredFile
     """Ends a turn with a message for each of these."""
     await store.turns.finish(
         Finish(
-            held=claimed.held,
+            lease=claimed.lease,
             session_id=claimed.session.session_id,
             outcome="answered",
             at=store.now(),
@@ -207,9 +207,9 @@ def test_a_file_of_a_turn_is_whose_turn_it_is_and_goes_with_its_message(
 ) -> None:
     async def story() -> None:
         claimed = await begun(gateway, ADA, "m1")
-        first = await gateway.files.keep_for_turn(claimed.held, b"first", name="one", mime="text/plain")
-        second = await gateway.files.keep_for_turn(claimed.held, b"second", name="two")
-        unsent = await gateway.files.keep_for_turn(claimed.held, b"unsent")
+        first = await gateway.files.keep_for_turn(claimed.lease, b"first", name="one", mime="text/plain")
+        second = await gateway.files.keep_for_turn(claimed.lease, b"second", name="two")
+        unsent = await gateway.files.keep_for_turn(claimed.lease, b"unsent")
         assert (await gateway.read_file(ADA, first.file_id)) == (first, b"first")
         with pytest.raises(UnknownFile):
             await gateway.read_file(BO, first.file_id)
@@ -232,12 +232,12 @@ def test_a_file_of_a_turn_is_whose_turn_it_is_and_goes_with_its_message(
 def test_a_turn_that_is_anothers_keeps_no_file(gateway: GatewayStore, runner: asyncio.Runner) -> None:
     async def story() -> None:
         claimed = await begun(gateway, ADA, "m1")
-        stale = replace(claimed.held, fence=claimed.held.fence + 1)
+        stale = replace(claimed.lease, fence=claimed.lease.fence + 1)
         with pytest.raises(LeaseLost):
             await gateway.files.keep_for_turn(stale, CONTENT)
         await answer(gateway, claimed)
         with pytest.raises(LeaseLost):
-            await gateway.files.keep_for_turn(claimed.held, CONTENT)
+            await gateway.files.keep_for_turn(claimed.lease, CONTENT)
         with pytest.raises(UnknownFile):
             await gateway.files.read_body(file_id_of(CONTENT))
 
@@ -247,7 +247,7 @@ def test_a_turn_that_is_anothers_keeps_no_file(gateway: GatewayStore, runner: as
 def test_a_file_for_nobody_in_particular_is_the_chats(gateway: GatewayStore, runner: asyncio.Runner) -> None:
     async def story() -> None:
         channel = SessionSource(platform="web", chat_type="channel", chat_id="news")
-        kept = await gateway.files.keep_for_turn((await begun(gateway, channel, "m1")).held, CONTENT)
+        kept = await gateway.files.keep_for_turn((await begun(gateway, channel, "m1")).lease, CONTENT)
         assert await gateway.read_file("web:%dm:news", kept.file_id) == (kept, CONTENT)
         with pytest.raises(UnknownFile):
             await gateway.find_file("web:news", kept.file_id)
@@ -259,13 +259,13 @@ def test_nothing_is_kept_in_the_name_of_somebody_who_was_erased(gateway: Gateway
     async def story() -> None:
         shared = SessionSource(platform="web", chat_type="group", chat_id="den", thread_id="t", user_id="ada")
         own, together = await begun(gateway, ADA, "m1"), await begun(gateway, shared, "m2")
-        before = await gateway.files.keep_for_turn(together.held, b"before")
+        before = await gateway.files.keep_for_turn(together.lease, b"before")
         await gateway.erase_person("web:ada")
         with pytest.raises(UnknownFile):
             await gateway.files.read_body(before.file_id)
         with pytest.raises(LeaseLost):
-            await gateway.files.keep_for_turn(own.held, CONTENT)
-        after = await gateway.files.keep_for_turn(together.held, b"after")
+            await gateway.files.keep_for_turn(own.lease, CONTENT)
+        after = await gateway.files.keep_for_turn(together.lease, b"after")
         with pytest.raises(UnknownFile):
             await gateway.find_file("web:ada", after.file_id)
         assert await gateway.files.read_body(after.file_id) == b"after"

@@ -138,12 +138,12 @@ def test_who_has_lost_a_flush_notes_nothing(store: GatewayStore, run: Run, raw_e
     flush = run(claimed(store, "dead"))
     assert flush is not None
     assert run(claimed(store, "other")) is None
-    assert run(store.expiry.renew_flush(flush, lease=LEASE))
+    assert run(store.leases.renew([flush.lease], duration=LEASE))
     raw_execute("UPDATE flushes SET lease_until = 0")
     again = run(claimed(store, "other"))
     assert again is not None
     assert (again.upto, again.attempts) == (flush.upto, 2)
-    assert not run(store.expiry.renew_flush(flush, lease=LEASE))
+    assert not run(store.leases.renew([flush.lease], duration=LEASE))
     assert not run(store.expiry.finish_flush(flush))
     assert not run(store.expiry.fail_flush(flush))
     assert not run(store.get_session(old.session_id)).memory_flushed
@@ -164,7 +164,7 @@ def test_given_back_it_has_cost_no_attempt(store: GatewayStore, run: Run) -> Non
 def test_a_flush_is_its_platforms(store: GatewayStore, run: Run) -> None:
     old = run(said(store))
     run(store.resume.start_new(old.session_id))
-    assert run(store.expiry.claim_flush(["discord"], owner="here", lease=LEASE)) is None
+    assert run(store.expiry.claim_flush(["discord"], owner="here", duration=LEASE)) is None
     assert run(claimed(store)) is not None
 
 

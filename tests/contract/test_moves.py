@@ -235,11 +235,11 @@ async def test_what_is_still_to_be_sent_goes_to_the_new_chat(location: str) -> N
         for number, target in enumerate((there, other, there, there)):
             await store.outbox.enqueue(NewDelivery(delivery_id=str(number), target=target, text="news"))
         accounts = [("telegram", "main")]
-        flying = {d.delivery_id: d for d in await store.outbox.claim(accounts, owner="x", lease=10**9, limit=9)}
+        flying = {d.delivery_id: d for d in await store.outbox.claim(accounts, owner="x", duration=10**9, limit=9)}
         assert flying.keys() == {"0", "1"}
         await store.id_changes.apply(move("chat", "1", "2"))
-        assert await store.outbox.mark_sent(flying["0"], "m0", owner="x")
-        (following,) = await store.outbox.claim(accounts, owner="x", lease=10**9, limit=9)
+        assert await store.outbox.mark_sent(flying["0"], "m0")
+        (following,) = await store.outbox.claim(accounts, owner="x", duration=10**9, limit=9)
         assert (following.delivery_id, following.target) == ("2", msgspec.structs.replace(there, chat_id="2"))
         targets = {line.delivery_id: line.target.chat_id for line in await store.outbox.list_page()}
         assert targets == {"0": "2", "1": "10", "2": "2", "3": "2"}
@@ -252,7 +252,7 @@ async def streaming(store: GatewayStore) -> tuple[NewDelivery, Stream]:
     person = person_of(source)
     resolve = store.resolve_request(source)
     await store.inbox.accept(Admission(event=event, resolve=resolve, lane="talk", person=person, role="guest", at=now))
-    wanted = Claim(owner="x", turn_ids=("t",), at=now, lease=10**9, per_person=9, platforms=("telegram",))
+    wanted = Claim(owner="x", turn_ids=("t",), at=now, duration=10**9, per_person=9, platforms=("telegram",))
     (claimed,) = await store.turns.claim(wanted)
     new = NewDelivery(
         delivery_id="t.0",
@@ -260,7 +260,7 @@ async def streaming(store: GatewayStore) -> tuple[NewDelivery, Stream]:
         text="",
         kind="reply",
         session_pk=claimed.session_pk,
-        turn_pk=claimed.held.turn_pk,
+        turn_pk=claimed.lease.turn_pk,
     )
     stream = await store.outbox.open_stream(new)
     assert stream is not None
@@ -293,9 +293,9 @@ async def test_a_receipt_outlives_the_move_of_its_chat(location: str, raw_execut
         for number in range(2):
             await store.outbox.enqueue(NewDelivery(delivery_id=str(number), target=there, text="news"))
         raw_execute("UPDATE deliveries SET external_id = '5', state = 'parked' WHERE delivery_id = '1'")
-        (flying,) = await store.outbox.claim([("telegram", "main")], owner="x", lease=10**9, limit=9)
+        (flying,) = await store.outbox.claim([("telegram", "main")], owner="x", duration=10**9, limit=9)
         await store.id_changes.apply(move("chat", "1", "2"))
-        await store.outbox.mark_sent(flying, "4", owner="x")
+        await store.outbox.mark_sent(flying, "4")
         ids = {line.delivery_id: line.external_id for line in await store.outbox.list_page()}
         assert ids == {"0": "4", "1": None}
 

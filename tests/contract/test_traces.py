@@ -98,7 +98,9 @@ async def hear(store: GatewayStore, source: SessionSource, text: str, key: str) 
 
 async def claim(store: GatewayStore, turn_id: str) -> Claimed:
     at = to_instant(store.clock.now())
-    wanted = Claim(owner="serve-1", turn_ids=(turn_id,), at=at, lease=60_000_000, per_person=9, platforms=("telegram",))
+    wanted = Claim(
+        owner="serve-1", turn_ids=(turn_id,), at=at, duration=60_000_000, per_person=9, platforms=("telegram",)
+    )
     (claimed,) = await store.turns.claim(wanted)
     return claimed
 
@@ -116,11 +118,11 @@ async def answer(store: GatewayStore, claimed: Claimed, text: str) -> None:
         for item in claimed.taken
     )
     reply = msgspec.structs.replace(
-        notice(claimed.origin, text, f"{claimed.held.turn_id}.0"), kind="reply", session_pk=claimed.session_pk
+        notice(claimed.origin, text, f"{claimed.lease.turn_id}.0"), kind="reply", session_pk=claimed.session_pk
     )
     await store.turns.finish(
         Finish(
-            held=claimed.held,
+            lease=claimed.lease,
             session_id=claimed.session.session_id,
             outcome="answered",
             at=to_instant(store.clock.now()),
@@ -140,7 +142,7 @@ async def live(store: GatewayStore) -> tuple[Claimed, Claimed]:
     await hear(store, WHO, "zebra answered", "m1")
     first = await claim(store, "t1")
     await store.turns.ensure_context(first.session_pk, "zebra surroundings")
-    await store.agent_state.save(first.held, first.session_pk, "main", "zebra remembered")
+    await store.agent_state.save(first.lease, first.session_pk, "main", "zebra remembered")
     await answer(store, first, "zebra reply")
     await store.set_title(first.session.session_id, "Zebra crossing")
     await fork_and_delete(store)
@@ -154,8 +156,8 @@ async def live(store: GatewayStore) -> tuple[Claimed, Claimed]:
     together = await claim(store, "t3")
     await hear(store, WHO, "zebra running", "m5")
     alone = await claim(store, "t4")
-    await store.turns.append_journal(alone.held, 1, ["zebra thought"])
-    stream = msgspec.structs.replace(notice(WHO, "", "s1"), session_pk=alone.session_pk, turn_pk=alone.held.turn_pk)
+    await store.turns.append_journal(alone.lease, 1, ["zebra thought"])
+    stream = msgspec.structs.replace(notice(WHO, "", "s1"), session_pk=alone.session_pk, turn_pk=alone.lease.turn_pk)
     await store.outbox.open_stream(stream)
     await hear(store, WHO, "zebra waiting", "m6")
     at = to_instant(store.clock.now())
@@ -269,7 +271,7 @@ def test_turns_that_run_meanwhile_bring_nothing_back(
     alone, together = runner.run(live(gateway))
     runner.run(gateway.erase_person(PERSON))
     with pytest.raises(LeaseLost):
-        runner.run(gateway.turns.append_journal(alone.held, 2, ["zebra thought"]))
+        runner.run(gateway.turns.append_journal(alone.lease, 2, ["zebra thought"]))
     with pytest.raises(LeaseLost):
         runner.run(answer(gateway, alone, "zebra reply"))
     runner.run(answer(gateway, together, "ordinary end"))

@@ -77,7 +77,7 @@ async def accepted(store: GatewayStore, source: SessionSource, text: str = "hell
 
 async def claimed(store: GatewayStore, owner: str = "here") -> Flush | None:
     """A flush that is due."""
-    return await store.expiry.claim_flush(["telegram"], owner=owner, lease=LEASE)
+    return await store.expiry.claim_flush(["telegram"], owner=owner, duration=LEASE)
 
 
 async def covered(store: GatewayStore) -> list[str]:

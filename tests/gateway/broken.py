@@ -53,11 +53,11 @@ async def begun(
     """A turn that a gateway had begun, and what it had journalled of it."""
     await accepted(store, text, user)
     (claimed,) = await store.turns.claim(claim(store))
-    await store.turns.set_replay(claimed.held, replay)
+    await store.turns.set_replay(claimed.lease, replay)
     if journal:
         called_tool = any(isinstance(event, ToolCall) for event in journal)
         encoded = [msgspec.json.encode(event).decode() for event in journal]
-        await store.turns.append_journal(claimed.held, 1, encoded, called_tool=called_tool)
+        await store.turns.append_journal(claimed.lease, 1, encoded, called_tool=called_tool)
     return claimed
 
 
@@ -68,7 +68,7 @@ def claim(store: GatewayStore, count: int = 1, **changes: Any) -> Claim:
         owner=DEAD,
         turn_ids=new_turn_ids(now, count),
         at=to_instant(now),
-        lease=_LONG,
+        duration=_LONG,
         per_platform=1000,
         platforms=("scripted",),
     )
@@ -103,12 +103,12 @@ async def streamed(
 def reply_to(claimed: Claimed, text: str = "") -> NewDelivery:
     """The first part of a turn's answer."""
     return NewDelivery(
-        delivery_id=f"{claimed.held.turn_id}.0",
+        delivery_id=f"{claimed.lease.turn_id}.0",
         target=target_of(claimed.origin),
         text=text,
         kind="reply",
         session_pk=claimed.session_pk,
-        turn_pk=claimed.held.turn_pk,
+        turn_pk=claimed.lease.turn_pk,
     )
 
 

@@ -230,9 +230,9 @@ async def test_what_follows_new_lands_in_the_new_session_though_the_gateway_died
         await accepted(store, "/new", "session")
         await accepted(store, "two", "talk")
         now = to_instant(store.clock.now())
-        wanted = Claim(owner="serve:dead", turn_ids=("t",), at=now, lease=60_000_000, platforms=("scripted",))
+        wanted = Claim(owner="serve:dead", turn_ids=("t",), at=now, duration=60_000_000, platforms=("scripted",))
         (claimed,) = await store.turns.claim(wanted)
-        await store.turns.set_replay(claimed.held, "never")
+        await store.turns.set_replay(claimed.lease, "never")
         fresh = await store.resume.start_new(claimed.session.session_id)
     agent = ScriptedAgent(echo)
     async with opened(agent) as here:

@@ -95,9 +95,9 @@ class Commands:
         call = call_of(claimed.taken[0], claimed.session)
         if call.typed.command is None or not call.typed.command.is_repeatable:
             # Undoing twice is not undoing once: what broke off is not repeated.
-            await self._store.turns.set_replay(claimed.held, "never")
+            await self._store.turns.set_replay(claimed.lease, "never")
         # By then the turn may be another's, whose people were told that the command broke off.
-        answer = await self._answer(call, self._means.under(claimed.held))
+        answer = await self._answer(call, self._means.under(claimed.lease))
         if answer.retried is None:
             await self._composer.answer_command(claimed, answer.text, move_to=answer.move_to)
         return answer.retried

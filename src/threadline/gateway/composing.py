@@ -46,7 +46,7 @@ from threadline.ports.agent import (
 from threadline.ports.live import Ending
 from threadline.ports.platform import Capabilities
 from threadline.store.facade import GatewayStore
-from threadline.store.leases import Held
+from threadline.store.leases import TurnLease
 from threadline.store.rows import json_reader, json_text
 from threadline.store.work.approvals import Answered, Asking
 from threadline.store.work.outbox import NewDelivery, showable
@@ -97,7 +97,7 @@ class Composer:
             spoken = (Spoken(text=retried.text, source=claimed.origin, attachments=retried.attachments),)
         rules = self.settings.rules_for(claimed.origin)
         return Turn(
-            turn_id=claimed.held.turn_id,
+            turn_id=claimed.lease.turn_id,
             session=claimed.session,
             text="\n\n".join(part.text for part in spoken),
             messages=spoken,
@@ -113,7 +113,7 @@ class Composer:
             so_far=self.so_far(claimed),
             take=take,
             fetch=self._fetch,
-            keep=functools.partial(self._keep, claimed.held),
+            keep=functools.partial(self._keep, claimed.lease),
         )
 
     async def _history(self, claimed: Claimed, limit: int | None) -> Sequence[Message]:
@@ -126,7 +126,7 @@ class Composer:
         """The turn with what was said since it began, and that; none where messages are not to steer it."""
         if self.settings.when_busy != "steer" or claimed.lane != "talk":
             return claimed, ()
-        more = await self.store.turns.take_pending(claimed.held, claimed.session.session_id, claimed.role)
+        more = await self.store.turns.take_pending(claimed.lease, claimed.session.session_id, claimed.role)
         grown = msgspec.structs.replace(claimed, taken=(*claimed.taken, *more))
         return grown, tuple(self._spoken(grown, waiting) for waiting in more)
 
@@ -153,8 +153,8 @@ class Composer:
         last = len(asked) - 1
         await self.store.approvals.request(
             Asking(
-                turn_pk=claimed.held.turn_pk,
-                fence=claimed.held.fence,
+                turn_pk=claimed.lease.turn_pk,
+                fence=claimed.lease.fence,
                 session_id=claimed.session.session_id,
                 place=place,
                 events=fresh,
@@ -177,7 +177,7 @@ class Composer:
                 expires_at=to_instant(now + ASK_LASTS),
             )
         )
-        log.info("turn.asks", turn=claimed.held.turn_id, tool=wanted.tool, least=wanted.least)
+        log.info("turn.asks", turn=claimed.lease.turn_id, tool=wanted.tool, least=wanted.least)
 
     async def finish(
         self, claimed: Claimed, events: Sequence[Event], outcome: TurnOutcome, notice: str | None
@@ -187,7 +187,7 @@ class Composer:
             await self._finish(claimed, events, outcome, notice)
         except InvalidRequest as cause:
             # Tried again it would be no different, and its people would never hear of it.
-            log.warning("turn.not_kept", turn=claimed.held.turn_id, error=repr(cause))
+            log.warning("turn.not_kept", turn=claimed.lease.turn_id, error=repr(cause))
             outcome, notice = "failed", texts.AGENT_FAULT.format(error=type(cause).__name__)
             await self._finish(claimed, (), outcome, notice)
         return Ending(outcome=outcome, notice=notice)
@@ -196,7 +196,7 @@ class Composer:
         """Tells the chat something while a turn runs; the same again is told once. By which key it is sent; `None`: it is not."""
         name = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
         notice = msgspec.structs.replace(self._delivery(claimed, f"note.{name}", showable(text)), kind="notice")
-        if not await patiently(lambda: self.store.turns.enqueue_progress(claimed.held, notice), self.outbox.is_late):
+        if not await patiently(lambda: self.store.turns.enqueue_progress(claimed.lease, notice), self.outbox.is_late):
             return None
         self.outbox.wake()
         return notice.delivery_id
@@ -221,7 +221,7 @@ class Composer:
         parts, replies = ([], ()) if self.is_attended(claimed) else self._replies(claimed, events, notice)
         await self._end(
             Finish(
-                held=claimed.held,
+                lease=claimed.lease,
                 session_id=claimed.session.session_id,
                 outcome=outcome,
                 at=to_instant(self.store.clock.now()),
@@ -237,7 +237,7 @@ class Composer:
                 error=notice if outcome == "failed" else None,
             )
         )
-        log.info("turn.finished", turn=claimed.held.turn_id, outcome=outcome)
+        log.info("turn.finished", turn=claimed.lease.turn_id, outcome=outcome)
 
     async def close(self, claimed: Claimed, outcome: TurnOutcome, notice: str) -> None:
         """Ends a turn that broke off, with what its journal has."""
@@ -248,7 +248,7 @@ class Composer:
         asked = self.kept_of(claimed.taken[0].event)
         await self._end(
             Finish(
-                held=claimed.held,
+                lease=claimed.lease,
                 session_id=claimed.session.session_id,
                 outcome="answered",
                 at=to_instant(self.store.clock.now()),
@@ -267,7 +267,7 @@ class Composer:
         """Gives a turn up that gateways died of; what was said is kept, the answer is not tried again."""
         await self._end(
             Finish(
-                held=claimed.held,
+                lease=claimed.lease,
                 session_id=claimed.session.session_id,
                 outcome="parked",
                 at=to_instant(self.store.clock.now()),
@@ -279,7 +279,7 @@ class Composer:
                 error=f"put aside: gateways died {claimed.suspected.deaths} times while it ran",
             )
         )
-        log.error("turn.parked", turn=claimed.held.turn_id)
+        log.error("turn.parked", turn=claimed.lease.turn_id)
 
     async def _end(self, wanted: Finish) -> None:
         # Stored unheard it would be `LeaseLost` the next time: the turn is over, and that is all that is wanted.
@@ -289,7 +289,7 @@ class Composer:
     def presence(self, claimed: Claimed, supervisor: Supervisor) -> Presence:
         """What shows in the chat that the turn is being worked at, where its people don't see that for themselves."""
         notice = self._delivery(claimed, f"{claimed.asked}.progress", texts.STILL_AT_IT)
-        return Presence(self.store, self.settings, self.outbox, supervisor, claimed.held, notice)
+        return Presence(self.store, self.settings, self.outbox, supervisor, claimed.lease, notice)
 
     def journal(self, claimed: Claimed, on_failure: Callable[[], None]) -> Journal:
         """What the turn says and does, from its beginning on."""
@@ -370,7 +370,7 @@ class Composer:
         last = claimed.taken[-1].event if claimed.taken else None
         is_first = name in ("0", "f0") and claimed.origin.chat_type != "dm"
         return NewDelivery(
-            delivery_id=f"{claimed.held.turn_id}.{name}",
+            delivery_id=f"{claimed.lease.turn_id}.{name}",
             target=target_of(claimed.origin),
             text=text,
             kind="reply",
@@ -378,7 +378,7 @@ class Composer:
             buttons=buttons,
             files=files,
             session_pk=claimed.session_pk,
-            turn_pk=claimed.held.turn_pk,
+            turn_pk=claimed.lease.turn_pk,
         )
 
     def _spoken(self, claimed: Claimed, waiting: PendingMessage) -> Spoken:
@@ -397,7 +397,7 @@ class Composer:
         platform = self.outbox.platform_of(attachment.platform, attachment.account)
         return await fetched(self.store, platform, attachment)
 
-    async def _keep(self, held: Held, new: NewFile) -> Attachment:
+    async def _keep(self, held: TurnLease, new: NewFile) -> Attachment:
         kept = await patiently(
             lambda: self.store.files.keep_for_turn(held, new.body, name=new.name, mime=new.mime), self.outbox.is_late
         )

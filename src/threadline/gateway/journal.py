@@ -68,7 +68,7 @@ class Journal:
     ) -> None:
         """`so_far` is on disk. `on_failure` is called when the store did not take something: see `failure`."""
         self._store = store
-        self._held = claimed.held
+        self._held = claimed.lease
         self._pace = pace
         self._is_late = is_late
         self._on_failure = on_failure

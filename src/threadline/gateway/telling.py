@@ -23,7 +23,7 @@ class Told:
         self._platform: ShowsTurns | None = platform if _shows_turns(platform) else None
         self._is_attended = platform is not None and platform.capabilities.attended
         self._to = target_of(claimed.origin)
-        self._held = claimed.held
+        self._held = claimed.lease
         self._journal = journal
         # How the turn ended, once that is stored; until then it may be anybody's.
         self.ending = Ending(outcome="lost")

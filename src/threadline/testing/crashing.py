@@ -20,10 +20,9 @@ from threadline.model.inbound import Arrival
 from threadline.ports.platform import Accept, Capabilities, Outgoing, Platform, Verdict
 from threadline.store.engine.database import Database, Step
 from threadline.store.facade import GatewayStore
-from threadline.store.leases import Held, StillHeld
+from threadline.store.leases import Lease, RenewedLease
 from threadline.store.verbs import StoreSettings
 from threadline.store.work import approvals, inbox, outbox, turn_end, turns
-from threadline.store.work.outbox import Delivery
 from threadline.store.work.turn_end import Claimed
 
 T = TypeVar("T")
@@ -118,7 +117,7 @@ _POINT_OF: dict[object, str] = {
     outbox.keep_stream_id: "stream id",
     turn_end.finish: "finish",
     outbox.claim: "take",
-    outbox.sent: "receipt",
+    outbox.mark_sent: "receipt",
 }
 # What there is from some point on: looking for it before then is no claim and no take.
 _MADE_AT = {"accept": "message", "ask": "answer", "finish": "answer"}
@@ -136,11 +135,9 @@ class CrashingStore(GatewayStore):
         self._made: set[str] = set()
         self._first = asyncio.Lock()
 
-    def renew_leases_blocking(
-        self, owner: str, held: Sequence[Held], flying: Sequence[Delivery], *, lease: int
-    ) -> list[StillHeld]:
+    def renew_leases_blocking(self, held: Sequence[Lease], *, duration: int) -> list[RenewedLease]:
         self.trigger.passed("renewal")
-        return super().renew_leases_blocking(owner, held, flying, lease=lease)
+        return super().renew_leases_blocking(held, duration=duration)
 
     async def perform_async(self, step: Step[T]) -> T:
         point = "tool" if step.options.get("called_tool") else _POINT_OF.get(step.call)

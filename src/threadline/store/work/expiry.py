@@ -20,8 +20,10 @@ from threadline.model.policy import (
 )
 from threadline.model.session import ResetReason, SessionEntry
 from threadline.model.view import message_number
+from threadline.store import leases
 from threadline.store.conversations import records
 from threadline.store.engine.database import Perform, Step, Tx, read, task, write
+from threadline.store.leases import Lease
 from threadline.store.rows import StoredSession, entry_of, session_of
 from threadline.store.verbs import Group, IsBusy, Mode, Store, reads, verb, writes_now
 
@@ -88,7 +90,7 @@ def expire_some(tx: Tx, wanted: Watch) -> Watched:
             last = (listed_at, session_pk)
             ended += _look(tx, wanted, session_pk) if is_open else []
     if last != row:
-        tx.run("move_place", listed_at=last[0], session_pk=last[1], **key)
+        tx.run("move_cursor", listed_at=last[0], session_pk=last[1], **key)
     return Watched(looked_at, tuple(ended), looked_at >= wanted.limit or len(ended) >= wanted.most)
 
 
@@ -98,7 +100,7 @@ def find_stale(tx: Tx, wanted: Watch) -> list[tuple[int, str]]:
     if upto is None:
         return []
     key = {"platform": wanted.platform, "chat_type": wanted.chat_type}
-    row = tx.find("find_place", **key)
+    row = tx.find("find_cursor", **key)
     place = _place(_BEGINNING if row is None else (row[0], row[1]), wanted)
     found = [pk for (pk,) in tx.rows("due_again", at=wanted.at, limit=wanted.limit, **key)]
     found += [pk for pk, _, is_open in _listed(tx, wanted, place, upto, wanted.limit) if is_open]
@@ -122,10 +124,10 @@ def _settled_before(wanted: Watch) -> Instant | None:
 
 def _hold_place(tx: Tx, wanted: Watch) -> tuple[int, int] | None:
     key = {"platform": wanted.platform, "chat_type": wanted.chat_type}
-    row = tx.find("hold_place", **key)
+    row = tx.find("lock_cursor", **key)
     if row is None:
-        tx.run("add_place", listed_at=_BEGINNING[0], session_pk=_BEGINNING[1], **key)
-        row = tx.find("hold_place", **key)
+        tx.run("add_cursor", listed_at=_BEGINNING[0], session_pk=_BEGINNING[1], **key)
+        row = tx.find("lock_cursor", **key)
     return None if row is None else (row[0], row[1])
 
 
@@ -236,7 +238,7 @@ class Flush(msgspec.Struct, frozen=True, kw_only=True):
     after: int
     upto: int
     attempts: int
-    owner: str
+    lease: Lease
 
     @property
     def is_spent(self) -> bool:
@@ -245,19 +247,18 @@ class Flush(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim_flush(
-    tx: Tx, at: Instant, platforms: Sequence[str], *, owner: str, lease: int, held: Sequence[Flush] = ()
+    tx: Tx, at: Instant, platforms: Sequence[str], *, owner: str, duration: int, running: Sequence[Lease] = ()
 ) -> Flush | None:
-    """A flush on these platforms that is due and that nobody carries out, or `None`. It costs one of its attempts.
+    """Return a flush on these platforms that is due and that nobody carries out, or None. It costs one of its attempts.
 
-    What the claimer is still at, `held`, stays with them, also where they could not renew it in time.
+    The flushes that the claimer still runs stay with it, also where it could not renew their leases in time.
     """
-    for one in held:
-        renew_flush(tx, at, one, lease=lease)
+    leases.renew(tx, at, running, duration=duration)
     for platform in platforms:
         row = tx.find("due_flush", platform=platform, at=at)
         if row is None:
             continue
-        session_pk, upto, attempts = row
+        session_pk, upto, attempts, fence = row
         found, flushed = (
             tx.find("find_session_by_pk", session_pk=session_pk),
             tx.find("flushed_seq", session_pk=session_pk),
@@ -265,14 +266,14 @@ def claim_flush(
         if found is None or flushed is None:
             tx.run("drop_flush", session_pk=session_pk)
             continue
-        tx.run("take_flush", session_pk=session_pk, owner=owner, lease=lease, at=at)
+        tx.run("take_flush", session_pk=session_pk, owner=owner, duration=duration, at=at)
         return Flush(
             session=entry_of(found),
             session_pk=session_pk,
             after=flushed[0],
             upto=upto,
             attempts=attempts + 1,
-            owner=owner,
+            lease=Lease("flushes", session_pk, fence + 1),
         )
     return None
 
@@ -281,11 +282,6 @@ def read_flush(tx: Tx, flush: Flush) -> list[Message]:
     """What the flush covers, as far as the session shows it: oldest first, without what it borrows from others."""
     lo, hi = message_number(flush.session_pk, flush.after + 1), message_number(flush.session_pk, flush.upto)
     return [decode_body(body) for (body,) in tx.rows("unflushed_bodies", session_pk=flush.session_pk, lo=lo, hi=hi)]
-
-
-def renew_flush(tx: Tx, at: Instant, flush: Flush, *, lease: int) -> bool:
-    """Keeps a flush with its holder; False where it is another's, or its session is gone."""
-    return tx.run("renew_flush", lease=lease, at=at, **_flush_lease(flush)) == 1
 
 
 def finish_flush(tx: Tx, at: Instant, flush: Flush) -> bool:
@@ -306,25 +302,20 @@ def fail_flush(tx: Tx, at: Instant, flush: Flush) -> bool:
     if flush.attempts >= MOST_ATTEMPTS:
         return _end_flush(tx, at, flush)
     due_at = at + _PAUSES[flush.attempts - 1]
-    tx.run("put_off_flush", due_at=due_at, used=flush.attempts, **_flush_lease(flush))
+    tx.run("reschedule_flush", due_at=due_at, attempts=flush.attempts, **flush.lease.proof)
     return False
 
 
 def release_flush(tx: Tx, at: Instant, flush: Flush) -> None:
     """Gives a flush back that was cut short in good order: it has cost no attempt, and is due at once."""
-    tx.run("put_off_flush", due_at=at, used=flush.attempts - 1, **_flush_lease(flush))
+    tx.run("reschedule_flush", due_at=at, attempts=flush.attempts - 1, **flush.lease.proof)
 
 
 def _end_flush(tx: Tx, at: Instant, flush: Flush) -> bool:
-    held = _flush_lease(flush)
-    if tx.run("end_flush", upto=flush.upto, **held):
+    if tx.run("end_flush", upto=flush.upto, **flush.lease.proof):
         return True
     # The session was resumed, and has ended again: the rest is another flush.
-    return tx.run("put_off_flush", due_at=at, used=0, **held) == 1
-
-
-def _flush_lease(flush: Flush) -> dict[str, int | str]:
-    return {"session_pk": flush.session_pk, "owner": flush.owner, "attempts": flush.attempts}
+    return tx.run("reschedule_flush", due_at=at, attempts=0, **flush.lease.proof) == 1
 
 
 class Expiry(Group[Mode]):
@@ -332,7 +323,6 @@ class Expiry(Group[Mode]):
 
     claim_flush = writes_now(claim_flush)
     read_flush = reads(read_flush)
-    renew_flush = writes_now(renew_flush)
     finish_flush = writes_now(finish_flush)
     discard_flush = writes_now(discard_flush)
     fail_flush = writes_now(fail_flush)

@@ -16,6 +16,7 @@ from threadline.model.inbound import Attachment, Inbound
 from threadline.model.source import SessionSource
 from threadline.store.conversations import records
 from threadline.store.engine.database import Row, Step, Tx, read
+from threadline.store.leases import Lease
 from threadline.store.rows import NO_LIMIT, json_text
 from threadline.store.verbs import Group, Mode, Store, reads, verb, writes, writes_now
 
@@ -50,7 +51,7 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """Something that is being sent now, by its holder alone."""
 
-    pk: int
+    lease: Lease
     delivery_id: str
     target: Target
     text: str
@@ -130,53 +131,43 @@ def claim(
     accounts: Sequence[tuple[str, str]],
     *,
     owner: str,
-    lease: int,
+    duration: int,
     limit: int,
-    lanes: Sequence[str] | None = None,
+    ordering_keys: Sequence[str] | None = None,
 ) -> list[Delivery]:
-    """Takes what is due on these accounts, the first of each chat; whoever holds it sends it. `lanes`: in these chats alone."""
-    if lanes is not None:
-        due = [row for lane in lanes for row in tx.rows("due_in_lane", lane=lane, at=at)]
-        return _taken(tx, at, due[:limit], owner=owner, lease=lease)
-    taken: list[Delivery] = []
+    """Take what is due on these accounts, the first of each chat. With `ordering_keys`, in these chats alone."""
+    if ordering_keys is not None:
+        due = [row for key in ordering_keys for row in tx.rows("due_for_key", lane=key, at=at)]
+        return _claim_rows(tx, at, due[:limit], owner=owner, duration=duration)
+    claimed: list[Delivery] = []
     for platform, account in accounts:
-        room = limit - len(taken)
+        room = limit - len(claimed)
         if room <= 0:
             break
         rows = tx.rows("due_deliveries", platform=platform, account=account, at=at, limit=room)
-        taken += _taken(tx, at, rows, owner=owner, lease=lease)
-    return taken
+        claimed += _claim_rows(tx, at, rows, owner=owner, duration=duration)
+    return claimed
 
 
-def renew(tx: Tx, at: Instant, flying: Sequence[Delivery], *, owner: str, lease: int) -> None:
-    """What is still being sent stays with its sender."""
-    for delivery in flying:
-        tx.run("renew_delivery", pk=delivery.pk, owner=owner, attempts=delivery.attempts, lease=lease, at=at)
-
-
-def sent(
-    tx: Tx, at: Instant, delivery: Delivery, external_id: str, *, owner: str, may_be_repeated: bool = False
-) -> bool:
-    """Keeps the receipt; False where another holder took the delivery over."""
+def mark_sent(tx: Tx, at: Instant, delivery: Delivery, external_id: str, *, may_be_repeated: bool = False) -> bool:
+    """Store the receipt; return False where another holder took the delivery over."""
     state: DeliveryState = "unknown" if may_be_repeated else "sent"
     # Whoever looks is told that there were files, not which.
     files = json_text((_UNNAMED,) * len(delivery.files)) if delivery.files else _NO_FILES
-    return tx.run("mark_sent", state=state, external_id=external_id, files=files, at=at, **_held(delivery, owner)) == 1
+    return tx.run("mark_sent", state=state, external_id=external_id, files=files, at=at, **delivery.lease.proof) == 1
 
 
-def forget_message(tx: Tx, delivery: Delivery, *, owner: str) -> bool:
-    """The message that was to be edited is gone, and another one takes its place; False where another holder took it over."""
-    return tx.run("forget_message", **_held(delivery, owner)) == 1
+def forget_external_id(tx: Tx, delivery: Delivery) -> bool:
+    """Note that the message to be edited is gone: another takes its place. Return False where another holder took it over."""
+    return tx.run("forget_external_id", **delivery.lease.proof) == 1
 
 
-def failed(
-    tx: Tx, delivery: Delivery, step: RetryAt | Park, *, owner: str, error: str, is_doubtful: bool = False
-) -> bool:
-    """It is tried again, or given up until somebody asks; False where another holder took it over."""
-    how = _held(delivery, owner) | {"doubtful": int(is_doubtful or delivery.is_doubtful)}
+def mark_failed(tx: Tx, delivery: Delivery, step: RetryAt | Park, *, error: str, is_doubtful: bool = False) -> bool:
+    """Try the delivery again later, or park it until somebody asks; return False where another holder took it over."""
+    values = delivery.lease.proof | {"doubtful": int(is_doubtful or delivery.is_doubtful)}
     if isinstance(step, Park):
-        return tx.run("park_delivery", error=step.reason, **how) == 1
-    return tx.run("reschedule", due_at=step.at, error=error, **how) == 1
+        return tx.run("park_delivery", error=step.reason, **values) == 1
+    return tx.run("reschedule", due_at=step.at, error=error, **values) == 1
 
 
 def finish_stream(tx: Tx, at: Instant, turn_pk: int, text: str | None) -> None:
@@ -214,22 +205,23 @@ def keep_stream_id(tx: Tx, stream: Stream, external_id: str) -> None:
     tx.run("keep_stream_id", pk=stream.pk, external_id=external_id)
 
 
-def recover(tx: Tx, at: Instant, safe: Sequence[tuple[str, str]]) -> int:
-    """Deliveries whose holder is gone go on: on accounts in `safe` as if nothing happened, elsewhere marked; how many.
+def recover_expired(tx: Tx, at: Instant, idempotent_accounts: Sequence[tuple[str, str]]) -> int:
+    """Let deliveries whose holder is gone go on; return how many.
 
-    One whose holders go again and again is held no longer than any other.
+    Where a repeated send is recognised as such, as if nothing had happened; elsewhere marked as possibly repeated. One whose
+    holders go again and again is held no longer than any other.
     """
     rows = tx.rows("expired_deliveries", at=at, limit=_STEP)
     for pk, platform, account, attempts, created_at in rows:
         is_held_long = at - created_at > MAX_RETRY_TIME // timedelta(microseconds=1)
         gives_up = attempts > 1 and is_held_long
         tx.run(
-            "doubt_delivery",
+            "recover_delivery",
             pk=pk,
             at=at,
             state="parked" if gives_up else "pending",
             error=_BROKE_DOWN if gives_up else None,
-            is_safe=int((platform, account) in safe),
+            is_idempotent=int((platform, account) in idempotent_accounts),
         )
     return len(rows)
 
@@ -286,12 +278,8 @@ def link(tx: Tx, session_id: str, external_id: str, number: int) -> None:
     tx.run("add_external", session_pk=pk, external_id=external_id, number=number)
 
 
-def _taken(tx: Tx, at: Instant, rows: Sequence[Row], *, owner: str, lease: int) -> list[Delivery]:
-    return [_delivery(row) for row in rows if tx.run("mark_sending", pk=row[0], owner=owner, lease=lease, at=at)]
-
-
-def _held(delivery: Delivery, owner: str) -> dict[str, object]:
-    return {"pk": delivery.pk, "attempts": delivery.attempts, "owner": owner}
+def _claim_rows(tx: Tx, at: Instant, rows: Sequence[Row], *, owner: str, duration: int) -> list[Delivery]:
+    return [_delivery(row) for row in rows if tx.run("mark_sending", pk=row[0], owner=owner, duration=duration, at=at)]
 
 
 def _place(new: NewDelivery) -> dict[str, object]:
@@ -311,7 +299,7 @@ def _place(new: NewDelivery) -> dict[str, object]:
 def _delivery(row: Row) -> Delivery:
     pk, delivery_id, target, text, reply_to, external_id, doubtful, attempts, created_at, session_pk, turn_pk = row[:11]
     return Delivery(
-        pk=pk,
+        lease=Lease("deliveries", pk, row[14] + 1),
         delivery_id=delivery_id,
         target=read_target(target),
         text=text,
@@ -364,13 +352,13 @@ class Outbox(Group[Mode]):
 
     enqueue = writes_now(enqueue)
     claim = writes_now(claim)
-    mark_sent = writes_now(sent)
-    forget_external_id = writes(forget_message)
-    mark_failed = writes(failed)
+    mark_sent = writes_now(mark_sent)
+    forget_external_id = writes(forget_external_id)
+    mark_failed = writes(mark_failed)
     open_stream = writes_now(open_stream)
     cancel_stream_start = writes(stream_not_begun)
     save_stream_id = writes(keep_stream_id)
-    recover_expired = writes_now(recover)
+    recover_expired = writes_now(recover_expired)
     list_page = reads(lines)
     has_pending_on = reads(is_pending_on)
     retry = writes_now(retry)

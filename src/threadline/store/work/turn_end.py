@@ -29,7 +29,7 @@ from threadline.model.turn import (
 from threadline.model.usage import Usage
 from threadline.store.conversations import files, id_changes, records, transcripts, usage
 from threadline.store.engine.database import Row, Tx
-from threadline.store.leases import Held, require_changed
+from threadline.store.leases import TurnLease, require_changed
 from threadline.store.rows import source_of
 from threadline.store.work import approvals, inbox, outbox
 
@@ -40,7 +40,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     turn_ids: tuple[str, ...]
     at: Instant
-    lease: int
+    duration: int
     when_busy: WhenBusy = "collect"
     burst: int = 0
     per_person: int = 2
@@ -57,7 +57,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     """A turn to run."""
 
-    held: Held
+    lease: TurnLease
     attempts: int
     session: SessionEntry
     session_pk: int
@@ -119,7 +119,7 @@ class _Left(NamedTuple):
 class Finish(msgspec.Struct, frozen=True, kw_only=True):
     """All that the end of a turn writes, together or not at all."""
 
-    held: Held
+    lease: TurnLease
     session_id: str
     outcome: TurnOutcome
     at: Instant
@@ -141,16 +141,15 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
 
 def finish(tx: Tx, wanted: Finish) -> None:
     """Ends a turn: transcript, usage, replies and fates in one. `LeaseLost`, and nothing is written, where it is another's."""
-    held = wanted.held
+    lease = wanted.lease
     # The session first, as whoever takes a message in does: the other way round the two could wait for each other.
     tx.hold("lock_session_pk", session_id=wanted.session_id)
     ended = tx.find(
         "end_turn",
-        turn_pk=held.turn_pk,
-        fence=held.fence,
         outcome=wanted.outcome,
         at=wanted.at,
         error=None if wanted.error is None else outbox.showable(wanted.error),
+        **lease.proof,
     )
     if ended is None:
         raise LeaseLost
@@ -161,15 +160,15 @@ def finish(tx: Tx, wanted: Finish) -> None:
         settled = _keep(tx, wanted, left, left.session_pk)
         _go_on(tx, wanted, left, left.session_pk, is_all_settled=settled >= left.unsettled)
     if left.has_journal:
-        tx.run("drop_journal", turn_pk=held.turn_pk)
+        tx.run("drop_journal", turn_pk=lease.turn_pk)
     if left.has_asks:
-        tx.run("drop_asks", turn_pk=held.turn_pk)
+        tx.run("drop_asks", turn_pk=lease.turn_pk)
 
 
 def release(
     tx: Tx,
     at: Instant,
-    held: Held,
+    lease: TurnLease,
     session_pk: int,
     *,
     wait: int = 0,
@@ -181,10 +180,10 @@ def release(
     `unused`: answers that it was told and that are there for its next run.
     """
     if tx.find("session_of_pk", session_pk=session_pk) is None:
-        end_deleted(tx, at, held)
+        end_deleted(tx, at, lease)
         return
-    require_changed(tx.run("release_turn", turn_pk=held.turn_pk, fence=held.fence, uncounted=int(not is_counted)))
-    approvals.give_back(tx, held.turn_pk, unused)
+    require_changed(tx.run("release_turn", uncounted=int(not is_counted), **lease.proof))
+    approvals.give_back(tx, lease.turn_pk, unused)
     inbox.mark_ready(tx, at, session_pk, wait=wait)
 
 
@@ -201,12 +200,12 @@ def _keep(tx: Tx, wanted: Finish, left: _Left, session_pk: int) -> int:
     _transcribe(tx, wanted, kept, (session_pk, left.last_seq, left.indexed_seq, left.owner))
     wanted = _forwarded(tx, wanted, left.origin)
     if wanted.usage is not None:
-        usage.record(tx, wanted.at, wanted.session_id, wanted.held.turn_id, wanted.usage)
+        usage.record(tx, wanted.at, wanted.session_id, wanted.lease.turn_id, wanted.usage)
     settled = [
         waiting for waiting, fate, note in wanted.settled if inbox.settle(tx, wanted.at, waiting, fate, note=note)
     ]
     if left.has_stream:
-        outbox.finish_stream(tx, wanted.at, wanted.held.turn_pk, wanted.streamed)
+        outbox.finish_stream(tx, wanted.at, wanted.lease.turn_pk, wanted.streamed)
     for reply in wanted.replies:
         outbox.enqueue(tx, wanted.at, reply)
     records.add_speakers(tx, session_pk, [said.speaker for said in kept if said.speaker is not None])
@@ -216,7 +215,7 @@ def _keep(tx: Tx, wanted: Finish, left: _Left, session_pk: int) -> int:
 def _go_on(tx: Tx, wanted: Finish, left: _Left, session_pk: int, *, is_all_settled: bool) -> None:
     """The session, or the one that follows it, goes on with what waits, and with what the turn took and did not answer."""
     if not is_all_settled:
-        tx.run("give_back", turn_pk=wanted.held.turn_pk)
+        tx.run("give_back", turn_pk=wanted.lease.turn_pk)
     following = session_pk if wanted.move_to is None else _locked(tx, wanted.move_to) or session_pk
     if following != session_pk:
         tx.run("move_waiting", session_pk=session_pk, new_pk=following)
@@ -234,7 +233,7 @@ def _transcribe(tx: Tx, wanted: Finish, kept: Sequence[Said], state: Row) -> Non
     requests = [_request_of(wanted, said) for said in kept]
     enclosed: list[Sequence[tuple[str, ...]]] = [(said.files,) for said in kept]
     if wanted.answer:
-        key = f"turn:{wanted.held.turn_id}"
+        key = f"turn:{wanted.lease.turn_id}"
         requests.append(transcripts.AppendRequest(wanted.session_id, wanted.answer, wanted.at, key=key))
         enclosed.append(wanted.answer_files)
     for appended, sent in zip(transcripts.append_to(tx, wanted.session_id, state, requests), enclosed, strict=True):
@@ -259,7 +258,7 @@ def _forwarded(tx: Tx, wanted: Finish, origin: str) -> Finish:
     chat = target_of(source_of(origin)).chat_id
     if all(reply.target.chat_id == chat for reply in wanted.replies):
         return wanted
-    id_changes.forward_stream(tx, wanted.at, wanted.held.turn_pk)
+    id_changes.forward_stream(tx, wanted.at, wanted.lease.turn_pk)
     replies = (
         replace(reply, target=id_changes.forward(tx, wanted.at, reply.target), reply_to=None)
         for reply in wanted.replies
@@ -269,24 +268,24 @@ def _forwarded(tx: Tx, wanted: Finish, origin: str) -> Finish:
 
 def _drop_all(tx: Tx, wanted: Finish) -> None:
     """The session was deleted while its turn ran: nobody is left to hear the answer."""
-    for waiting in taken_by(tx, wanted.held.turn_pk):
+    for waiting in taken_by(tx, wanted.lease.turn_pk):
         inbox.settle(tx, wanted.at, waiting, "dropped", note="its session was deleted")
-    tx.run("drop_stream", turn_pk=wanted.held.turn_pk)
+    tx.run("drop_stream", turn_pk=wanted.lease.turn_pk)
 
 
-def end_deleted(tx: Tx, at: Instant, held: Held) -> None:
+def end_deleted(tx: Tx, at: Instant, lease: TurnLease) -> None:
     """Ends a turn whose worker and session are both gone; its messages still get their fate."""
     error = "its session is gone"
-    require_changed(tx.run("end_turn", turn_pk=held.turn_pk, fence=held.fence, outcome="dropped", at=at, error=error))
-    for waiting in taken_by(tx, held.turn_pk):
+    require_changed(tx.run("end_turn", outcome="dropped", at=at, error=error, **lease.proof))
+    for waiting in taken_by(tx, lease.turn_pk):
         inbox.settle(tx, at, waiting, "dropped", note="its session was deleted")
-    tx.run("drop_stream", turn_pk=held.turn_pk)
-    _forget(tx, held)
+    tx.run("drop_stream", turn_pk=lease.turn_pk)
+    _forget(tx, lease)
 
 
-def _forget(tx: Tx, held: Held) -> None:
-    tx.run("drop_journal", turn_pk=held.turn_pk)
-    tx.run("drop_asks", turn_pk=held.turn_pk)
+def _forget(tx: Tx, lease: TurnLease) -> None:
+    tx.run("drop_journal", turn_pk=lease.turn_pk)
+    tx.run("drop_asks", turn_pk=lease.turn_pk)
 
 
 def _locked(tx: Tx, session_id: str) -> int | None:

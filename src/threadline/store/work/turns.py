@@ -24,10 +24,9 @@ from threadline.model.turn import (
     suspicion,
 )
 from threadline.model.view import message_number
-from threadline.store import leases
 from threadline.store.conversations import id_changes, records, views
 from threadline.store.engine.database import Row, Step, Tx, leaving_work, write
-from threadline.store.leases import Held, require, require_changed
+from threadline.store.leases import TurnLease, require, require_changed
 from threadline.store.rows import StoredSession, json_text, session_of, source_of
 from threadline.store.verbs import Group, Mode, Store, reads, verb, writes, writes_now
 from threadline.store.work import approvals, inbox, outbox, turn_end
@@ -128,24 +127,26 @@ def accept_and_claim(
     return received, [_claimed(tx, wanted.turn_ids[0], session, row, [said], admission.role)]
 
 
-def take_over(tx: Tx, at: Instant, owner: str, platforms: Sequence[str], *, lease: int) -> list[Claimed]:
+def take_over(tx: Tx, at: Instant, owner: str, platforms: Sequence[str], *, duration: int) -> list[Claimed]:
     """Turns on these platforms whose holder is gone, now held by `owner`, who decides what becomes of them."""
     taken: list[Claimed] = []
     left_behind: defaultdict[str, list[int]] = defaultdict(list)
     for dead, deaths in tx.rows("left_behind", at=at):
         left_behind[dead].append(deaths)
-    expired = [row for platform in platforms for row in tx.rows("expired_turns", platform=platform, lease=lease, at=at)]
+    expired = [
+        row for platform in platforms for row in tx.rows("expired_turns", platform=platform, duration=duration, at=at)
+    ]
     for row in expired:
         pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop, dead, deaths = row
-        if not tx.run("take_over", turn_pk=pk, fence=fence, owner=owner, lease=lease, at=at):
+        if not tx.run("take_over_turn", key=pk, fence=fence, owner=owner, duration=duration, at=at):
             continue
         found = tx.find("session_of_pk", session_pk=session_pk)
         if found is None:
-            end_deleted(tx, at, Held(pk, turn_id, fence + 1))
+            end_deleted(tx, at, TurnLease("turns", pk, fence + 1, turn_id))
             continue
         taken.append(
             Claimed(
-                held=Held(pk, turn_id, fence + 1),
+                lease=TurnLease("turns", pk, fence + 1, turn_id),
                 attempts=attempts,
                 session=session_of(found).entry,
                 speakers=records.speakers_of(tx, session_of(found)),
@@ -197,10 +198,10 @@ def _again(tx: Tx, wanted: Claim, session: StoredSession, row: Row | None) -> Cl
     if row is None:
         return None
     pk, turn_id, fence, attempts, lane, role, origin, stop, *_ = row
-    if not tx.run("take_turn", turn_pk=pk, owner=wanted.owner, lease=wanted.lease, at=wanted.at):
+    if not tx.run("claim_turn", turn_pk=pk, owner=wanted.owner, duration=wanted.duration, at=wanted.at):
         return None
     return Claimed(
-        held=Held(pk, turn_id, fence + 1),
+        lease=TurnLease("turns", pk, fence + 1, turn_id),
         attempts=attempts + 1,
         session=session.entry,
         session_pk=session.pk,
@@ -239,7 +240,7 @@ def _add_turn(
         session_pk=session.pk,
         lane=lane,
         owner=wanted.owner,
-        lease=wanted.lease,
+        duration=wanted.duration,
         person=session.entry.owner,
         platform=session.entry.platform,
         role=role,
@@ -256,7 +257,7 @@ def _claimed(
     """The turn that was added as that row, for its first run."""
     lane = batch[0].lane
     return Claimed(
-        held=Held(row[0], turn_id, 1),
+        lease=TurnLease("turns", row[0], 1, turn_id),
         attempts=1,
         session=session.entry,
         session_pk=session.pk,
@@ -302,9 +303,9 @@ def _context(tx: Tx, session_pk: int) -> str | None:
     return None if row is None else str(row[0])
 
 
-def set_replay(tx: Tx, held: Held, replay: Replay) -> None:
+def set_replay(tx: Tx, lease: TurnLease, replay: Replay) -> None:
     """Notes whether the turn may run again, before it does anything."""
-    require_changed(tx.run("set_replay", turn_pk=held.turn_pk, fence=held.fence, replay=replay))
+    require_changed(tx.run("set_replay", replay=replay, **lease.proof))
 
 
 def ensure_context(tx: Tx, session_pk: int, block: str) -> str:
@@ -314,49 +315,49 @@ def ensure_context(tx: Tx, session_pk: int, block: str) -> str:
     return block if row is None else str(row[0])
 
 
-def take_pending(tx: Tx, held: Held, session_id: str, role: Role) -> list[PendingMessage]:
+def take_pending(tx: Tx, lease: TurnLease, session_id: str, role: Role) -> list[PendingMessage]:
     """Takes what was said since the turn began into it. Not behind a command, nor words that count less than the turn does."""
     session_pk = _locked(tx, session_id)
-    require_changed(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0))
+    require(tx, lease)
     taken: list[PendingMessage] = []
     for item in [] if session_pk is None else inbox.waiting_of(tx, session_pk):
         if item.lane != "talk" or not allows(item.role, role):
             break
-        tx.run("take_inbound", turn_pk=held.turn_pk, pk=item.pk)
+        tx.run("take_inbound", turn_pk=lease.turn_pk, pk=item.pk)
         taken.append(item)
     return taken
 
 
-def append_journal(tx: Tx, held: Held, place: int, events: Sequence[str], *, called_tool: bool = False) -> None:
+def append_journal(tx: Tx, lease: TurnLease, place: int, events: Sequence[str], *, called_tool: bool = False) -> None:
     """Keeps what the turn said and did, from `place` on. `LeaseLost` where the turn is another's now."""
-    require_changed(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=int(called_tool)))
+    require_changed(tx.run("note_tools", tools=int(called_tool), **lease.proof))
     for offset, event in enumerate(events):
-        tx.run("add_journal", turn_pk=held.turn_pk, place=place + offset, event=event)
+        tx.run("add_journal", turn_pk=lease.turn_pk, place=place + offset, event=event)
 
 
-def enqueue_progress(tx: Tx, at: Instant, held: Held, notice: outbox.NewDelivery) -> bool:
+def enqueue_progress(tx: Tx, at: Instant, lease: TurnLease, notice: outbox.NewDelivery) -> bool:
     """Stores what is said while the turn runs; False, and nothing is stored, once it runs no more or is another's.
 
     The turn's row is held meanwhile: its end waits, and the answer stands behind what is said here.
     """
-    if not tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0):
+    if not tx.run("note_tools", tools=0, **lease.proof):
         return False
     outbox.enqueue(tx, at, replace(notice, target=id_changes.forward(tx, at, notice.target)))
     return True
 
 
-def suggest_title(tx: Tx, at: Instant, held: Held, session_id: str, title: str) -> None:
+def suggest_title(tx: Tx, at: Instant, lease: TurnLease, session_id: str, title: str) -> None:
     """Names the session of a turn, unless it has a name. `LeaseLost` where the turn is another's now."""
     is_there = _locked(tx, session_id) is not None
-    require(tx, held)
+    require(tx, lease)
     if is_there and records.get_entry(tx, session_id).title is None:
         records.set_title(tx, at, session_id, title)
 
 
-def clear_journal(tx: Tx, held: Held) -> None:
+def clear_journal(tx: Tx, lease: TurnLease) -> None:
     """A turn that runs again starts with an empty journal."""
-    require(tx, held)
-    tx.run("drop_journal", turn_pk=held.turn_pk)
+    require(tx, lease)
+    tx.run("drop_journal", turn_pk=lease.turn_pk)
 
 
 def rerun(tx: Tx, at: Instant, left: Sequence[Claimed], *, first: int) -> None:
@@ -366,10 +367,10 @@ def rerun(tx: Tx, at: Instant, left: Sequence[Claimed], *, first: int) -> None:
     touched.
     """
     for turn in left:
-        held, deaths = turn.held, turn.suspected.deaths
-        if tx.run("suspect_turn", turn_pk=held.turn_pk, fence=held.fence, deaths=deaths, at=at):
-            tx.run("drop_journal", turn_pk=held.turn_pk)
-            release(tx, at, held, turn.session_pk, wait=back_off(held.turn_id, deaths, first))
+        lease, deaths = turn.lease, turn.suspected.deaths
+        if tx.run("suspect_turn", deaths=deaths, at=at, **lease.proof):
+            tx.run("drop_journal", turn_pk=lease.turn_pk)
+            release(tx, at, lease, turn.session_pk, wait=back_off(lease.turn_id, deaths, first))
 
 
 def request_stop(tx: Tx, at: Instant, session_id: str, stop: StopReason) -> bool:
@@ -420,7 +421,7 @@ class Turns(Group[Mode]):
     @verb
     def release(
         store: Store[Any],
-        held: leases.Held,
+        lease: TurnLease,
         session_pk: int,
         *,
         wait: int = 0,
@@ -432,12 +433,14 @@ class Turns(Group[Mode]):
         `is_counted`: it has cost one of its attempts.
         """
         at = store.now()
-        return write(turn_end.release, at, held, session_pk, wait=wait, is_counted=is_counted, unused=unused)
+        return write(turn_end.release, at, lease, session_pk, wait=wait, is_counted=is_counted, unused=unused)
 
     @verb
-    def take_over(store: Store[Any], owner: str, platforms: Sequence[str], lease: int) -> Step[list[turn_end.Claimed]]:
+    def take_over(
+        store: Store[Any], owner: str, platforms: Sequence[str], duration: int
+    ) -> Step[list[turn_end.Claimed]]:
         """Turns on these platforms whose holder is gone."""
-        return write(take_over, store.now(), owner, platforms, lease=lease)
+        return write(take_over, store.now(), owner, platforms, duration=duration)
 
     @verb
     def accept_and_claim(

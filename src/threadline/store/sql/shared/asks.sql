@@ -5,7 +5,7 @@ CASE WHEN NOT EXISTS (SELECT 1 FROM deliveries p WHERE p.turn_pk = a.turn_pk AND
 
 -- name: ask_turn
 -- It holds no lease and no slot until somebody answers, and asking has not cost an attempt.
-UPDATE turns SET state = 'asking', attempts = attempts - 1, owner = NULL, lease_until = NULL
+UPDATE turns SET state = 'asking', attempts = attempts - 1, {lease_ended}
 WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
 
 -- name: add_ask
