@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from threadline.clock import to_instant
 from threadline.store.facade import GatewayStore
-from threadline.store.work.turn_end import Claimed, Finish
+from threadline.store.work.turn_end import ClaimedTurn, TurnResult
 
 T = TypeVar("T")
 # Opens the store of one gateway more on the test's database.
@@ -20,9 +20,9 @@ class Run(Protocol):
     def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...
 
 
-def over(store: GatewayStore, turn: Claimed) -> Finish:
+def over(store: GatewayStore, turn: ClaimedTurn) -> TurnResult:
     """The end of a turn that answered all it took and says nothing."""
-    return Finish(
+    return TurnResult(
         lease=turn.lease,
         session_id=turn.session.session_id,
         outcome="answered",

@@ -22,7 +22,7 @@ from threadline.store.engine.database import Tx, read, write
 from threadline.store.facade import GatewayStore
 from threadline.store.rows import StoredSession
 from threadline.store.work.inbox import Admission, Admitted, Greeting, accept
-from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest, TurnResult, UserMessage
 from threadline.store.work.turns import _add_turn
 from threadline.testing import FakeClock, assistant, dm, exchange, user
 
@@ -39,10 +39,10 @@ def admission(store: GatewayStore, key: str, source: SessionSource) -> Admission
     )
 
 
-def claim(store: GatewayStore, source: SessionSource, per_platform: int = 16) -> Claim:
+def claim(store: GatewayStore, source: SessionSource, per_platform: int = 16) -> ClaimRequest:
     """Who runs the turn."""
     now = store.clock.now()
-    return Claim(
+    return ClaimRequest(
         owner="here",
         turn_ids=new_turn_ids(now, 1),
         at=to_instant(now),
@@ -55,7 +55,7 @@ def claim(store: GatewayStore, source: SessionSource, per_platform: int = 16) ->
 
 async def begun(
     store: GatewayStore, key: str, source: SessionSource | None = None, per_platform: int = 16
-) -> list[Claimed]:
+) -> list[ClaimedTurn]:
     """The turn that a message begins with; `ConversationBusy` where something else goes on."""
     source = source or dm()
     greeting = Greeting(welcome=None, idle="?", daily="?")
@@ -65,15 +65,15 @@ async def begun(
     return claimed
 
 
-async def end(store: GatewayStore, turn: Claimed) -> None:
+async def end(store: GatewayStore, turn: ClaimedTurn) -> None:
     """The turn is over."""
     await store.turns.finish(over(store, turn))
 
 
-async def answer(store: GatewayStore, turn: Claimed) -> None:
+async def answer(store: GatewayStore, turn: ClaimedTurn) -> None:
     """The turn is over, and in the transcript stands what was said and what was answered."""
     said = tuple(
-        Said(
+        UserMessage(
             inbox_pk=waiting.pk,
             message=encode_message(user(waiting.event.text)),
             author=None,
@@ -132,7 +132,7 @@ def test_two_messages_under_one_id_end_a_turn_like_any_other(gateway: GatewaySto
         run(gateway.inbox.accept(replace(admission(gateway, key, dm()), only_if_idle=False)))
     (turn,) = run(gateway.turns.claim(claim(gateway, dm())))
     said = tuple(
-        Said(
+        UserMessage(
             inbox_pk=waiting.pk,
             message=encode_message({"role": "user", "content": waiting.event.text}),
             author=None,
@@ -145,7 +145,7 @@ def test_two_messages_under_one_id_end_a_turn_like_any_other(gateway: GatewaySto
     session_id = turn.session.session_id
     run(
         gateway.turns.finish(
-            Finish(lease=turn.lease, session_id=session_id, outcome="answered", at=at, said=said, taken=turn.taken)
+            TurnResult(lease=turn.lease, session_id=session_id, outcome="answered", at=at, said=said, taken=turn.taken)
         )
     )
     assert [message["content"] for message in run(gateway.load_transcript(session_id))] == ["one", "two"]

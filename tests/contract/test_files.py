@@ -16,7 +16,7 @@ from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import Admission
-from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest, TurnResult, UserMessage
 from threadline.testing import FakeClock
 from threadline.testing.contracts.storage.fixtures import StoredBytes
 
@@ -25,7 +25,7 @@ BO = SessionSource(platform="web", chat_id="bo.1", user_id="bo", user_name="Bo")
 CONTENT = b"\x89PNG\0 a picture of a heron"
 
 
-async def begun(store: GatewayStore, source: SessionSource, key: str, *files: StoredFile) -> Claimed:
+async def begun(store: GatewayStore, source: SessionSource, key: str, *files: StoredFile) -> ClaimedTurn:
     """The turn that answers a message."""
     event = Inbound(
         dedupe_key=key,
@@ -41,7 +41,7 @@ async def begun(store: GatewayStore, source: SessionSource, key: str, *files: St
     )
     await store.inbox.accept(admission)
     (claimed,) = await store.turns.claim(
-        Claim(owner="w", turn_ids=(f"t-{key}",), at=at, duration=15_000_000, platforms=("web",))
+        ClaimRequest(owner="w", turn_ids=(f"t-{key}",), at=at, duration=15_000_000, platforms=("web",))
     )
     return claimed
 
@@ -49,7 +49,7 @@ async def begun(store: GatewayStore, source: SessionSource, key: str, *files: St
 async def say(store: GatewayStore, source: SessionSource, file: StoredFile, key: str) -> str:
     """A message with a file, answered; its session."""
     claimed = await begun(store, source, key, file)
-    said = Said(
+    said = UserMessage(
         inbox_pk=claimed.taken[0].pk,
         message=encode_message({"role": "user", "content": "look", "attachments": [{"handle": file.file_id}]}),
         author=None,
@@ -58,7 +58,7 @@ async def say(store: GatewayStore, source: SessionSource, file: StoredFile, key:
         files=(stored_id(file.attachment().handle) or "",),
     )
     await store.turns.finish(
-        Finish(
+        TurnResult(
             lease=claimed.lease,
             session_id=claimed.session.session_id,
             outcome="answered",
@@ -187,10 +187,10 @@ def test_a_person_with_another_id_keeps_their_files(gateway: GatewayStore, runne
     runner.run(story())
 
 
-async def answer(store: GatewayStore, claimed: Claimed, *files: tuple[StoredFile, ...]) -> None:
+async def answer(store: GatewayStore, claimed: ClaimedTurn, *files: tuple[StoredFile, ...]) -> None:
     """Ends a turn with a message for each of these."""
     await store.turns.finish(
-        Finish(
+        TurnResult(
             lease=claimed.lease,
             session_id=claimed.session.session_id,
             outcome="answered",

@@ -77,7 +77,7 @@ def await_lock(location: str) -> None:
             time.sleep(0.01)
 
 
-def running(store: GatewayStore) -> turn_end.Claimed:
+def running(store: GatewayStore) -> turn_end.ClaimedTurn:
     """A turn at work in somebody's conversation."""
     wanted = store.resolve_request(dm("7"))
     event = Inbound(dedupe_key="1", message_id="1", source=dm("7"), text="think", sent_at=store.clock.now())
@@ -85,7 +85,9 @@ def running(store: GatewayStore) -> turn_end.Claimed:
         event=event, resolve=wanted, lane="talk", person="telegram:7", role="guest", at=wanted.at
     )
     store.perform(write(inbox.accept, admission))
-    claim = turn_end.Claim(owner="serve:1", turn_ids=("t1",), at=wanted.at, duration=DAY, platforms=("telegram",))
+    claim = turn_end.ClaimRequest(
+        owner="serve:1", turn_ids=("t1",), at=wanted.at, duration=DAY, platforms=("telegram",)
+    )
     (claimed,) = store.perform(write(turns.claim, claim))
     return claimed
 
@@ -106,7 +108,7 @@ def test_a_turn_that_ends_while_a_message_comes_in_keeps_its_session(store: Gate
     clock.advance(timedelta(hours=2))
 
     def it_ends() -> None:
-        end = turn_end.Finish(
+        end = turn_end.TurnResult(
             lease=claimed.lease,
             session_id=claimed.session.session_id,
             outcome="answered",

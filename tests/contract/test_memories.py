@@ -13,22 +13,22 @@ from threadline.errors import InvalidRequest, LeaseLost
 from threadline.model.source import SessionSource
 from threadline.store.conversations.records import MAX_STATE_CHARS
 from threadline.store.facade import GatewayStore
-from threadline.store.work.turn_end import Claim, Claimed
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest
 from threadline.testing import dm, thread, user
 
 LEASE = 60_000_000
 
 
-async def turn(store: GatewayStore, name: str = "t1", source: SessionSource | None = None) -> Claimed:
+async def turn(store: GatewayStore, name: str = "t1", source: SessionSource | None = None) -> ClaimedTurn:
     """A turn that runs."""
     await accepted(store, source or dm(), "hello", name)
     at = to_instant(store.clock.now())
-    wanted = Claim(owner="here", turn_ids=(name,), at=at, duration=LEASE, per_person=9, platforms=("telegram",))
+    wanted = ClaimRequest(owner="here", turn_ids=(name,), at=at, duration=LEASE, per_person=9, platforms=("telegram",))
     (claimed,) = await store.turns.claim(wanted)
     return claimed
 
 
-async def in_turn(store: GatewayStore, text: str = "kept", source: SessionSource | None = None) -> Claimed:
+async def in_turn(store: GatewayStore, text: str = "kept", source: SessionSource | None = None) -> ClaimedTurn:
     """A turn whose agent has remembered something."""
     claimed = await turn(store, source=source)
     await store.agent_state.save(claimed.lease, claimed.session_pk, "main", text)

@@ -29,8 +29,8 @@ from threadline.store.engine.sql import load_queries
 from threadline.store.facade import GatewayStore
 from threadline.store.people.people import PairingCode
 from threadline.store.work.inbox import Admission
-from threadline.store.work.outbox import NewDelivery, Stream
-from threadline.store.work.turn_end import Claim
+from threadline.store.work.outbox import NewDelivery, StreamedDelivery
+from threadline.store.work.turn_end import ClaimRequest
 from threadline.testing import FakeClock, assistant, dm, group, thread, user
 from threadline.testing.contracts.storage.fixtures import RawExecute, StoredBytes
 
@@ -245,14 +245,14 @@ async def test_what_is_still_to_be_sent_goes_to_the_new_chat(location: str) -> N
         assert targets == {"0": "2", "1": "10", "2": "2", "3": "2"}
 
 
-async def streaming(store: GatewayStore) -> tuple[NewDelivery, Stream]:
+async def streaming(store: GatewayStore) -> tuple[NewDelivery, StreamedDelivery]:
     """A turn that shows its answer while it grows, in the group `1`."""
     now, source = to_instant(store.clock.now()), group("7", "1")
     event = Inbound(dedupe_key="k", message_id="m", source=source, sent_at=store.clock.now(), text="hello")
     person = person_of(source)
     resolve = store.resolve_request(source)
     await store.inbox.accept(Admission(event=event, resolve=resolve, lane="talk", person=person, role="guest", at=now))
-    wanted = Claim(owner="x", turn_ids=("t",), at=now, duration=10**9, per_person=9, platforms=("telegram",))
+    wanted = ClaimRequest(owner="x", turn_ids=("t",), at=now, duration=10**9, per_person=9, platforms=("telegram",))
     (claimed,) = await store.turns.claim(wanted)
     new = NewDelivery(
         delivery_id="t.0",

@@ -23,7 +23,7 @@ from threadline.store.engine.sql import migrations
 from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import Admission, Greeting, Refusal
 from threadline.store.work.outbox import NewDelivery
-from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest, TurnResult, UserMessage
 from threadline.testing import assistant, user
 from threadline.testing.contracts.storage.fixtures import RawExecute, StoredBytes
 
@@ -96,19 +96,19 @@ async def hear(store: GatewayStore, source: SessionSource, text: str, key: str) 
     await store.inbox.accept_and_greet(wanted, Greeting(welcome=told, idle=told, daily=told))
 
 
-async def claim(store: GatewayStore, turn_id: str) -> Claimed:
+async def claim(store: GatewayStore, turn_id: str) -> ClaimedTurn:
     at = to_instant(store.clock.now())
-    wanted = Claim(
+    wanted = ClaimRequest(
         owner="serve-1", turn_ids=(turn_id,), at=at, duration=60_000_000, per_person=9, platforms=("telegram",)
     )
     (claimed,) = await store.turns.claim(wanted)
     return claimed
 
 
-async def answer(store: GatewayStore, claimed: Claimed, text: str) -> None:
+async def answer(store: GatewayStore, claimed: ClaimedTurn, text: str) -> None:
     """Ends a turn with an answer that waits to be sent."""
     said = tuple(
-        Said(
+        UserMessage(
             inbox_pk=item.pk,
             message=encode_message(user(item.event.text)),
             author=item.person,
@@ -121,7 +121,7 @@ async def answer(store: GatewayStore, claimed: Claimed, text: str) -> None:
         notice(claimed.origin, text, f"{claimed.lease.turn_id}.0"), kind="reply", session_pk=claimed.session_pk
     )
     await store.turns.finish(
-        Finish(
+        TurnResult(
             lease=claimed.lease,
             session_id=claimed.session.session_id,
             outcome="answered",
@@ -135,7 +135,7 @@ async def answer(store: GatewayStore, claimed: Claimed, text: str) -> None:
     )
 
 
-async def live(store: GatewayStore) -> tuple[Claimed, Claimed]:
+async def live(store: GatewayStore) -> tuple[ClaimedTurn, ClaimedTurn]:
     """All that can happen to a person; the turns that still run, of their own and in the session that they share."""
     await store.people.request_pairing(WHO)
     await store.people.set_role(PERSON, "guest", "Zebraline")

@@ -25,7 +25,7 @@ from tests.contract.watching import (
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.session import SessionEntry
 from threadline.store.facade import GatewayStore
-from threadline.store.work.expiry import LOOKED_AT, MOST_ENDED
+from threadline.store.work.expiry import MAX_EXPIRED, SCAN_LIMIT
 from threadline.testing import FakeClock, dm, group, user
 from threadline.testing.contracts.storage.fixtures import RawExecute
 
@@ -165,14 +165,14 @@ def test_gateways_with_different_policies_do_not_hold_each_other_up(
     opens: OpenGateway, clock: FakeClock, run: Run
 ) -> None:
     lax, strict = opens(policies=policies(idle_minutes=1000)), opens(policies=policies(idle_minutes=60))
-    for number in range(3 * MOST_ENDED):
+    for number in range(3 * MAX_EXPIRED):
         run(said(strict, dm(str(number))))
     clock.advance(2 * HOUR)
     ended = 0
     for _ in range(6):
         ended += len(run(strict.expiry.expire_batch("telegram", "dm")).ended)
         assert run(lax.expiry.expire_batch("telegram", "dm")).ended == ()
-    assert ended == 3 * MOST_ENDED
+    assert ended == 3 * MAX_EXPIRED
 
 
 def test_what_is_said_after_the_clock_went_back_ends_too(store: GatewayStore, clock: FakeClock, run: Run) -> None:
@@ -270,7 +270,7 @@ def test_a_step_looks_at_few_however_many_there_are(
         if not step.is_more:
             break
     assert ended == 5_001
-    assert max(looked_at) <= LOOKED_AT
+    assert max(looked_at) <= SCAN_LIMIT
     assert sum(looked_at) == 5_001
 
 

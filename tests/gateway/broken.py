@@ -18,7 +18,7 @@ from threadline.ports.platform import Outgoing
 from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import Admission
 from threadline.store.work.outbox import NewDelivery
-from threadline.store.work.turn_end import Claim, Claimed
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_codec import Send
 
@@ -49,7 +49,7 @@ async def begun(
     user: str = "ada",
     replay: Replay = "safe",
     journal: Sequence[Event] = (),
-) -> Claimed:
+) -> ClaimedTurn:
     """A turn that a gateway had begun, and what it had journalled of it."""
     await accepted(store, text, user)
     (claimed,) = await store.turns.claim(claim(store))
@@ -61,10 +61,10 @@ async def begun(
     return claimed
 
 
-def claim(store: GatewayStore, count: int = 1, **changes: Any) -> Claim:
+def claim(store: GatewayStore, count: int = 1, **changes: Any) -> ClaimRequest:
     """What a gateway asks for that wants so many turns, now."""
     now = store.clock.now()
-    wanted = Claim(
+    wanted = ClaimRequest(
         owner=DEAD,
         turn_ids=new_turn_ids(now, count),
         at=to_instant(now),
@@ -75,20 +75,20 @@ def claim(store: GatewayStore, count: int = 1, **changes: Any) -> Claim:
     return msgspec.structs.replace(wanted, **changes)
 
 
-async def suspected(store: GatewayStore, user: str, deaths: int) -> Claimed:
+async def suspected(store: GatewayStore, user: str, deaths: int) -> ClaimedTurn:
     """A turn that waits to run again, and is suspected of so many deaths; as the last gateway had it."""
     claimed = charged(await begun(store, user=user), deaths)
     await store.turns.rerun([claimed], first=0)
     return claimed
 
 
-def charged(claimed: Claimed, deaths: int) -> Claimed:
+def charged(claimed: ClaimedTurn, deaths: int) -> ClaimedTurn:
     """The turn, suspected of so many deaths."""
     return msgspec.structs.replace(claimed, suspected=Suspicion(deaths))
 
 
 async def streamed(
-    store: GatewayStore, chat: ScriptedChat, claimed: Claimed, text: str, *, is_id_kept: bool = True
+    store: GatewayStore, chat: ScriptedChat, claimed: ClaimedTurn, text: str, *, is_id_kept: bool = True
 ) -> str:
     """The message that the turn had begun to show; its id in the chat."""
     new = reply_to(claimed)
@@ -100,7 +100,7 @@ async def streamed(
     return message_id
 
 
-def reply_to(claimed: Claimed, text: str = "") -> NewDelivery:
+def reply_to(claimed: ClaimedTurn, text: str = "") -> NewDelivery:
     """The first part of a turn's answer."""
     return NewDelivery(
         delivery_id=f"{claimed.lease.turn_id}.0",

@@ -20,7 +20,7 @@ from threadline.store.rows import json_text
 from threadline.store.work import approvals
 from threadline.store.work.approvals import Answered, Asking, Deciding
 from threadline.store.work.outbox import NewDelivery
-from threadline.store.work.turn_end import Claim, Claimed
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest
 from threadline.testing.agents import ScriptedAgent
 
 FIRST = AskPermission(ask_id="1", tool="shell", arguments='{"command": "rm notes"}')
@@ -169,16 +169,16 @@ def test_nothing_is_permitted_once_the_run_is_over() -> None:
     assert permitted(given, FIRST, uses) is None
 
 
-async def _claimed(store: GatewayStore) -> Claimed:
+async def _claimed(store: GatewayStore) -> ClaimedTurn:
     at = to_instant(store.clock.now())
     (claimed,) = await store.turns.claim(
-        Claim(owner=DEAD, turn_ids=("unneeded",), at=at, duration=DAY, platforms=("scripted",))
+        ClaimRequest(owner=DEAD, turn_ids=("unneeded",), at=at, duration=DAY, platforms=("scripted",))
     )
     return claimed
 
 
 async def _ask(
-    store: GatewayStore, turn: Claimed, wanted: AskPermission, code: str, unused: tuple[int, ...] = ()
+    store: GatewayStore, turn: ClaimedTurn, wanted: AskPermission, code: str, unused: tuple[int, ...] = ()
 ) -> None:
     at = to_instant(store.clock.now())
     question = NewDelivery(delivery_id=code, target=place(), text="?", session_pk=turn.session_pk)
@@ -201,7 +201,7 @@ async def _ask(
     )
 
 
-async def _answered(store: GatewayStore, turn: Claimed) -> Claimed:
+async def _answered(store: GatewayStore, turn: ClaimedTurn) -> ClaimedTurn:
     """Somebody says yes, and the turn runs again."""
     waiting = await store.approvals.find_open(turn.session.session_id)
     assert waiting is not None

@@ -17,7 +17,7 @@ from threadline.gateway.supervisor import Supervisor
 from threadline.ports.agent import Event, Text, Turn
 from threadline.ports.platform import Capabilities, Gone
 from threadline.store.facade import GatewayStore
-from threadline.store.work.turn_end import Finish
+from threadline.store.work.turn_end import TurnResult
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_world import ALL_CAPABILITIES
@@ -52,7 +52,7 @@ async def test_who_has_the_answer_is_not_told_that_it_takes_long(location: str) 
     async with await GatewayStore.open(location) as store:
         claimed = await begun(store)
         # As one sees it whose lease went to another, or whose cancelled write is still on its way.
-        end = Finish(
+        end = TurnResult(
             lease=claimed.lease,
             session_id=claimed.session.session_id,
             outcome="answered",

@@ -20,7 +20,7 @@ from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import Admission, Refusal
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.owner_alerts import Alarm
-from threadline.store.work.turn_end import Claim
+from threadline.store.work.turn_end import ClaimRequest
 
 T = TypeVar("T")
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -95,7 +95,7 @@ def test_a_message_is_followed_to_the_files_of_its_answer(db: Path, cli: Cli) ->
     number = on(db, _accepted)
 
     async def answer(store: GatewayStore) -> None:
-        claim = Claim(owner="w", turn_ids=("t1",), at=to_instant(NOW), duration=10**9, platforms=("telegram",))
+        claim = ClaimRequest(owner="w", turn_ids=("t1",), at=to_instant(NOW), duration=10**9, platforms=("telegram",))
         (claimed,) = await store.turns.claim(claim)
         file = Attachment(handle="file:1", name="plan.txt")
         reply = NewDelivery(

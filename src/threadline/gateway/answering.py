@@ -39,7 +39,7 @@ from threadline.ports.agent import (
 )
 from threadline.ports.live import Ending
 from threadline.store.rows import json_text
-from threadline.store.work.turn_end import Claimed
+from threadline.store.work.turn_end import ClaimedTurn
 from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
@@ -57,7 +57,7 @@ class Answering:
     """A turn that runs. It can be stopped by its people, lost to another worker, or shut down with the gateway."""
 
     def __init__(
-        self, composer: Composer, claimed: Claimed, supervisor: Supervisor, retried: Retried | None = None
+        self, composer: Composer, claimed: ClaimedTurn, supervisor: Supervisor, retried: Retried | None = None
     ) -> None:
         self.claimed = claimed
         self._retried = retried

@@ -24,7 +24,7 @@ from threadline.store.work.approvals import Deciding
 from threadline.store.work.inbox import Control
 from threadline.store.work.message_changes import Dropping
 from threadline.store.work.outbox import NewDelivery
-from threadline.store.work.turn_end import Claimed
+from threadline.store.work.turn_end import ClaimedTurn
 from threadline.texts import commands as texts
 
 __all__ = ["TABLE", "Command", "Commands", "call_of"]
@@ -90,7 +90,7 @@ class Commands:
                 self._begun.add(control.waiting.pk)
                 await self._control(control)
 
-    async def run_in_turn(self, claimed: Claimed) -> Retried | None:
+    async def run_in_turn(self, claimed: ClaimedTurn) -> Retried | None:
         """Carries a session command out and ends its turn; or tells what is to be answered again instead."""
         call = call_of(claimed.taken[0], claimed.session)
         if call.typed.command is None or not call.typed.command.is_repeatable:

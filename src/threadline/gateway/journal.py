@@ -15,7 +15,7 @@ from threadline.ports.agent import Event, File, Text, Thought, ToolCall, ToolRes
 from threadline.ports.live import Growth
 from threadline.store.facade import GatewayStore
 from threadline.store.rows import json_text
-from threadline.store.work.turn_end import Claimed
+from threadline.store.work.turn_end import ClaimedTurn
 
 _SOONEST_SECONDS = 0.03
 # Between two writes, each of which is a sync of the disk. Words that somebody watches come in steps too small to notice; of
@@ -60,7 +60,7 @@ class Journal:
     def __init__(
         self,
         store: GatewayStore,
-        claimed: Claimed,
+        claimed: ClaimedTurn,
         so_far: Sequence[Event],
         pace: Pace,
         is_late: Callable[[], bool],

@@ -10,7 +10,7 @@ from threadline.gateway.journal import Journal
 from threadline.model.delivery import target_of
 from threadline.ports.live import Ending, ShowsTurns
 from threadline.ports.platform import Platform
-from threadline.store.work.turn_end import Claimed
+from threadline.store.work.turn_end import ClaimedTurn
 
 
 class Told:
@@ -19,7 +19,7 @@ class Told:
     The fence stands for the attempt: a turn that begins anew always has another, also where that cost it no attempt.
     """
 
-    def __init__(self, platform: Platform | None, claimed: Claimed, journal: Journal) -> None:
+    def __init__(self, platform: Platform | None, claimed: ClaimedTurn, journal: Journal) -> None:
         self._platform: ShowsTurns | None = platform if _shows_turns(platform) else None
         self._is_attended = platform is not None and platform.capabilities.attended
         self._to = target_of(claimed.origin)

@@ -25,13 +25,13 @@ from threadline.ports.agent import Agent, HearsOfEnds
 from threadline.store.facade import GatewayStore
 from threadline.store.leases import Lease, RenewedLease, TurnLease
 from threadline.store.work.inbox import Admission, Greeting, Received
-from threadline.store.work.turn_end import Claim, Claimed
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest
 from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
 
 # Carries out a command that takes its turn in the session and ends that turn, or says what is to be answered again.
-RunCommand: TypeAlias = Callable[[Claimed], Awaitable[Retried | None]]
+RunCommand: TypeAlias = Callable[[ClaimedTurn], Awaitable[Retried | None]]
 
 # What a turn gets, after its time is over, to be given back or closed.
 _LAST_SECONDS = 3.0
@@ -162,7 +162,7 @@ class Turns:
                     await self._quiet.wait()
         return not self._held
 
-    def _decided(self, claimed: Claimed) -> Rerun | Close | GiveUp:
+    def _decided(self, claimed: ClaimedTurn) -> Rerun | Close | GiveUp:
         decision = recovery_decision(claimed.replay, called_tool=claimed.called_tool, suspected=claimed.suspected)
         if claimed.stop is not None or self._composer.is_attended(claimed):
             # Nobody wants it any more, or whoever waited for it has seen it break off.
@@ -172,7 +172,7 @@ class Turns:
         self._outbox.metrics.turn_recovered(name.lower())
         return decision
 
-    async def _settle_crashed(self, claimed: Claimed, decision: Rerun | Close | GiveUp) -> None:
+    async def _settle_crashed(self, claimed: ClaimedTurn, decision: Rerun | Close | GiveUp) -> None:
         if claimed.stop is not None:
             await self._close_stopped(claimed, claimed.stop)
         elif isinstance(decision, GiveUp):
@@ -182,7 +182,7 @@ class Turns:
         elif isinstance(decision, Close):
             await self._composer.close(claimed, "interrupted", texts.BROKEN_OFF)
 
-    async def _rerun(self, left: Sequence[Claimed]) -> None:
+    async def _rerun(self, left: Sequence[ClaimedTurn]) -> None:
         """They run again after their back-offs, which are none where others are suspected."""
         first = self._settings.crash_back_off
         try:
@@ -192,7 +192,7 @@ class Turns:
         for turn in left:
             self.wake(back_off(turn.lease.turn_id, turn.suspected.deaths, first) / 1_000_000)
 
-    async def _close_stopped(self, claimed: Claimed, stop: StopReason) -> None:
+    async def _close_stopped(self, claimed: ClaimedTurn, stop: StopReason) -> None:
         """Nobody wants it any more: it does not run again. An agent that waits for an answer in it hears so."""
         await self._composer.close(claimed, "stopped", texts.STOPS[stop])
         _, agent = self._settings.agent_for(claimed.origin)
@@ -227,7 +227,7 @@ class Turns:
             received, claimed = await self._store.turns.accept_and_claim(admission, greeting, claim)
             return received, self._start(claimed, since)
 
-    def _start(self, claimed: Sequence[Claimed], since: float) -> bool:
+    def _start(self, claimed: Sequence[ClaimedTurn], since: float) -> bool:
         """Runs turns that were claimed since then; False where they may be another's by now."""
         if claimed and not is_reliable(since, self._settings):
             # Asleep meanwhile: if they are not another's, whoever finds their leases ended takes them over.
@@ -242,10 +242,10 @@ class Turns:
         bound = self._settings.bound
         return None if bound is None else tuple(self._digest(source) for source in bound())
 
-    def _claim(self, count: int, addresses: tuple[bytes, ...] | None) -> Claim:
+    def _claim(self, count: int, addresses: tuple[bytes, ...] | None) -> ClaimRequest:
         settings = self._settings
         now = self._store.clock.now()
-        return Claim(
+        return ClaimRequest(
             owner=settings.owner,
             turn_ids=new_turn_ids(now, count),
             at=to_instant(now),
@@ -263,7 +263,7 @@ class Turns:
     def _digest(self, source: SessionSource) -> bytes:
         return self._store.resolve_request(source, agent=self._settings.agent_for(source)[0]).address.digest
 
-    async def _carry_out(self, claimed: Claimed) -> None:
+    async def _carry_out(self, claimed: ClaimedTurn) -> None:
         try:
             if claimed.stop is not None:
                 await self._close_stopped(claimed, claimed.stop)
@@ -281,7 +281,7 @@ class Turns:
             self._wake.set()
             self._outbox.wake()
 
-    async def _answer(self, claimed: Claimed, retried: Retried | None) -> None:
+    async def _answer(self, claimed: ClaimedTurn, retried: Retried | None) -> None:
         answering = Answering(self._composer, claimed, self._supervisor, retried)
         self._running[claimed.lease] = answering
         began = asyncio.get_running_loop().time()

@@ -23,7 +23,7 @@ from threadline.store.facade import GatewayStore
 from threadline.store.leases import Lease, RenewedLease
 from threadline.store.verbs import StoreSettings
 from threadline.store.work import approvals, inbox, outbox, turn_end, turns
-from threadline.store.work.turn_end import Claimed
+from threadline.store.work.turn_end import ClaimedTurn
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ _POINT_OF: dict[object, str] = {
     turns.append_journal: "journal",
     approvals.ask: "ask",
     outbox.open_stream: "stream",
-    outbox.keep_stream_id: "stream id",
+    outbox.save_stream_id: "stream id",
     turn_end.finish: "finish",
     outbox.claim: "take",
     outbox.mark_sent: "receipt",
@@ -154,7 +154,7 @@ class CrashingStore(GatewayStore):
                 self._made.add(made)
         if result or point not in _MAY_BE_EMPTY:
             self.trigger.passed(f"after {point}")
-        if step.call is turns.accept_and_claim and cast("tuple[object, list[Claimed]]", result)[1]:
+        if step.call is turns.accept_and_claim and cast(tuple[object, list[ClaimedTurn]], result)[1]:
             self.trigger.passed("after claim")
         return result
 

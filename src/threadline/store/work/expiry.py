@@ -27,8 +27,8 @@ from threadline.store.leases import Lease
 from threadline.store.rows import StoredSession, entry_of, session_of
 from threadline.store.verbs import Group, IsBusy, Mode, Store, reads, verb, writes_now
 
-LOOKED_AT = 100
-MOST_ENDED = 20
+SCAN_LIMIT = 100
+MAX_EXPIRED = 20
 _SECOND = 1_000_000
 # Clocks of several machines differ, and a transaction may take its time to commit: nothing appears behind this any more.
 _SETTLED = 120 * _SECOND
@@ -38,11 +38,11 @@ _AT_THE_LATEST = 3600 * _SECOND
 _AFTER_CLOCK_WENT_BACK = 3600 * _SECOND
 # What should have ended longer ago than this was left over from a time without a policy, or without a gateway.
 _LONG_AGO = 24 * 3600 * _SECOND
-FLUSHED_APART = 30 * _SECOND
+FLUSH_SPACING = 30 * _SECOND
 _BEGINNING = (-(2**62), 0)
 
 
-class Watch(msgspec.Struct, frozen=True, kw_only=True):
+class ExpiryRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions are looked at, by which policy, and as of when."""
 
     platform: str
@@ -52,8 +52,8 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     zone: str
     at: Instant
     # How many rows a step looks at, and how many sessions it ends.
-    limit: int = LOOKED_AT
-    most: int = MOST_ENDED
+    limit: int = SCAN_LIMIT
+    most: int = MAX_EXPIRED
     # The sessions whose end others have agreed to; `None`: nobody was asked.
     agreed: frozenset[int] | None = None
 
@@ -63,7 +63,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
         return from_instant(self.at)
 
 
-class Watched(msgspec.Struct, frozen=True):
+class ExpiryStep(msgspec.Struct, frozen=True):
     """What a step has done, and whether the next one has something to do at once."""
 
     looked_at: int = 0
@@ -71,11 +71,11 @@ class Watched(msgspec.Struct, frozen=True):
     is_more: bool = False
 
 
-def expire_some(tx: Tx, wanted: Watch) -> Watched:
+def expire_batch(tx: Tx, wanted: ExpiryRequest) -> ExpiryStep:
     """Ends stale sessions that are not busy, and queues their flush. Does nothing while another watcher is at it."""
-    upto, row = _settled_before(wanted), _hold_place(tx, wanted)
+    upto, row = _settled_before(wanted), _lock_cursor(tx, wanted)
     if upto is None or row is None:
-        return Watched()
+        return ExpiryStep()
     key = {"platform": wanted.platform, "chat_type": wanted.chat_type}
     place = last = _place(row, wanted)
     ended: list[str] = []
@@ -83,18 +83,18 @@ def expire_some(tx: Tx, wanted: Watch) -> Watched:
     for (session_pk,) in tx.rows("due_again", at=wanted.at, limit=wanted.limit, **key):
         if len(ended) < wanted.most:
             looked_at += 1
-            ended += _look_again(tx, wanted, session_pk, place)
+            ended += _recheck(tx, wanted, session_pk, place)
     for session_pk, listed_at, is_open in _listed(tx, wanted, place, upto, wanted.limit - looked_at):
         if len(ended) < wanted.most:
             looked_at += 1
             last = (listed_at, session_pk)
-            ended += _look(tx, wanted, session_pk) if is_open else []
+            ended += _expire_if_stale(tx, wanted, session_pk) if is_open else []
     if last != row:
         tx.run("move_cursor", listed_at=last[0], session_pk=last[1], **key)
-    return Watched(looked_at, tuple(ended), looked_at >= wanted.limit or len(ended) >= wanted.most)
+    return ExpiryStep(looked_at, tuple(ended), looked_at >= wanted.limit or len(ended) >= wanted.most)
 
 
-def find_stale(tx: Tx, wanted: Watch) -> list[tuple[int, str]]:
+def find_stale(tx: Tx, wanted: ExpiryRequest) -> list[tuple[int, str]]:
     """The sessions that a step would end now, with their keys: for those who have a say in whether they are busy."""
     upto = _settled_before(wanted)
     if upto is None:
@@ -108,7 +108,7 @@ def find_stale(tx: Tx, wanted: Watch) -> list[tuple[int, str]]:
     return [(one.pk, one.entry.session_key) for one in there if _stale(tx, wanted, one) is not None]
 
 
-def _settled_before(wanted: Watch) -> Instant | None:
+def _settled_before(wanted: ExpiryRequest) -> Instant | None:
     """The instant before which a session that was last active may be stale, and is where nobody has days of their own."""
     policy, now = wanted.policy, wanted.now
     ends: list[datetime] = []
@@ -122,7 +122,7 @@ def _settled_before(wanted: Watch) -> Instant | None:
     return Instant(min(to_instant(newest), wanted.at - _SETTLED))
 
 
-def _hold_place(tx: Tx, wanted: Watch) -> tuple[int, int] | None:
+def _lock_cursor(tx: Tx, wanted: ExpiryRequest) -> tuple[int, int] | None:
     key = {"platform": wanted.platform, "chat_type": wanted.chat_type}
     row = tx.find("lock_cursor", **key)
     if row is None:
@@ -131,14 +131,16 @@ def _hold_place(tx: Tx, wanted: Watch) -> tuple[int, int] | None:
     return None if row is None else (row[0], row[1])
 
 
-def _place(reached: tuple[int, int], wanted: Watch) -> tuple[int, int]:
+def _place(reached: tuple[int, int], wanted: ExpiryRequest) -> tuple[int, int]:
     """Where to go on. A clock that went back has put what came since behind the place that was reached."""
     if reached[0] > wanted.at - _SETTLED:
         return (wanted.at - _AFTER_CLOCK_WENT_BACK, 0)
     return reached
 
 
-def _listed(tx: Tx, wanted: Watch, place: tuple[int, int], upto: Instant, limit: int) -> list[tuple[int, int, bool]]:
+def _listed(
+    tx: Tx, wanted: ExpiryRequest, place: tuple[int, int], upto: Instant, limit: int
+) -> list[tuple[int, int, bool]]:
     rows = tx.rows(
         "listed_after",
         platform=wanted.platform,
@@ -151,7 +153,7 @@ def _listed(tx: Tx, wanted: Watch, place: tuple[int, int], upto: Instant, limit:
     return [(session_pk, listed_at, bool(is_open)) for session_pk, listed_at, is_open in rows]
 
 
-def _look_again(tx: Tx, wanted: Watch, session_pk: int, place: tuple[int, int]) -> list[str]:
+def _recheck(tx: Tx, wanted: ExpiryRequest, session_pk: int, place: tuple[int, int]) -> list[str]:
     """Looks at a session that was passed before. One that has moved forward since is met again on the way."""
     row = tx.find("find_session_by_pk", session_pk=session_pk)
     session = None if row is None else session_of(row)
@@ -164,10 +166,10 @@ def _look_again(tx: Tx, wanted: Watch, session_pk: int, place: tuple[int, int]) 
     ):
         tx.run("drop_again", session_pk=session_pk)
         return []
-    return _look(tx, wanted, session_pk)
+    return _expire_if_stale(tx, wanted, session_pk)
 
 
-def _look(tx: Tx, wanted: Watch, session_pk: int) -> list[str]:
+def _expire_if_stale(tx: Tx, wanted: ExpiryRequest, session_pk: int) -> list[str]:
     """Ends the session where it may end, and tells its id; else it is looked at again."""
     row = tx.find("hold_open", session_pk=session_pk)
     session = None if row is None else session_of(row)
@@ -184,7 +186,7 @@ def _look(tx: Tx, wanted: Watch, session_pk: int) -> list[str]:
     return [session.entry.session_id]
 
 
-def _flush_at(tx: Tx, wanted: Watch, session: StoredSession) -> Instant:
+def _flush_at(tx: Tx, wanted: ExpiryRequest, session: StoredSession) -> Instant:
     """When the agent is to see it once more: at once, but where it should have ended long ago one after the other.
 
     Whoever lets conversations end for the first time has all the old ones end together, and each flush may cost money. What ends
@@ -194,34 +196,34 @@ def _flush_at(tx: Tx, wanted: Watch, session: StoredSession) -> Instant:
     if stale_at is None or wanted.at - to_instant(stale_at) < _LONG_AGO:
         return wanted.at
     row = tx.find("last_flush", platform=wanted.platform)
-    return wanted.at if row is None or row[0] is None else Instant(max(wanted.at, row[0] + FLUSHED_APART))
+    return wanted.at if row is None or row[0] is None else Instant(max(wanted.at, row[0] + FLUSH_SPACING))
 
 
-def _is_busy(tx: Tx, wanted: Watch, session_pk: int) -> bool:
+def _is_busy(tx: Tx, wanted: ExpiryRequest, session_pk: int) -> bool:
     if wanted.agreed is not None and session_pk not in wanted.agreed:
         return True
     return tx.find("is_busy", session_pk=session_pk) is not None
 
 
-def _stale(tx: Tx, wanted: Watch, session: StoredSession) -> ResetReason | None:
+def _stale(tx: Tx, wanted: ExpiryRequest, session: StoredSession) -> ResetReason | None:
     zone = _zone(tx, wanted, session)
     return stale_reason(wanted.policy, active_at=session.entry.active_at, now=wanted.now, zone=zone)
 
 
-def _due_at(tx: Tx, wanted: Watch, session: StoredSession) -> int:
+def _due_at(tx: Tx, wanted: ExpiryRequest, session: StoredSession) -> int:
     stale_at = next_expiry(wanted.policy, active_at=session.entry.active_at, zone=_zone(tx, wanted, session))
     latest = wanted.at + _AT_THE_LATEST
     return latest if stale_at is None else min(latest, to_instant(stale_at))
 
 
-def _zone(tx: Tx, wanted: Watch, session: StoredSession) -> str:
+def _zone(tx: Tx, wanted: ExpiryRequest, session: StoredSession) -> str:
     owner = session.entry.owner
     if owner is None or not uses_person_timezone(wanted.policy):
         return wanted.zone
     return records.timezone_of(tx, owner) or wanted.zone
 
 
-MOST_ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 _MINUTE = 60_000_000
 # After the first attempt that failed, and after the second.
 _PAUSES = (_MINUTE, 10 * _MINUTE)
@@ -230,7 +232,7 @@ _PAUSES = (_MINUTE, 10 * _MINUTE)
 class Flush(msgspec.Struct, frozen=True, kw_only=True):
     """A flush that its holder carries out: the messages after `after`, up to and with `upto`, of the session's own log.
 
-    `attempts` counts this one. Where it is more than `MOST_ATTEMPTS`, earlier ones took their gateway with them.
+    `attempts` counts this one. Where it is more than `MAX_ATTEMPTS`, earlier ones took their gateway with them.
     """
 
     session: SessionEntry
@@ -243,7 +245,7 @@ class Flush(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_spent(self) -> bool:
         """Whether it was tried often enough."""
-        return self.attempts > MOST_ATTEMPTS
+        return self.attempts > MAX_ATTEMPTS
 
 
 def claim_flush(
@@ -299,7 +301,7 @@ def discard_flush(tx: Tx, at: Instant, flush: Flush) -> bool:
 
 def fail_flush(tx: Tx, at: Instant, flush: Flush) -> bool:
     """It is tried again later, or given up after its last attempt: then True."""
-    if flush.attempts >= MOST_ATTEMPTS:
+    if flush.attempts >= MAX_ATTEMPTS:
         return _end_flush(tx, at, flush)
     due_at = at + _PAUSES[flush.attempts - 1]
     tx.run("reschedule_flush", due_at=due_at, attempts=flush.attempts, **flush.lease.proof)
@@ -329,13 +331,13 @@ class Expiry(Group[Mode]):
     release_flush = writes_now(release_flush)
 
     @verb
-    def expire_batch(store: Store[Any], platform: str, chat_type: str) -> Step[Watched]:
+    def expire_batch(store: Store[Any], platform: str, chat_type: str) -> Step[ExpiryStep]:
         """A bounded step towards the end of all stale sessions of a platform and chat type; nothing without a policy."""
         settings = store.settings
         policy = settings.policies.policy_for(platform, chat_type)
         if policy.mode == "none":
             return read(_nothing_expires)
-        wanted = Watch(
+        wanted = ExpiryRequest(
             platform=platform,
             chat_type=chat_type,
             policy=policy,
@@ -344,15 +346,15 @@ class Expiry(Group[Mode]):
         )
         if settings.is_busy is not None:
             return task(_expire_unless_busy, wanted, settings.is_busy)
-        return write(expire_some, wanted)
+        return write(expire_batch, wanted)
 
 
-def _nothing_expires(_: Tx) -> Watched:
-    return Watched()
+def _nothing_expires(_: Tx) -> ExpiryStep:
+    return ExpiryStep()
 
 
-def _expire_unless_busy(perform: Perform, wanted: Watch, is_busy: IsBusy) -> Watched:
+def _expire_unless_busy(perform: Perform, wanted: ExpiryRequest, is_busy: IsBusy) -> ExpiryStep:
     # The votes are asked outside of any transaction: they may be slow, and may ask the store itself.
     stale = perform(read(find_stale, wanted))
     agreed = frozenset(session_pk for session_pk, key in stale if not is_busy(key))
-    return perform(write(expire_some, msgspec.structs.replace(wanted, agreed=agreed)))
+    return perform(write(expire_batch, msgspec.structs.replace(wanted, agreed=agreed)))

@@ -68,7 +68,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[Attachment, ...] = ()
 
 
-class DeliveryLine(msgspec.Struct, frozen=True, kw_only=True):
+class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
     """What is told of a delivery. `files` are the names of its files, empty ones once it was sent."""
 
     pk: int
@@ -88,7 +88,7 @@ class DeliveryLine(msgspec.Struct, frozen=True, kw_only=True):
     asked: str = ""
 
 
-class Stream(msgspec.Struct, frozen=True, kw_only=True):
+class StreamedDelivery(msgspec.Struct, frozen=True, kw_only=True):
     """The message that a running turn streams into. Without an id nothing of it stands in the chat yet, as far as we know."""
 
     pk: int
@@ -111,8 +111,8 @@ def enqueue(tx: Tx, at: Instant, new: NewDelivery) -> None:
         "add_delivery",
         state="pending",
         kind=new.kind,
-        text=showable(new.text),
-        asked=showable(new.asked),
+        text=displayable(new.text),
+        asked=displayable(new.asked),
         buttons=json_text(new.buttons),
         files=json_text(new.files) if new.files else _NO_FILES,
         at=at,
@@ -120,7 +120,7 @@ def enqueue(tx: Tx, at: Instant, new: NewDelivery) -> None:
     )
 
 
-def showable(text: str) -> str:
+def displayable(text: str) -> str:
     """The text as a chat can show it."""
     return text.translate(_UNSHOWABLE)
 
@@ -173,12 +173,12 @@ def mark_failed(tx: Tx, delivery: Delivery, step: RetryAt | Park, *, error: str,
 def finish_stream(tx: Tx, at: Instant, turn_pk: int, text: str | None) -> None:
     """What a turn streamed is brought to its last text; `None`: nothing of it is wanted any more."""
     if text:
-        tx.run("finish_stream", turn_pk=turn_pk, text=showable(text), at=at)
+        tx.run("finish_stream", turn_pk=turn_pk, text=displayable(text), at=at)
     else:
         tx.run("drop_stream", turn_pk=turn_pk)
 
 
-def open_stream(tx: Tx, at: Instant, new: NewDelivery) -> Stream | None:
+def open_stream(tx: Tx, at: Instant, new: NewDelivery) -> StreamedDelivery | None:
     """The stream of a turn, opened before its first send; a turn that runs again gets the one it had.
 
     `None` as long as something older is still to be sent in that chat.
@@ -192,15 +192,15 @@ def open_stream(tx: Tx, at: Instant, new: NewDelivery) -> Stream | None:
         return None
     if external_id is None and attempts == 0:
         tx.run("begin_stream", pk=pk, step=1)
-    return Stream(pk=pk, external_id=external_id, is_doubtful=external_id is None and attempts > 0)
+    return StreamedDelivery(pk=pk, external_id=external_id, is_doubtful=external_id is None and attempts > 0)
 
 
-def stream_not_begun(tx: Tx, stream: Stream) -> None:
+def cancel_stream_start(tx: Tx, stream: StreamedDelivery) -> None:
     """Its first send did not arrive, for certain: nothing of it is in doubt."""
     tx.run("begin_stream", pk=stream.pk, step=-1)
 
 
-def keep_stream_id(tx: Tx, stream: Stream, external_id: str) -> None:
+def save_stream_id(tx: Tx, stream: StreamedDelivery, external_id: str) -> None:
     """Keeps the platform's id before the message is edited for the first time."""
     tx.run("keep_stream_id", pk=stream.pk, external_id=external_id)
 
@@ -233,29 +233,29 @@ def next_due(tx: Tx, accounts: Sequence[tuple[str, str]]) -> Instant | None:
     return Instant(min(due)) if due else None
 
 
-def is_pending_at(tx: Tx, digest: bytes, lane: str) -> bool:
+def has_pending_at(tx: Tx, digest: bytes, lane: str) -> bool:
     """Whether anything at an address waits to be answered, is being answered, or is to be sent."""
     return tx.find("pending_at", digest=digest, lane=lane) is not None
 
 
-def is_pending_on(tx: Tx, platform: str) -> bool:
+def has_pending_on(tx: Tx, platform: str) -> bool:
     """Whether anything on a platform waits for an answer, is being answered, or is to be sent."""
     return tx.find("pending_on", platform=platform) is not None
 
 
-def lines(tx: Tx, state: str | None = None, *, before: int = NO_LIMIT, limit: int = 50) -> list[DeliveryLine]:
+def list_page(tx: Tx, state: str | None = None, *, before: int = NO_LIMIT, limit: int = 50) -> list[DeliverySummary]:
     """What is known of deliveries, newest first."""
-    return [_line(row) for row in tx.rows("list_deliveries", state=state, before=before, limit=limit)]
+    return [_summary(row) for row in tx.rows("list_deliveries", state=state, before=before, limit=limit)]
 
 
-def lines_to(tx: Tx, person: str, *, after: int, limit: int) -> list[DeliveryLine]:
+def list_for_person(tx: Tx, person: str, *, after: int, limit: int) -> list[DeliverySummary]:
     """What is known of deliveries to a person, oldest first."""
-    return [_line(row) for row in tx.rows("deliveries_to", person=person, after=after, limit=limit)]
+    return [_summary(row) for row in tx.rows("deliveries_to", person=person, after=after, limit=limit)]
 
 
-def lines_of_turn(tx: Tx, turn_pk: int) -> list[DeliveryLine]:
+def list_of_turn(tx: Tx, turn_pk: int) -> list[DeliverySummary]:
     """What a turn had to say, and what became of it."""
-    return [_line(row) for row in tx.rows("deliveries_of", turn_pk=turn_pk)]
+    return [_summary(row) for row in tx.rows("deliveries_of", turn_pk=turn_pk)]
 
 
 def retry(tx: Tx, at: Instant, pk: int) -> None:
@@ -316,11 +316,11 @@ def _delivery(row: Row) -> Delivery:
     )
 
 
-def _line(row: Row) -> DeliveryLine:
+def _summary(row: Row) -> DeliverySummary:
     pk, delivery_id, target, kind, state, doubtful, attempts, created_at, _, sent_at, external_id, error, text = row[
         :13
     ]
-    return DeliveryLine(
+    return DeliverySummary(
         pk=pk,
         delivery_id=delivery_id,
         target=read_target(target),
@@ -356,11 +356,11 @@ class Outbox(Group[Mode]):
     forget_external_id = writes(forget_external_id)
     mark_failed = writes(mark_failed)
     open_stream = writes_now(open_stream)
-    cancel_stream_start = writes(stream_not_begun)
-    save_stream_id = writes(keep_stream_id)
+    cancel_stream_start = writes(cancel_stream_start)
+    save_stream_id = writes(save_stream_id)
     recover_expired = writes_now(recover_expired)
-    list_page = reads(lines)
-    has_pending_on = reads(is_pending_on)
+    list_page = reads(list_page)
+    has_pending_on = reads(has_pending_on)
     retry = writes_now(retry)
     drop = writes(drop)
 
@@ -368,4 +368,4 @@ class Outbox(Group[Mode]):
     def has_pending_at(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[bool]:
         """Whether anything of a conversation is not finished."""
         digest = store.address_of(source, agent).digest
-        return read(is_pending_at, digest, target_of(source).ordering_key)
+        return read(has_pending_at, digest, target_of(source).ordering_key)

@@ -47,7 +47,7 @@ def sound(tx: Tx, at: Instant, alarm: Alarm, notices: Sequence[outbox.NewDeliver
 
     A notice in the direct chat of an owner, one who was given the role here or of `owners`, is theirs: erasing them takes it away.
     """
-    text, since = outbox.showable(alarm.text), to_instant(alarm.since)
+    text, since = outbox.displayable(alarm.text), to_instant(alarm.since)
     is_new = tx.run("add_alarm", name=alarm.name, text=text, at=since, told=int(alarm.is_told)) == 1
     if is_new:
         _say(tx, at, notices, owners)

@@ -34,7 +34,7 @@ from threadline.store.rows import source_of
 from threadline.store.work import approvals, inbox, outbox
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Who wants turns, at most as many as there are ids for them, and under which limits."""
 
     owner: str
@@ -54,7 +54,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     back_off: int = 0
 
 
-class Claimed(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimedTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn to run."""
 
     lease: TurnLease
@@ -83,7 +83,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     history: Sequence[Message] | None = None
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A user's message as the transcript is to keep it."""
 
     inbox_pk: int
@@ -97,7 +97,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
 
 
-class _Left(NamedTuple):
+class _TurnRemainder(NamedTuple):
     """What a turn leaves behind that ends."""
 
     # Of the session that it answered in; `None` where that was deleted.
@@ -116,14 +116,14 @@ class _Left(NamedTuple):
     owner: str | None
 
 
-class Finish(msgspec.Struct, frozen=True, kw_only=True):
+class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     """All that the end of a turn writes, together or not at all."""
 
     lease: TurnLease
     session_id: str
     outcome: TurnOutcome
     at: Instant
-    said: tuple[Said, ...] = ()
+    said: tuple[UserMessage, ...] = ()
     answer: tuple[EncodedMessage, ...] = ()
     # The stored files that go with each message of the answer; empty where none do.
     answer_files: tuple[tuple[str, ...], ...] = ()
@@ -139,7 +139,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     move_to: str | None = None
 
 
-def finish(tx: Tx, wanted: Finish) -> None:
+def finish(tx: Tx, wanted: TurnResult) -> None:
     """Ends a turn: transcript, usage, replies and fates in one. `LeaseLost`, and nothing is written, where it is another's."""
     lease = wanted.lease
     # The session first, as whoever takes a message in does: the other way round the two could wait for each other.
@@ -148,17 +148,17 @@ def finish(tx: Tx, wanted: Finish) -> None:
         "end_turn",
         outcome=wanted.outcome,
         at=wanted.at,
-        error=None if wanted.error is None else outbox.showable(wanted.error),
+        error=None if wanted.error is None else outbox.displayable(wanted.error),
         **lease.proof,
     )
     if ended is None:
         raise LeaseLost
-    left = _Left(*ended)
+    left = _TurnRemainder(*ended)
     if left.session_pk is None:
-        _drop_all(tx, wanted)
+        _drop_messages(tx, wanted)
     else:
-        settled = _keep(tx, wanted, left, left.session_pk)
-        _go_on(tx, wanted, left, left.session_pk, is_all_settled=settled >= left.unsettled)
+        settled = _store_result(tx, wanted, left, left.session_pk)
+        _start_next(tx, wanted, left, left.session_pk, is_all_settled=settled >= left.unsettled)
     if left.has_journal:
         tx.run("drop_journal", turn_pk=lease.turn_pk)
     if left.has_asks:
@@ -187,18 +187,18 @@ def release(
     inbox.mark_ready(tx, at, session_pk, wait=wait)
 
 
-def rest(tx: Tx, at: Instant, session_pk: int) -> None:
+def mark_ready_if_pending(tx: Tx, at: Instant, session_pk: int) -> None:
     """A session whose turn has ended goes on with what waits. Its row is locked, so nothing slips in unseen."""
     if tx.find("has_work", session_pk=session_pk) is not None:
         inbox.mark_ready(tx, at, session_pk)
 
 
-def _keep(tx: Tx, wanted: Finish, left: _Left, session_pk: int) -> int:
+def _store_result(tx: Tx, wanted: TurnResult, left: _TurnRemainder, session_pk: int) -> int:
     """Keeps what was said, answered, spent and is to be sent; how many of the messages that it took got their fate."""
     by_pk = {waiting.pk: waiting for waiting in wanted.taken}
     kept = [said for said in wanted.said if inbox.settle(tx, wanted.at, by_pk[said.inbox_pk], said.fate)]
-    _transcribe(tx, wanted, kept, (session_pk, left.last_seq, left.indexed_seq, left.owner))
-    wanted = _forwarded(tx, wanted, left.origin)
+    _append_messages(tx, wanted, kept, (session_pk, left.last_seq, left.indexed_seq, left.owner))
+    wanted = _redirect_replies(tx, wanted, left.origin)
     if wanted.usage is not None:
         usage.record(tx, wanted.at, wanted.session_id, wanted.lease.turn_id, wanted.usage)
     settled = [
@@ -212,7 +212,7 @@ def _keep(tx: Tx, wanted: Finish, left: _Left, session_pk: int) -> int:
     return len(kept) + sum(waiting.pk in by_pk for waiting in settled)
 
 
-def _go_on(tx: Tx, wanted: Finish, left: _Left, session_pk: int, *, is_all_settled: bool) -> None:
+def _start_next(tx: Tx, wanted: TurnResult, left: _TurnRemainder, session_pk: int, *, is_all_settled: bool) -> None:
     """The session, or the one that follows it, goes on with what waits, and with what the turn took and did not answer."""
     if not is_all_settled:
         tx.run("give_back", turn_pk=wanted.lease.turn_pk)
@@ -220,12 +220,12 @@ def _go_on(tx: Tx, wanted: Finish, left: _Left, session_pk: int, *, is_all_settl
     if following != session_pk:
         tx.run("move_waiting", session_pk=session_pk, new_pk=following)
     if following != session_pk or not is_all_settled:
-        rest(tx, wanted.at, following)
+        mark_ready_if_pending(tx, wanted.at, following)
     elif left.has_work:
         inbox.mark_ready(tx, wanted.at, session_pk)
 
 
-def _transcribe(tx: Tx, wanted: Finish, kept: Sequence[Said], state: Row) -> None:
+def _append_messages(tx: Tx, wanted: TurnResult, kept: Sequence[UserMessage], state: Row) -> None:
     """Writes what people said, and what was answered. Of who was erased meanwhile nothing is kept, and nothing brought back.
 
     Once: a turn ends once, and a message gets its fate once.
@@ -242,7 +242,7 @@ def _transcribe(tx: Tx, wanted: Finish, kept: Sequence[Said], state: Row) -> Non
                 files.use(tx, transcripts.number_of(tx, ref), used)
 
 
-def _request_of(wanted: Finish, said: Said) -> transcripts.AppendRequest:
+def _request_of(wanted: TurnResult, said: UserMessage) -> transcripts.AppendRequest:
     return transcripts.AppendRequest(
         wanted.session_id,
         [said.message],
@@ -253,7 +253,7 @@ def _request_of(wanted: Finish, said: Said) -> transcripts.AppendRequest:
     )
 
 
-def _forwarded(tx: Tx, wanted: Finish, origin: str) -> Finish:
+def _redirect_replies(tx: Tx, wanted: TurnResult, origin: str) -> TurnResult:
     """What the chat is told goes to where it is now: it may have been given another id while the turn ran."""
     chat = target_of(source_of(origin)).chat_id
     if all(reply.target.chat_id == chat for reply in wanted.replies):
@@ -266,9 +266,9 @@ def _forwarded(tx: Tx, wanted: Finish, origin: str) -> Finish:
     return replace(wanted, replies=tuple(replies))
 
 
-def _drop_all(tx: Tx, wanted: Finish) -> None:
+def _drop_messages(tx: Tx, wanted: TurnResult) -> None:
     """The session was deleted while its turn ran: nobody is left to hear the answer."""
-    for waiting in taken_by(tx, wanted.lease.turn_pk):
+    for waiting in messages_of(tx, wanted.lease.turn_pk):
         inbox.settle(tx, wanted.at, waiting, "dropped", note="its session was deleted")
     tx.run("drop_stream", turn_pk=wanted.lease.turn_pk)
 
@@ -277,13 +277,13 @@ def end_deleted(tx: Tx, at: Instant, lease: TurnLease) -> None:
     """Ends a turn whose worker and session are both gone; its messages still get their fate."""
     error = "its session is gone"
     require_changed(tx.run("end_turn", outcome="dropped", at=at, error=error, **lease.proof))
-    for waiting in taken_by(tx, lease.turn_pk):
+    for waiting in messages_of(tx, lease.turn_pk):
         inbox.settle(tx, at, waiting, "dropped", note="its session was deleted")
     tx.run("drop_stream", turn_pk=lease.turn_pk)
-    _forget(tx, lease)
+    _delete_journal(tx, lease)
 
 
-def _forget(tx: Tx, lease: TurnLease) -> None:
+def _delete_journal(tx: Tx, lease: TurnLease) -> None:
     tx.run("drop_journal", turn_pk=lease.turn_pk)
     tx.run("drop_asks", turn_pk=lease.turn_pk)
 
@@ -294,6 +294,6 @@ def _locked(tx: Tx, session_id: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def taken_by(tx: Tx, turn_pk: int) -> tuple[PendingMessage, ...]:
+def messages_of(tx: Tx, turn_pk: int) -> tuple[PendingMessage, ...]:
     """The messages that a turn answers."""
     return tuple(inbox.waiting_from(row) for row in tx.rows("taken_by_turn", turn_pk=turn_pk))

@@ -1,4 +1,4 @@
-"""Claim turns, take over those of dead processes, keep their journals."""
+"""ClaimRequest turns, take over those of dead processes, keep their journals."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from threadline.store.rows import StoredSession, json_text, session_of, source_o
 from threadline.store.verbs import Group, Mode, Store, reads, verb, writes, writes_now
 from threadline.store.work import approvals, inbox, outbox, turn_end
 from threadline.store.work.message_changes import _append_key, _heard
-from threadline.store.work.turn_end import Claim, Claimed, _locked, end_deleted, release, taken_by
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest, _locked, end_deleted, messages_of, release
 
-_LOOKED_AT = 16
+_SCAN_LIMIT = 16
 _SHORT_HISTORY = 64
 _SHORT_HISTORY_BYTES = 64 * 1024
 
 
-class _Before(TypedDict):
+class _EarlierRun(TypedDict):
     """What a turn did before it was claimed again."""
 
     journal: tuple[str, ...]
@@ -46,7 +46,7 @@ class _Before(TypedDict):
     asked: int
 
 
-class _Running:
+class _RunningCounts:
     """How many turns run, for each person and on each platform."""
 
     def __init__(self, tx: Tx) -> None:
@@ -56,7 +56,7 @@ class _Running:
             self._people[person] += count
             self._platforms[platform] += count
 
-    def has_room(self, wanted: Claim, session: StoredSession) -> bool:
+    def has_room(self, wanted: ClaimRequest, session: StoredSession) -> bool:
         """Whether one more may run in that session."""
         owner, platform = session.entry.owner, session.entry.platform
         is_free = owner is None or self._people[owner] < wanted.per_person
@@ -68,13 +68,13 @@ class _Running:
         self._platforms[session.entry.platform] += 1
 
 
-def claim(tx: Tx, wanted: Claim) -> list[Claimed]:
+def claim(tx: Tx, wanted: ClaimRequest) -> list[ClaimedTurn]:
     """Turns for sessions that have something to do. Their messages are taken by them from then on."""
     ready = _ready(tx, wanted)
-    claimed: list[Claimed] = []
+    claimed: list[ClaimedTurn] = []
     if not ready:
         return claimed
-    running = _Running(tx)
+    running = _RunningCounts(tx)
     for _, session_pk in ready:
         row = tx.find("session_of_pk", session_pk=session_pk)
         if row is None or tx.find("live_turn", session_pk=session_pk) is not None:
@@ -85,10 +85,12 @@ def claim(tx: Tx, wanted: Claim) -> list[Claimed]:
             continue
         again = tx.find("waiting_turn", session_pk=session_pk)
         tx.run("drop_ready", session_pk=session_pk)
-        if again is not None and (wait := _held_back(tx, wanted, again)) > 0:
+        if again is not None and (wait := _remaining_back_off(tx, wanted, again)) > 0:
             inbox.mark_ready(tx, wanted.at, session_pk, wait=wait)
             continue
-        taken = _again(tx, wanted, session, again) or _fresh(tx, wanted, wanted.turn_ids[len(claimed)], session)
+        taken = _claim_again(tx, wanted, session, again) or _claim_new(
+            tx, wanted, wanted.turn_ids[len(claimed)], session
+        )
         if taken is None:
             continue
         claimed.append(taken)
@@ -99,8 +101,8 @@ def claim(tx: Tx, wanted: Claim) -> list[Claimed]:
 
 
 def accept_and_claim(
-    tx: Tx, wanted: Claim, admission: inbox.Admission, greeting: inbox.Greeting
-) -> tuple[inbox.Received, list[Claimed]]:
+    tx: Tx, wanted: ClaimRequest, admission: inbox.Admission, greeting: inbox.Greeting
+) -> tuple[inbox.Received, list[ClaimedTurn]]:
     """Takes an event in, once, and begins turns: its own with it, where nothing else is to be done in its session.
 
     Where as much runs as may, the session waits like any other.
@@ -110,7 +112,7 @@ def accept_and_claim(
     def make(session: StoredSession, *, is_alone: bool) -> int | None:
         if admission.lane != "talk" or admission.burst:
             return None
-        if not is_alone and not _Running(tx).has_room(wanted, session):
+        if not is_alone and not _RunningCounts(tx).has_room(wanted, session):
             return None
         row = _add_turn(tx, wanted, wanted.turn_ids[0], session, admission.lane, admission.role, admission.event.source)
         made.append((session, row))
@@ -127,9 +129,9 @@ def accept_and_claim(
     return received, [_claimed(tx, wanted.turn_ids[0], session, row, [said], admission.role)]
 
 
-def take_over(tx: Tx, at: Instant, owner: str, platforms: Sequence[str], *, duration: int) -> list[Claimed]:
+def take_over(tx: Tx, at: Instant, owner: str, platforms: Sequence[str], *, duration: int) -> list[ClaimedTurn]:
     """Turns on these platforms whose holder is gone, now held by `owner`, who decides what becomes of them."""
-    taken: list[Claimed] = []
+    taken: list[ClaimedTurn] = []
     left_behind: defaultdict[str, list[int]] = defaultdict(list)
     for dead, deaths in tx.rows("left_behind", at=at):
         left_behind[dead].append(deaths)
@@ -145,17 +147,17 @@ def take_over(tx: Tx, at: Instant, owner: str, platforms: Sequence[str], *, dura
             end_deleted(tx, at, TurnLease("turns", pk, fence + 1, turn_id))
             continue
         taken.append(
-            Claimed(
+            ClaimedTurn(
                 lease=TurnLease("turns", pk, fence + 1, turn_id),
                 attempts=attempts,
                 session=session_of(found).entry,
                 speakers=records.speakers_of(tx, session_of(found)),
                 session_pk=session_pk,
                 lane=lane,
-                taken=taken_by(tx, pk),
+                taken=messages_of(tx, pk),
                 role=role,
                 origin=source_of(origin),
-                **_before(tx, pk),
+                **_earlier_run(tx, pk),
                 replay=replay,
                 called_tool=bool(tools),
                 stop=stop,
@@ -165,7 +167,7 @@ def take_over(tx: Tx, at: Instant, owner: str, platforms: Sequence[str], *, dura
     return taken
 
 
-def _ready(tx: Tx, wanted: Claim) -> list[Row]:
+def _ready(tx: Tx, wanted: ClaimRequest) -> list[Row]:
     """Sessions that have something to do, each with since when, the longest first."""
     if wanted.addresses is not None:
         found = [row for digest in wanted.addresses for row in tx.rows("ready_at", digest=digest, at=wanted.at)]
@@ -174,13 +176,13 @@ def _ready(tx: Tx, wanted: Claim) -> list[Row]:
             row
             for platform in wanted.platforms
             for row in tx.rows(
-                "ready_sessions", platform=platform, at=wanted.at, per_person=wanted.per_person, limit=_LOOKED_AT
+                "ready_sessions", platform=platform, at=wanted.at, per_person=wanted.per_person, limit=_SCAN_LIMIT
             )
         ]
     return sorted((due_at, pk) for pk, due_at in found)
 
 
-def _held_back(tx: Tx, wanted: Claim, row: Row) -> int:
+def _remaining_back_off(tx: Tx, wanted: ClaimRequest, row: Row) -> int:
     """How many microseconds a turn is not to run yet that a dead gateway left behind. Not one that is to end."""
     _, turn_id, *_, stop, deaths, died_at = row
     if not deaths or stop is not None:
@@ -194,22 +196,22 @@ def _held_back(tx: Tx, wanted: Claim, row: Row) -> int:
     return 0 if is_apart else min(apart, wanted.back_off)
 
 
-def _again(tx: Tx, wanted: Claim, session: StoredSession, row: Row | None) -> Claimed | None:
+def _claim_again(tx: Tx, wanted: ClaimRequest, session: StoredSession, row: Row | None) -> ClaimedTurn | None:
     if row is None:
         return None
     pk, turn_id, fence, attempts, lane, role, origin, stop, *_ = row
     if not tx.run("claim_turn", turn_pk=pk, owner=wanted.owner, duration=wanted.duration, at=wanted.at):
         return None
-    return Claimed(
+    return ClaimedTurn(
         lease=TurnLease("turns", pk, fence + 1, turn_id),
         attempts=attempts + 1,
         session=session.entry,
         session_pk=session.pk,
         lane=lane,
-        taken=taken_by(tx, pk),
+        taken=messages_of(tx, pk),
         role=role,
         origin=source_of(origin),
-        **_before(tx, pk),
+        **_earlier_run(tx, pk),
         answers=approvals.take_answers(tx, pk),
         context=_context(tx, session.pk),
         speakers=records.speakers_of(tx, session),
@@ -217,12 +219,14 @@ def _again(tx: Tx, wanted: Claim, session: StoredSession, row: Row | None) -> Cl
     )
 
 
-def _fresh(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession) -> Claimed | None:
+def _claim_new(tx: Tx, wanted: ClaimRequest, turn_id: str, session: StoredSession) -> ClaimedTurn | None:
     batch = next_turn_messages(inbox.waiting_of(tx, session.pk), wanted.when_busy, wanted.burst)
-    return _made(tx, wanted, turn_id, session, batch) if batch else None
+    return _create_turn(tx, wanted, turn_id, session, batch) if batch else None
 
 
-def _made(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, batch: Sequence[PendingMessage]) -> Claimed:
+def _create_turn(
+    tx: Tx, wanted: ClaimRequest, turn_id: str, session: StoredSession, batch: Sequence[PendingMessage]
+) -> ClaimedTurn:
     """A turn that answers these. None runs in the session: the index that says so has the last word."""
     role, origin = lowest_role(item.role for item in batch), batch[-1].event.source
     row = _add_turn(tx, wanted, turn_id, session, batch[0].lane, role, origin)
@@ -232,7 +236,13 @@ def _made(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, batch: Se
 
 
 def _add_turn(
-    tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, lane: QueueKind, role: Role, origin: SessionSource
+    tx: Tx,
+    wanted: ClaimRequest,
+    turn_id: str,
+    session: StoredSession,
+    lane: QueueKind,
+    role: Role,
+    origin: SessionSource,
 ) -> Row:
     row = tx.find(
         "add_turn",
@@ -253,10 +263,10 @@ def _add_turn(
 
 def _claimed(
     tx: Tx, turn_id: str, session: StoredSession, row: Row, batch: Sequence[PendingMessage], role: Role
-) -> Claimed:
+) -> ClaimedTurn:
     """The turn that was added as that row, for its first run."""
     lane = batch[0].lane
-    return Claimed(
+    return ClaimedTurn(
         lease=TurnLease("turns", row[0], 1, turn_id),
         attempts=1,
         session=session.entry,
@@ -271,7 +281,7 @@ def _claimed(
     )
 
 
-def _before(tx: Tx, turn_pk: int) -> _Before:
+def _earlier_run(tx: Tx, turn_pk: int) -> _EarlierRun:
     rows = tx.rows("journal_of", turn_pk=turn_pk)
     return {
         "journal": tuple(str(event) for _, event in rows),
@@ -360,7 +370,7 @@ def clear_journal(tx: Tx, lease: TurnLease) -> None:
     tx.run("drop_journal", turn_pk=lease.turn_pk)
 
 
-def rerun(tx: Tx, at: Instant, left: Sequence[Claimed], *, first: int) -> None:
+def rerun(tx: Tx, at: Instant, left: Sequence[ClaimedTurn], *, first: int) -> None:
     """Turns that were left behind run again from the start, each after its back-off; `first` is the first one.
 
     All at once: a death between two would leave the second behind as if it had been alone. Those that are another's now are not
@@ -414,7 +424,7 @@ class Turns(Group[Mode]):
     roles_of_unanswered = reads(roles_of_unanswered)
 
     @verb
-    def finish(_: Store[Any], wanted: turn_end.Finish) -> Step[None]:
+    def finish(_: Store[Any], wanted: turn_end.TurnResult) -> Step[None]:
         """Ends a turn."""
         return leaving_work(write(turn_end.finish, wanted))
 
@@ -438,13 +448,13 @@ class Turns(Group[Mode]):
     @verb
     def take_over(
         store: Store[Any], owner: str, platforms: Sequence[str], duration: int
-    ) -> Step[list[turn_end.Claimed]]:
+    ) -> Step[list[turn_end.ClaimedTurn]]:
         """Turns on these platforms whose holder is gone."""
         return write(take_over, store.now(), owner, platforms, duration=duration)
 
     @verb
     def accept_and_claim(
-        _: Store[Any], wanted: inbox.Admission, greeting: inbox.Greeting, claim: turn_end.Claim
-    ) -> Step[tuple[inbox.Received, list[turn_end.Claimed]]]:
+        _: Store[Any], wanted: inbox.Admission, greeting: inbox.Greeting, claim: turn_end.ClaimRequest
+    ) -> Step[tuple[inbox.Received, list[turn_end.ClaimedTurn]]]:
         """Takes an event in, once, and begins its turn where nothing else is to be done there: one commit for both."""
         return leaving_work(write(accept_and_claim, claim, wanted, greeting))
