@@ -27,6 +27,6 @@ def over(store: GatewayStore, turn: ClaimedTurn) -> TurnResult:
         session_id=turn.session.session_id,
         outcome="answered",
         at=to_instant(store.clock.now()),
-        settled=tuple((waiting, "answered", None) for waiting in turn.taken),
-        taken=turn.taken,
+        outcomes=tuple((waiting, "answered", None) for waiting in turn.messages),
+        taken_messages=turn.messages,
     )

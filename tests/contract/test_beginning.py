@@ -80,7 +80,7 @@ async def answer(store: GatewayStore, turn: ClaimedTurn) -> None:
             external_id=None,
             fate="answered",
         )
-        for waiting in turn.taken
+        for waiting in turn.messages
     )
     await store.turns.finish(
         replace(over(store, turn), settled=(), said=said, answer=(encode_message(assistant("yes")),))
@@ -103,7 +103,7 @@ def test_where_nothing_goes_on_the_turn_begins_with_its_message_and_its_history(
     entry = run(gateway.get_or_create_session(dm()))
     run(gateway.append_to_transcript(entry.session_id, exchange("before", "so it was")))
     (turn,) = run(begun(gateway, "hello"))
-    assert [waiting.event.text for waiting in turn.taken] == ["hello"]
+    assert [waiting.event.text for waiting in turn.messages] == ["hello"]
     assert [message["content"] for message in turn.history or ()] == ["before", "so it was"]
     assert turn.session.session_id == entry.session_id
     assert run(gateway.turns.claim(claim(gateway, dm()))) == []
@@ -139,13 +139,20 @@ def test_two_messages_under_one_id_end_a_turn_like_any_other(gateway: GatewaySto
             external_id="the same",
             fate="answered",
         )
-        for waiting in turn.taken
+        for waiting in turn.messages
     )
     at = to_instant(gateway.clock.now())
     session_id = turn.session.session_id
     run(
         gateway.turns.finish(
-            TurnResult(lease=turn.lease, session_id=session_id, outcome="answered", at=at, said=said, taken=turn.taken)
+            TurnResult(
+                lease=turn.lease,
+                session_id=session_id,
+                outcome="answered",
+                at=at,
+                user_messages=said,
+                taken_messages=turn.messages,
+            )
         )
     )
     assert [message["content"] for message in run(gateway.load_transcript(session_id))] == ["one", "two"]
@@ -155,7 +162,7 @@ def test_a_key_of_a_caller_s_own_is_free_whatever_turns_have_appended(gateway: G
     (turn,) = run(begun(gateway, "hello"))
     run(answer(gateway, turn))
     session_id = turn.session.session_id
-    keys = (f"in:{turn.taken[0].pk}", f"turn:{turn.lease.turn_id}")
+    keys = (f"in:{turn.messages[0].pk}", f"turn:{turn.lease.turn_id}")
     for _ in range(2):
         for key in keys:
             run(gateway.append_to_transcript(session_id, user(key), idempotency_key=key))
@@ -193,7 +200,7 @@ def test_what_waits_goes_first(gateway: GatewayStore, run: Run) -> None:
     with pytest.raises(ConversationBusy):
         run(begun(gateway, "hello"))
     (turn,) = run(gateway.turns.claim(claim(gateway, dm())))
-    assert [one.event.text for one in turn.taken] == ["waits"]
+    assert [one.event.text for one in turn.messages] == ["waits"]
 
 
 def test_where_as_much_runs_as_may_it_is_taken_in_and_waits_its_turn(gateway: GatewayStore, run: Run) -> None:
@@ -202,7 +209,7 @@ def test_where_as_much_runs_as_may_it_is_taken_in_and_waits_its_turn(gateway: Ga
     assert run(gateway.turns.claim(claim(gateway, dm(), 1))) == []
     run(end(gateway, turn))
     (later,) = run(gateway.turns.claim(claim(gateway, dm(), 1)))
-    assert [one.event.text for one in later.taken] == ["second"]
+    assert [one.event.text for one in later.messages] == ["second"]
 
 
 def test_of_two_at_once_one_begins_and_the_other_hears_so(open_gateway: OpenGateway, run: Run) -> None:

@@ -50,7 +50,7 @@ async def say(store: GatewayStore, source: SessionSource, file: StoredFile, key:
     """A message with a file, answered; its session."""
     claimed = await begun(store, source, key, file)
     said = UserMessage(
-        inbox_pk=claimed.taken[0].pk,
+        inbox_pk=claimed.messages[0].pk,
         message=encode_message({"role": "user", "content": "look", "attachments": [{"handle": file.file_id}]}),
         author=None,
         external_id=key,
@@ -63,8 +63,8 @@ async def say(store: GatewayStore, source: SessionSource, file: StoredFile, key:
             session_id=claimed.session.session_id,
             outcome="answered",
             at=store.now(),
-            said=(said,),
-            taken=claimed.taken,
+            user_messages=(said,),
+            taken_messages=claimed.messages,
         )
     )
     return claimed.session.session_id
@@ -197,7 +197,7 @@ async def answer(store: GatewayStore, claimed: ClaimedTurn, *files: tuple[Stored
             at=store.now(),
             answer=tuple(encode_message({"role": "assistant", "content": str(number)}) for number in range(len(files))),
             answer_files=tuple(tuple(file.file_id for file in sent) for sent in files),
-            taken=claimed.taken,
+            taken_messages=claimed.messages,
         )
     )
 

@@ -142,7 +142,7 @@ def test_who_has_lost_a_flush_notes_nothing(store: GatewayStore, run: Run, raw_e
     raw_execute("UPDATE flushes SET lease_until = 0")
     again = run(claimed(store, "other"))
     assert again is not None
-    assert (again.upto, again.attempts) == (flush.upto, 2)
+    assert (again.last_seq, again.attempts) == (flush.last_seq, 2)
     assert not run(store.leases.renew([flush.lease], duration=LEASE))
     assert not run(store.expiry.finish_flush(flush))
     assert not run(store.expiry.fail_flush(flush))

@@ -114,8 +114,8 @@ def test_a_turn_that_ends_while_a_message_comes_in_keeps_its_session(store: Gate
             outcome="answered",
             at=to_instant(clock.now()),
             answer=(encode_message(assistant("thought")),),
-            settled=tuple((waiting, "answered", None) for waiting in claimed.taken),
-            taken=claimed.taken,
+            outcomes=tuple((waiting, "answered", None) for waiting in claimed.messages),
+            taken_messages=claimed.messages,
         )
         store.perform(write(turn_end.finish, end))
 

@@ -280,7 +280,7 @@ async def test_what_grows_in_a_chat_that_moves_is_begun_anew_in_the_new_one(loca
         await store.outbox.cancel_stream_start(stream)
         anew = await store.outbox.open_stream(new)
         assert anew is not None
-        assert (anew.external_id, anew.is_doubtful) == (None, False)
+        assert (anew.external_id, anew.may_be_duplicate) == (None, False)
         await store.outbox.save_stream_id(anew, "6")
         (line,) = await store.outbox.list_page("open")
         assert (line.external_id, line.attempts) == ("6", 1)

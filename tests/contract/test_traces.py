@@ -115,7 +115,7 @@ async def answer(store: GatewayStore, claimed: ClaimedTurn, text: str) -> None:
             external_id=item.event.message_id,
             fate="answered",
         )
-        for item in claimed.taken
+        for item in claimed.messages
     )
     reply = msgspec.structs.replace(
         notice(claimed.origin, text, f"{claimed.lease.turn_id}.0"), kind="reply", session_pk=claimed.session_pk
@@ -126,11 +126,11 @@ async def answer(store: GatewayStore, claimed: ClaimedTurn, text: str) -> None:
             session_id=claimed.session.session_id,
             outcome="answered",
             at=to_instant(store.clock.now()),
-            said=said,
+            user_messages=said,
             answer=(encode_message(assistant(text)),),
             usage=Usage(input_tokens=1),
             replies=(reply,),
-            taken=claimed.taken,
+            taken_messages=claimed.messages,
         )
     )
 

@@ -60,7 +60,7 @@ async def watched(store: GatewayStore, chat_type: str = "dm") -> list[str]:
     while True:
         step = await store.expiry.expire_batch("telegram", chat_type)
         ended += step.ended
-        if not step.is_more:
+        if not step.has_more:
             return ended
 
 

@@ -187,7 +187,7 @@ async def _ask(
             turn_pk=turn.lease.turn_pk,
             fence=turn.lease.fence,
             session_id=turn.session.session_id,
-            place=turn.journalled + 1,
+            place=turn.last_journal_place + 1,
             events=[json_text(wanted)],
             event=json_text(wanted),
             least="owner",

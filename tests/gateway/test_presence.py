@@ -58,7 +58,7 @@ async def test_who_has_the_answer_is_not_told_that_it_takes_long(location: str) 
             outcome="answered",
             at=to_instant(store.clock.now()),
             replies=(reply_to(claimed, "the answer"),),
-            taken=claimed.taken,
+            taken_messages=claimed.messages,
         )
         notice = msgspec.structs.replace(reply_to(claimed, texts.STILL_AT_IT), delivery_id="late")
         assert await store.turns.enqueue_progress(claimed.lease, msgspec.structs.replace(notice, delivery_id="in time"))

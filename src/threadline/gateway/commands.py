@@ -92,7 +92,7 @@ class Commands:
 
     async def run_in_turn(self, claimed: ClaimedTurn) -> Retried | None:
         """Carries a session command out and ends its turn; or tells what is to be answered again instead."""
-        call = call_of(claimed.taken[0], claimed.session)
+        call = call_of(claimed.messages[0], claimed.session)
         if call.typed.command is None or not call.typed.command.is_repeatable:
             # Undoing twice is not undoing once: what broke off is not repeated.
             await self._store.turns.set_replay(claimed.lease, "never")
@@ -152,7 +152,7 @@ class Commands:
                 delivery_id=f"command.{control.waiting.pk}.{index}",
                 target=target_of(event.source),
                 text=part,
-                asked=asked,
+                command_text=asked,
                 reply_to=event.message_id if in_group and index == 0 else None,
                 session_pk=control.session_pk,
             )

@@ -91,7 +91,7 @@ class Composer:
         """
         if retried is None:
             history = await self._history(claimed, limit)
-            spoken = tuple(self._spoken(claimed, waiting) for waiting in claimed.taken)
+            spoken = tuple(self._spoken(claimed, waiting) for waiting in claimed.messages)
         else:
             history = _last(retried.history, limit)
             spoken = (Spoken(text=retried.text, source=claimed.origin, attachments=retried.attachments),)
@@ -127,7 +127,7 @@ class Composer:
         if self.settings.when_busy != "steer" or claimed.lane != "talk":
             return claimed, ()
         more = await self.store.turns.take_pending(claimed.lease, claimed.session.session_id, claimed.role)
-        grown = msgspec.structs.replace(claimed, taken=(*claimed.taken, *more))
+        grown = msgspec.structs.replace(claimed, messages=(*claimed.messages, *more))
         return grown, tuple(self._spoken(grown, waiting) for waiting in more)
 
     def so_far(self, claimed: ClaimedTurn) -> tuple[Event, ...]:
@@ -167,7 +167,10 @@ class Composer:
                     *self._enclosed(claimed, len(said), recent),
                     *(
                         self._delivery(
-                            claimed, f"ask{claimed.asked}.{index}", part, buttons(code) if index == last else ()
+                            claimed,
+                            f"ask{claimed.question_count}.{index}",
+                            part,
+                            buttons(code) if index == last else (),
                         )
                         for index, part in enumerate(asked)
                     ),
@@ -225,15 +228,15 @@ class Composer:
                 session_id=claimed.session.session_id,
                 outcome=outcome,
                 at=to_instant(self.store.clock.now()),
-                said=self._said(claimed, fate) if is_talk else (),
-                settled=() if is_talk else tuple((waiting, fate, None) for waiting in claimed.taken),
+                user_messages=self._said(claimed, fate) if is_talk else (),
+                outcomes=() if is_talk else tuple((waiting, fate, None) for waiting in claimed.messages),
                 answer=tuple(encode_message(message) for message in answer),
                 answer_files=_files_of(answer),
                 usage=folded.usage,
                 # The first part goes to the streamed message where there is one; else its own row is made.
                 streamed=parts[0] if parts else None,
                 replies=replies,
-                taken=claimed.taken,
+                taken_messages=claimed.messages,
                 error=notice if outcome == "failed" else None,
             )
         )
@@ -245,7 +248,7 @@ class Composer:
 
     async def answer_command(self, claimed: ClaimedTurn, text: str, *, move_to: str | None = None) -> None:
         """Ends the turn of a command with what it has to say."""
-        asked = self.kept_of(claimed.taken[0].event)
+        asked = self.kept_of(claimed.messages[0].event)
         await self._end(
             TurnResult(
                 lease=claimed.lease,
@@ -257,8 +260,8 @@ class Composer:
                     msgspec.structs.replace(self._reply(claimed, index, part), kind="notice", asked=asked)
                     for index, part in enumerate(self.cut(claimed.origin, text))
                 ),
-                settled=tuple((waiting, "answered", None) for waiting in claimed.taken),
-                taken=claimed.taken,
+                outcomes=tuple((waiting, "answered", None) for waiting in claimed.messages),
+                taken_messages=claimed.messages,
                 move_to=move_to,
             )
         )
@@ -271,11 +274,11 @@ class Composer:
                 session_id=claimed.session.session_id,
                 outcome="parked",
                 at=to_instant(self.store.clock.now()),
-                said=self._said(claimed, "parked") if claimed.lane == "talk" else (),
-                settled=() if claimed.lane == "talk" else tuple((w, "parked", None) for w in claimed.taken),
+                user_messages=self._said(claimed, "parked") if claimed.lane == "talk" else (),
+                outcomes=() if claimed.lane == "talk" else tuple((w, "parked", None) for w in claimed.messages),
                 streamed=texts.PARKED,
                 replies=(self._reply(claimed, 0, texts.PARKED),),
-                taken=claimed.taken,
+                taken_messages=claimed.messages,
                 error=f"put aside: gateways died {claimed.suspected.deaths} times while it ran",
             )
         )
@@ -288,7 +291,7 @@ class Composer:
 
     def presence(self, claimed: ClaimedTurn, supervisor: Supervisor) -> Presence:
         """What shows in the chat that the turn is being worked at, where its people don't see that for themselves."""
-        notice = self._delivery(claimed, f"{claimed.asked}.progress", texts.STILL_AT_IT)
+        notice = self._delivery(claimed, f"{claimed.question_count}.progress", texts.STILL_AT_IT)
         return Presence(self.store, self.settings, self.outbox, supervisor, claimed.lease, notice)
 
     def journal(self, claimed: ClaimedTurn, on_failure: Callable[[], None]) -> Journal:
@@ -337,7 +340,7 @@ class Composer:
         files = sent_files(events)
         if not files or not self._takes_files(claimed):
             return ()
-        can, before = self._can(claimed), f"{claimed.asked}." if claimed.asked else ""
+        can, before = self._can(claimed), f"{claimed.question_count}." if claimed.question_count else ""
         groups = file_messages(files, 1 if can is None else can.album)
         return tuple(
             self._delivery(claimed, f"{before}f{said + index}", "", files=group) for index, group in enumerate(groups)
@@ -357,7 +360,9 @@ class Composer:
 
     def _reply(self, claimed: ClaimedTurn, index: int, text: str) -> NewDelivery:
         # What a turn says after it has asked is another message than what it said before.
-        return self._delivery(claimed, f"{claimed.asked}.{index}" if claimed.asked else str(index), text)
+        return self._delivery(
+            claimed, f"{claimed.question_count}.{index}" if claimed.question_count else str(index), text
+        )
 
     def _delivery(
         self,
@@ -367,7 +372,7 @@ class Composer:
         buttons: tuple[Button, ...] = (),
         files: tuple[Attachment, ...] = (),
     ) -> NewDelivery:
-        last = claimed.taken[-1].event if claimed.taken else None
+        last = claimed.messages[-1].event if claimed.messages else None
         is_first = name in ("0", "f0") and claimed.origin.chat_type != "dm"
         return NewDelivery(
             delivery_id=f"{claimed.lease.turn_id}.{name}",
@@ -419,7 +424,7 @@ class Composer:
 
     def _said(self, claimed: ClaimedTurn, fate: MessageOutcome) -> tuple[UserMessage, ...]:
         """Each message for the transcript. All but the last of a turn are merged into it."""
-        last = len(claimed.taken) - 1
+        last = len(claimed.messages) - 1
         return tuple(
             UserMessage(
                 inbox_pk=waiting.pk,
@@ -430,7 +435,7 @@ class Composer:
                 fate="merged" if fate == "answered" and index < last else fate,
                 files=stored_ids(waiting.event.attachments),
             )
-            for index, waiting in enumerate(claimed.taken)
+            for index, waiting in enumerate(claimed.messages)
         )
 
     async def _context(self, claimed: ClaimedTurn) -> str:
@@ -472,7 +477,7 @@ def _speakers(claimed: ClaimedTurn) -> tuple[Speaker, ...]:
     """All who have spoken in a shared session, those of this turn included; nobody in a private one."""
     if not claimed.session.is_shared:
         return ()
-    return with_new_speakers(claimed.speakers, (speaker_of(waiting.event.source) for waiting in claimed.taken))
+    return with_new_speakers(claimed.speakers, (speaker_of(waiting.event.source) for waiting in claimed.messages))
 
 
 def _newcomer(claimed: ClaimedTurn, waiting: PendingMessage) -> Speaker | None:

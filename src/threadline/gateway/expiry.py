@@ -98,7 +98,7 @@ class Watcher:
                 log.info("session.expired", session=session_id)
             if watched.ended:
                 self._wake.set()
-            is_more = watched.is_more
+            is_more = watched.has_more
             if is_more:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -131,7 +131,7 @@ class Watcher:
 
     async def _settle(self, flush: Flush) -> None:
         settings, session_id = self._settings, flush.session.session_id
-        if flush.is_spent:
+        if flush.is_exhausted:
             await self._fail(flush, "it took the gateway with it each time")
             return
         try:
@@ -147,7 +147,7 @@ class Watcher:
             await self._fail(flush, repr(cause))
             return
         if await patiently(lambda: self._store.expiry.finish_flush(flush), self._is_late):
-            log.info("session.flushed", session=session_id, upto=flush.upto)
+            log.info("session.flushed", session=session_id, upto=flush.last_seq)
 
     async def _fail(self, flush: Flush, error: str) -> None:
         if await patiently(lambda: self._store.expiry.fail_flush(flush), self._is_late):

@@ -80,7 +80,7 @@ class Journal:
         self._pieces: list[str] = []
         self._kind: type[Text | Thought] = Text
         self._kept = len(self._events)
-        self._place = claimed.journalled - self._kept + 1
+        self._place = claimed.last_journal_place - self._kept + 1
         self._chars = 0
         self._keeping = asyncio.Lock()
         self._unkept = asyncio.Event()

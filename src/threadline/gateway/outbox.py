@@ -236,7 +236,7 @@ class Outbox:
 
     async def _keep_receipt(self, platform: Platform, delivery: Delivery, external_id: str) -> None:
         """Notes that it arrived; what is not noted would be sent again."""
-        may_be_repeated = delivery.is_doubtful and not platform.capabilities.idempotent_send
+        may_be_repeated = delivery.may_be_duplicate and not platform.capabilities.idempotent_send
         await patiently(
             lambda: self._store.outbox.mark_sent(delivery, external_id, may_be_repeated=may_be_repeated),
             self.is_late,
@@ -250,7 +250,7 @@ class Outbox:
         if delivery.external_id is not None:
             await self._edited(platform, delivery, message, delivery.external_id)
             return delivery.external_id
-        if not delivery.is_doubtful:
+        if not delivery.may_be_duplicate:
             return await self._shown(platform, delivery, message)
         if not platform.capabilities.idempotent_send:
             return await self._marked(platform, delivery, message)

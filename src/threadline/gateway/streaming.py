@@ -75,7 +75,7 @@ class Streamer:
         if not await self._next(""):
             return
         stream = await self._opened()
-        if stream is None or (stream.is_doubtful and not self._platform.capabilities.idempotent_send):
+        if stream is None or (stream.may_be_duplicate and not self._platform.capabilities.idempotent_send):
             return
         if stream.external_id is None:
             await self._begin(stream)
@@ -111,11 +111,11 @@ class Streamer:
             return
         await patiently(lambda: self._store.outbox.save_stream_id(stream, message_id), self._is_late)
         # A key that was used before brought an older text back.
-        await self._grow(message_id, "" if stream.is_doubtful else shown)
+        await self._grow(message_id, "" if stream.may_be_duplicate else shown)
 
     async def _take_back(self, stream: StreamedDelivery) -> None:
         """Nothing of it arrived now. What an earlier attempt left in doubt stays so."""
-        if not stream.is_doubtful:
+        if not stream.may_be_duplicate:
             await self._store.outbox.cancel_stream_start(stream)
 
     async def _grow(self, message_id: str, shown: str) -> None:

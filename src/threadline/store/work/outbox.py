@@ -29,14 +29,14 @@ _UNSHOWABLE = {0: None} | dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT C
 
 
 class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to send. The id makes storing it idempotent."""
+    """A message to send. Its id makes storing it idempotent."""
 
     delivery_id: str
     target: Target
     text: str
     kind: str = "notice"
     # The command that it answers, to be shown again with it.
-    asked: str = ""
+    command_text: str = ""
     reply_to: str | None = None
     # Shown where the platform has buttons; nothing depends on them.
     buttons: tuple[Button, ...] = ()
@@ -49,7 +49,7 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is being sent now, by its holder alone."""
+    """A message that the holder of its lease is sending now."""
 
     lease: Lease
     delivery_id: str
@@ -58,7 +58,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     reply_to: str | None
     # The message that already stands in the chat and is only to be brought to its final text.
     external_id: str | None
-    is_doubtful: bool
+    may_be_duplicate: bool
     attempts: int
     created_at: Instant
     session_pk: int | None
@@ -69,7 +69,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of a delivery. `files` are the names of its files, empty ones once it was sent."""
+    """What people are shown of a delivery. `files` are the names of its files, empty once it was sent."""
 
     pk: int
     delivery_id: str
@@ -89,16 +89,16 @@ class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamedDelivery(msgspec.Struct, frozen=True, kw_only=True):
-    """The message that a running turn streams into. Without an id nothing of it stands in the chat yet, as far as we know."""
+    """The message that a running turn streams into. Without an id nothing of it is known to stand in the chat."""
 
     pk: int
     external_id: str | None
     # An earlier attempt may have sent its beginning: nothing more is shown until the answer is whole, and marked.
-    is_doubtful: bool = False
+    may_be_duplicate: bool = False
 
 
 def notice_about(event: Inbound, kind: str, text: str) -> NewDelivery:
-    """What the chat of an event is told about it, named after the event: told again it is the same."""
+    """Return a notice about an event for its chat. Its id is made from the event, so that it is stored once."""
     source = event.source
     named = f"{source.platform}\0{source.account}\0{event.dedupe_key}"
     digest = hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
@@ -106,13 +106,13 @@ def notice_about(event: Inbound, kind: str, text: str) -> NewDelivery:
 
 
 def enqueue(tx: Tx, at: Instant, new: NewDelivery) -> None:
-    """Stores something to send; the same id again changes nothing."""
+    """Store a message to send; the same id again changes nothing."""
     tx.run(
         "add_delivery",
         state="pending",
         kind=new.kind,
         text=displayable(new.text),
-        asked=displayable(new.asked),
+        asked=displayable(new.command_text),
         buttons=json_text(new.buttons),
         files=json_text(new.files) if new.files else _NO_FILES,
         at=at,
@@ -121,7 +121,7 @@ def enqueue(tx: Tx, at: Instant, new: NewDelivery) -> None:
 
 
 def displayable(text: str) -> str:
-    """The text as a chat can show it."""
+    """Return the text as a chat can show it."""
     return text.translate(_UNSHOWABLE)
 
 
@@ -164,14 +164,14 @@ def forget_external_id(tx: Tx, delivery: Delivery) -> bool:
 
 def mark_failed(tx: Tx, delivery: Delivery, step: RetryAt | Park, *, error: str, is_doubtful: bool = False) -> bool:
     """Try the delivery again later, or park it until somebody asks; return False where another holder took it over."""
-    values = delivery.lease.proof | {"doubtful": int(is_doubtful or delivery.is_doubtful)}
+    values = delivery.lease.proof | {"doubtful": int(is_doubtful or delivery.may_be_duplicate)}
     if isinstance(step, Park):
         return tx.run("park_delivery", error=step.reason, **values) == 1
     return tx.run("reschedule", due_at=step.at, error=error, **values) == 1
 
 
 def finish_stream(tx: Tx, at: Instant, turn_pk: int, text: str | None) -> None:
-    """What a turn streamed is brought to its last text; `None`: nothing of it is wanted any more."""
+    """Let the streamed message of a turn be brought to its final text; without a text drop it."""
     if text:
         tx.run("finish_stream", turn_pk=turn_pk, text=displayable(text), at=at)
     else:
@@ -179,7 +179,7 @@ def finish_stream(tx: Tx, at: Instant, turn_pk: int, text: str | None) -> None:
 
 
 def open_stream(tx: Tx, at: Instant, new: NewDelivery) -> StreamedDelivery | None:
-    """The stream of a turn, opened before its first send; a turn that runs again gets the one it had.
+    """Return the stream of a turn, opened before its first send; a turn that runs again gets the one it had.
 
     `None` as long as something older is still to be sent in that chat.
     """
@@ -192,16 +192,16 @@ def open_stream(tx: Tx, at: Instant, new: NewDelivery) -> StreamedDelivery | Non
         return None
     if external_id is None and attempts == 0:
         tx.run("begin_stream", pk=pk, step=1)
-    return StreamedDelivery(pk=pk, external_id=external_id, is_doubtful=external_id is None and attempts > 0)
+    return StreamedDelivery(pk=pk, external_id=external_id, may_be_duplicate=external_id is None and attempts > 0)
 
 
 def cancel_stream_start(tx: Tx, stream: StreamedDelivery) -> None:
-    """Its first send did not arrive, for certain: nothing of it is in doubt."""
+    """Take back that the first send was begun: it certainly did not arrive."""
     tx.run("begin_stream", pk=stream.pk, step=-1)
 
 
 def save_stream_id(tx: Tx, stream: StreamedDelivery, external_id: str) -> None:
-    """Keeps the platform's id before the message is edited for the first time."""
+    """Store the platform's id of a streamed message, before its first edit."""
     tx.run("keep_stream_id", pk=stream.pk, external_id=external_id)
 
 
@@ -227,45 +227,45 @@ def recover_expired(tx: Tx, at: Instant, idempotent_accounts: Sequence[tuple[str
 
 
 def next_due(tx: Tx, accounts: Sequence[tuple[str, str]]) -> Instant | None:
-    """When the next delivery on these accounts is due."""
+    """Return when the next delivery on these accounts is due."""
     found = [tx.find("next_delivery_due", platform=platform, account=account) for platform, account in accounts]
     due = [row[0] for row in found if row is not None and row[0] is not None]
     return Instant(min(due)) if due else None
 
 
 def has_pending_at(tx: Tx, digest: bytes, lane: str) -> bool:
-    """Whether anything at an address waits to be answered, is being answered, or is to be sent."""
+    """Return whether any message at an address is pending, being answered, or to be sent."""
     return tx.find("pending_at", digest=digest, lane=lane) is not None
 
 
 def has_pending_on(tx: Tx, platform: str) -> bool:
-    """Whether anything on a platform waits for an answer, is being answered, or is to be sent."""
+    """Return whether any message on a platform is pending, being answered, or to be sent."""
     return tx.find("pending_on", platform=platform) is not None
 
 
 def list_page(tx: Tx, state: str | None = None, *, before: int = NO_LIMIT, limit: int = 50) -> list[DeliverySummary]:
-    """What is known of deliveries, newest first."""
+    """Return deliveries, newest first."""
     return [_summary(row) for row in tx.rows("list_deliveries", state=state, before=before, limit=limit)]
 
 
 def list_for_person(tx: Tx, person: str, *, after: int, limit: int) -> list[DeliverySummary]:
-    """What is known of deliveries to a person, oldest first."""
+    """Return the deliveries to a person, oldest first."""
     return [_summary(row) for row in tx.rows("deliveries_to", person=person, after=after, limit=limit)]
 
 
 def list_of_turn(tx: Tx, turn_pk: int) -> list[DeliverySummary]:
-    """What a turn had to say, and what became of it."""
+    """Return the deliveries of a turn."""
     return [_summary(row) for row in tx.rows("deliveries_of", turn_pk=turn_pk)]
 
 
 def retry(tx: Tx, at: Instant, pk: int) -> None:
-    """A parked delivery is tried again, with a new ten minutes; `UnknownDelivery` if it is not parked."""
+    """Try a parked delivery again, for another ten minutes. Raises `UnknownDelivery` if it is not parked."""
     if not tx.run("retry_delivery", pk=pk, at=at):
         raise UnknownDelivery(f"no parked delivery is number {pk}; `threadline outbox list` shows those there are")
 
 
 def drop(tx: Tx, pk: int) -> None:
-    """A parked or waiting delivery is not sent any more."""
+    """Drop a parked or pending delivery. Raises `UnknownDelivery` if it is neither."""
     if not tx.run("drop_delivery", pk=pk):
         raise UnknownDelivery(
             f"no delivery number {pk} waits or is parked; `threadline outbox list` shows those there are"
@@ -273,7 +273,7 @@ def drop(tx: Tx, pk: int) -> None:
 
 
 def link(tx: Tx, session_id: str, external_id: str, number: int) -> None:
-    """Notes under which id a message of ours stands in the chat: a thread may hang on it."""
+    """Store the platform's id of a message that we sent: a thread may hang on it."""
     pk = records.get_session(tx, session_id).pk
     tx.run("add_external", session_pk=pk, external_id=external_id, number=number)
 
@@ -305,7 +305,7 @@ def _delivery(row: Row) -> Delivery:
         text=text,
         reply_to=reply_to,
         external_id=external_id,
-        is_doubtful=bool(doubtful),
+        may_be_duplicate=bool(doubtful),
         attempts=attempts + 1,
         created_at=Instant(created_at),
         session_pk=session_pk,
@@ -348,7 +348,7 @@ read_target = msgspec.json.Decoder(Target).decode
 
 
 class Outbox(Group[Mode]):
-    """What is to be sent: deliveries and streamed messages."""
+    """Messages to send: deliveries and streamed messages."""
 
     enqueue = writes_now(enqueue)
     claim = writes_now(claim)
@@ -366,6 +366,6 @@ class Outbox(Group[Mode]):
 
     @verb
     def has_pending_at(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[bool]:
-        """Whether anything of a conversation is not finished."""
+        """Return whether any message of a conversation is pending, being answered, or to be sent."""
         digest = store.address_of(source, agent).digest
         return read(has_pending_at, digest, target_of(source).ordering_key)

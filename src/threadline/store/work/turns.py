@@ -39,15 +39,15 @@ _SHORT_HISTORY_BYTES = 64 * 1024
 
 
 class _EarlierRun(TypedDict):
-    """What a turn did before it was claimed again."""
+    """What an earlier run of a turn left: its journal, and how many questions it asked."""
 
     journal: tuple[str, ...]
-    journalled: int
-    asked: int
+    last_journal_place: int
+    question_count: int
 
 
 class _RunningCounts:
-    """How many turns run, for each person and on each platform."""
+    """The number of running turns of each person and on each platform."""
 
     def __init__(self, tx: Tx) -> None:
         self._people: Counter[str] = Counter()
@@ -56,21 +56,21 @@ class _RunningCounts:
             self._people[person] += count
             self._platforms[platform] += count
 
-    def has_room(self, wanted: ClaimRequest, session: StoredSession) -> bool:
-        """Whether one more may run in that session."""
+    def has_room(self, request: ClaimRequest, session: StoredSession) -> bool:
+        """Return whether one more turn may run in that session."""
         owner, platform = session.entry.owner, session.entry.platform
-        is_free = owner is None or self._people[owner] < wanted.per_person
-        return is_free and self._platforms[platform] < wanted.per_platform
+        is_free = owner is None or self._people[owner] < request.per_person
+        return is_free and self._platforms[platform] < request.per_platform
 
     def add(self, session: StoredSession) -> None:
-        """One more runs in that session."""
+        """Count one more turn in that session."""
         self._people[session.entry.owner or ""] += 1
         self._platforms[session.entry.platform] += 1
 
 
-def claim(tx: Tx, wanted: ClaimRequest) -> list[ClaimedTurn]:
-    """Turns for sessions that have something to do. Their messages are taken by them from then on."""
-    ready = _ready(tx, wanted)
+def claim(tx: Tx, request: ClaimRequest) -> list[ClaimedTurn]:
+    """Claim turns for sessions that have work; their pending messages belong to them from then on."""
+    ready = _ready(tx, request)
     claimed: list[ClaimedTurn] = []
     if not ready:
         return claimed
@@ -81,27 +81,27 @@ def claim(tx: Tx, wanted: ClaimRequest) -> list[ClaimedTurn]:
             tx.run("drop_ready", session_pk=session_pk)
             continue
         session = session_of(row)
-        if not running.has_room(wanted, session):
+        if not running.has_room(request, session):
             continue
         again = tx.find("waiting_turn", session_pk=session_pk)
         tx.run("drop_ready", session_pk=session_pk)
-        if again is not None and (wait := _remaining_back_off(tx, wanted, again)) > 0:
-            inbox.mark_ready(tx, wanted.at, session_pk, wait=wait)
+        if again is not None and (wait := _remaining_back_off(tx, request, again)) > 0:
+            inbox.mark_ready(tx, request.at, session_pk, wait=wait)
             continue
-        taken = _claim_again(tx, wanted, session, again) or _claim_new(
-            tx, wanted, wanted.turn_ids[len(claimed)], session
+        taken = _claim_again(tx, request, session, again) or _claim_new(
+            tx, request, request.turn_ids[len(claimed)], session
         )
         if taken is None:
             continue
         claimed.append(taken)
         running.add(session)
-        if len(claimed) == len(wanted.turn_ids):
+        if len(claimed) == len(request.turn_ids):
             break
     return claimed
 
 
 def accept_and_claim(
-    tx: Tx, wanted: ClaimRequest, admission: inbox.Admission, greeting: inbox.Greeting
+    tx: Tx, request: ClaimRequest, admission: inbox.Admission, greeting: inbox.Greeting
 ) -> tuple[inbox.Received, list[ClaimedTurn]]:
     """Takes an event in, once, and begins turns: its own with it, where nothing else is to be done in its session.
 
@@ -112,26 +112,28 @@ def accept_and_claim(
     def make(session: StoredSession, *, is_alone: bool) -> int | None:
         if admission.lane != "talk" or admission.burst:
             return None
-        if not is_alone and not _RunningCounts(tx).has_room(wanted, session):
+        if not is_alone and not _RunningCounts(tx).has_room(request, session):
             return None
-        row = _add_turn(tx, wanted, wanted.turn_ids[0], session, admission.lane, admission.role, admission.event.source)
+        row = _add_turn(
+            tx, request, request.turn_ids[0], session, admission.lane, admission.role, admission.event.source
+        )
         made.append((session, row))
         return int(row[0])
 
     received = inbox.accept_and_greet(tx, admission, greeting, make)
     pk = received.admitted.pk
     if not made:
-        return received, claim(tx, wanted)
+        return received, claim(tx, request)
     if pk is None:
         return received, []
     said = PendingMessage(pk, admission.lane, admission.event, admission.person, admission.role, admission.at)
     (session, row), *_ = made
-    return received, [_claimed(tx, wanted.turn_ids[0], session, row, [said], admission.role)]
+    return received, [_claimed(tx, request.turn_ids[0], session, row, [said], admission.role)]
 
 
 def take_over(tx: Tx, at: Instant, owner: str, platforms: Sequence[str], *, duration: int) -> list[ClaimedTurn]:
-    """Turns on these platforms whose holder is gone, now held by `owner`, who decides what becomes of them."""
-    taken: list[ClaimedTurn] = []
+    """Take over the turns on these platforms whose leases have expired; `owner` decides whether they run again."""
+    turns: list[ClaimedTurn] = []
     left_behind: defaultdict[str, list[int]] = defaultdict(list)
     for dead, deaths in tx.rows("left_behind", at=at):
         left_behind[dead].append(deaths)
@@ -142,19 +144,19 @@ def take_over(tx: Tx, at: Instant, owner: str, platforms: Sequence[str], *, dura
         pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop, dead, deaths = row
         if not tx.run("take_over_turn", key=pk, fence=fence, owner=owner, duration=duration, at=at):
             continue
-        found = tx.find("session_of_pk", session_pk=session_pk)
-        if found is None:
+        session_row = tx.find("session_of_pk", session_pk=session_pk)
+        if session_row is None:
             end_deleted(tx, at, TurnLease("turns", pk, fence + 1, turn_id))
             continue
-        taken.append(
+        turns.append(
             ClaimedTurn(
                 lease=TurnLease("turns", pk, fence + 1, turn_id),
                 attempts=attempts,
-                session=session_of(found).entry,
-                speakers=records.speakers_of(tx, session_of(found)),
+                session=session_of(session_row).entry,
+                speakers=records.speakers_of(tx, session_of(session_row)),
                 session_pk=session_pk,
                 lane=lane,
-                taken=messages_of(tx, pk),
+                messages=messages_of(tx, pk),
                 role=role,
                 origin=source_of(origin),
                 **_earlier_run(tx, pk),
@@ -164,43 +166,43 @@ def take_over(tx: Tx, at: Instant, owner: str, platforms: Sequence[str], *, dura
                 suspected=suspicion(deaths, left_behind[dead] or [deaths]),
             )
         )
-    return taken
+    return turns
 
 
-def _ready(tx: Tx, wanted: ClaimRequest) -> list[Row]:
-    """Sessions that have something to do, each with since when, the longest first."""
-    if wanted.addresses is not None:
-        found = [row for digest in wanted.addresses for row in tx.rows("ready_at", digest=digest, at=wanted.at)]
+def _ready(tx: Tx, request: ClaimRequest) -> list[Row]:
+    """Return the sessions that have work, each with the time since when, oldest first."""
+    if request.addresses is not None:
+        found = [row for digest in request.addresses for row in tx.rows("ready_at", digest=digest, at=request.at)]
     else:
         found = [
             row
-            for platform in wanted.platforms
+            for platform in request.platforms
             for row in tx.rows(
-                "ready_sessions", platform=platform, at=wanted.at, per_person=wanted.per_person, limit=_SCAN_LIMIT
+                "ready_sessions", platform=platform, at=request.at, per_person=request.per_person, limit=_SCAN_LIMIT
             )
         ]
     return sorted((due_at, pk) for pk, due_at in found)
 
 
-def _remaining_back_off(tx: Tx, wanted: ClaimRequest, row: Row) -> int:
-    """How many microseconds a turn is not to run yet that a dead gateway left behind. Not one that is to end."""
+def _remaining_back_off(tx: Tx, request: ClaimRequest, row: Row) -> int:
+    """Return the microseconds of back-off that are left for a turn of a dead gateway; 0 for a turn that shall end."""
     _, turn_id, *_, stop, deaths, died_at = row
     if not deaths or stop is not None:
         return 0
-    lived = wanted.at - max(int(died_at), wanted.since)
-    apart = apart_for(deaths, wanted.back_off) - lived
-    if (left := back_off(turn_id, deaths, wanted.back_off) - lived) > 0 or apart <= 0:
+    lived = request.at - max(int(died_at), request.since)
+    apart = apart_for(deaths, request.back_off) - lived
+    if (left := back_off(turn_id, deaths, request.back_off) - lived) > 0 or apart <= 0:
         return left
-    running = [part_of(*suspect) for suspect in tx.rows("running_suspects", owner=wanted.owner)]
+    running = [part_of(*suspect) for suspect in tx.rows("running_suspects", owner=request.owner)]
     is_apart = all(part == part_of(turn_id, deaths) for part in running)
-    return 0 if is_apart else min(apart, wanted.back_off)
+    return 0 if is_apart else min(apart, request.back_off)
 
 
-def _claim_again(tx: Tx, wanted: ClaimRequest, session: StoredSession, row: Row | None) -> ClaimedTurn | None:
+def _claim_again(tx: Tx, request: ClaimRequest, session: StoredSession, row: Row | None) -> ClaimedTurn | None:
     if row is None:
         return None
     pk, turn_id, fence, attempts, lane, role, origin, stop, *_ = row
-    if not tx.run("claim_turn", turn_pk=pk, owner=wanted.owner, duration=wanted.duration, at=wanted.at):
+    if not tx.run("claim_turn", turn_pk=pk, owner=request.owner, duration=request.duration, at=request.at):
         return None
     return ClaimedTurn(
         lease=TurnLease("turns", pk, fence + 1, turn_id),
@@ -208,7 +210,7 @@ def _claim_again(tx: Tx, wanted: ClaimRequest, session: StoredSession, row: Row 
         session=session.entry,
         session_pk=session.pk,
         lane=lane,
-        taken=messages_of(tx, pk),
+        messages=messages_of(tx, pk),
         role=role,
         origin=source_of(origin),
         **_earlier_run(tx, pk),
@@ -219,17 +221,17 @@ def _claim_again(tx: Tx, wanted: ClaimRequest, session: StoredSession, row: Row 
     )
 
 
-def _claim_new(tx: Tx, wanted: ClaimRequest, turn_id: str, session: StoredSession) -> ClaimedTurn | None:
-    batch = next_turn_messages(inbox.waiting_of(tx, session.pk), wanted.when_busy, wanted.burst)
-    return _create_turn(tx, wanted, turn_id, session, batch) if batch else None
+def _claim_new(tx: Tx, request: ClaimRequest, turn_id: str, session: StoredSession) -> ClaimedTurn | None:
+    batch = next_turn_messages(inbox.waiting_of(tx, session.pk), request.when_busy, request.burst)
+    return _create_turn(tx, request, turn_id, session, batch) if batch else None
 
 
 def _create_turn(
-    tx: Tx, wanted: ClaimRequest, turn_id: str, session: StoredSession, batch: Sequence[PendingMessage]
+    tx: Tx, request: ClaimRequest, turn_id: str, session: StoredSession, batch: Sequence[PendingMessage]
 ) -> ClaimedTurn:
-    """A turn that answers these. None runs in the session: the index that says so has the last word."""
+    """Create a turn that answers these messages. The unique index guarantees that no other runs in the session."""
     role, origin = lowest_role(item.role for item in batch), batch[-1].event.source
-    row = _add_turn(tx, wanted, turn_id, session, batch[0].lane, role, origin)
+    row = _add_turn(tx, request, turn_id, session, batch[0].lane, role, origin)
     for item in batch:
         tx.run("take_inbound", turn_pk=row[0], pk=item.pk)
     return _claimed(tx, turn_id, session, row, batch, role)
@@ -237,7 +239,7 @@ def _create_turn(
 
 def _add_turn(
     tx: Tx,
-    wanted: ClaimRequest,
+    request: ClaimRequest,
     turn_id: str,
     session: StoredSession,
     lane: QueueKind,
@@ -249,13 +251,13 @@ def _add_turn(
         turn_id=turn_id,
         session_pk=session.pk,
         lane=lane,
-        owner=wanted.owner,
-        duration=wanted.duration,
+        owner=request.owner,
+        duration=request.duration,
         person=session.entry.owner,
         platform=session.entry.platform,
         role=role,
         origin=json_text(origin),
-        at=wanted.at,
+        at=request.at,
     )
     assert row is not None  # noqa: S101 - what is added is returned
     return row
@@ -264,7 +266,7 @@ def _add_turn(
 def _claimed(
     tx: Tx, turn_id: str, session: StoredSession, row: Row, batch: Sequence[PendingMessage], role: Role
 ) -> ClaimedTurn:
-    """The turn that was added as that row, for its first run."""
+    """Return the turn of a row that was just added, for its first run."""
     lane = batch[0].lane
     return ClaimedTurn(
         lease=TurnLease("turns", row[0], 1, turn_id),
@@ -272,7 +274,7 @@ def _claimed(
         session=session.entry,
         session_pk=session.pk,
         lane=lane,
-        taken=tuple(batch),
+        messages=tuple(batch),
         role=role,
         origin=batch[-1].event.source,
         context=row[1],
@@ -285,13 +287,13 @@ def _earlier_run(tx: Tx, turn_pk: int) -> _EarlierRun:
     rows = tx.rows("journal_of", turn_pk=turn_pk)
     return {
         "journal": tuple(str(event) for _, event in rows),
-        "journalled": rows[-1][0] if rows else 0,
-        "asked": approvals.count(tx, turn_pk),
+        "last_journal_place": rows[-1][0] if rows else 0,
+        "question_count": approvals.count(tx, turn_pk),
     }
 
 
 def _short_history(tx: Tx, session: StoredSession) -> Sequence[Message] | None:
-    """A short history is read along: it costs less than to come again for it. A long one must not keep other writers waiting."""
+    """Return a short history, which is cheaper to read here than later. A long one would keep other writers waiting: None."""
     if session.last_seq > _SHORT_HISTORY or session.entry.parent_session_id is not None:
         return None
     if not session.last_seq:
@@ -314,19 +316,19 @@ def _context(tx: Tx, session_pk: int) -> str | None:
 
 
 def set_replay(tx: Tx, lease: TurnLease, replay: Replay) -> None:
-    """Notes whether the turn may run again, before it does anything."""
+    """Store whether the turn may run again, before it does anything."""
     require_changed(tx.run("set_replay", replay=replay, **lease.proof))
 
 
 def ensure_context(tx: Tx, session_pk: int, block: str) -> str:
-    """The session's context block: the one that is stored, else this one, from now on."""
+    """Return the session's context block: the stored one, else this one, which is stored."""
     tx.run("keep_context", session_pk=session_pk, block=block)
     row = tx.find("find_context", session_pk=session_pk)
     return block if row is None else str(row[0])
 
 
 def take_pending(tx: Tx, lease: TurnLease, session_id: str, role: Role) -> list[PendingMessage]:
-    """Takes what was said since the turn began into it. Not behind a command, nor words that count less than the turn does."""
+    """Take messages that came since the turn began into it, up to the first command or message of a lower role."""
     session_pk = _locked(tx, session_id)
     require(tx, lease)
     taken: list[PendingMessage] = []
@@ -339,14 +341,14 @@ def take_pending(tx: Tx, lease: TurnLease, session_id: str, role: Role) -> list[
 
 
 def append_journal(tx: Tx, lease: TurnLease, place: int, events: Sequence[str], *, called_tool: bool = False) -> None:
-    """Keeps what the turn said and did, from `place` on. `LeaseLost` where the turn is another's now."""
+    """Store events of the turn from `place` on. Raises `LeaseLost`."""
     require_changed(tx.run("note_tools", tools=int(called_tool), **lease.proof))
     for offset, event in enumerate(events):
         tx.run("add_journal", turn_pk=lease.turn_pk, place=place + offset, event=event)
 
 
 def enqueue_progress(tx: Tx, at: Instant, lease: TurnLease, notice: outbox.NewDelivery) -> bool:
-    """Stores what is said while the turn runs; False, and nothing is stored, once it runs no more or is another's.
+    """Enqueue a notice while the turn runs; return False, and store nothing, where its lease is lost.
 
     The turn's row is held meanwhile: its end waits, and the answer stands behind what is said here.
     """
@@ -357,7 +359,7 @@ def enqueue_progress(tx: Tx, at: Instant, lease: TurnLease, notice: outbox.NewDe
 
 
 def suggest_title(tx: Tx, at: Instant, lease: TurnLease, session_id: str, title: str) -> None:
-    """Names the session of a turn, unless it has a name. `LeaseLost` where the turn is another's now."""
+    """Set the title of a turn's session unless it has one. Raises `LeaseLost`."""
     is_there = _locked(tx, session_id) is not None
     require(tx, lease)
     if is_there and records.get_entry(tx, session_id).title is None:
@@ -365,13 +367,13 @@ def suggest_title(tx: Tx, at: Instant, lease: TurnLease, session_id: str, title:
 
 
 def clear_journal(tx: Tx, lease: TurnLease) -> None:
-    """A turn that runs again starts with an empty journal."""
+    """Delete the journal of a turn that starts again. Raises `LeaseLost`."""
     require(tx, lease)
     tx.run("drop_journal", turn_pk=lease.turn_pk)
 
 
 def rerun(tx: Tx, at: Instant, left: Sequence[ClaimedTurn], *, first: int) -> None:
-    """Turns that were left behind run again from the start, each after its back-off; `first` is the first one.
+    """Let turns of a dead gateway run again from the start, each after its back-off; `first` is the shortest one.
 
     All at once: a death between two would leave the second behind as if it had been alone. Those that are another's now are not
     touched.
@@ -384,7 +386,7 @@ def rerun(tx: Tx, at: Instant, left: Sequence[ClaimedTurn], *, first: int) -> No
 
 
 def request_stop(tx: Tx, at: Instant, session_id: str, stop: StopReason) -> bool:
-    """Asks the turn that runs in a session to end; False if none does."""
+    """Ask the running turn of a session to end; return False if none runs."""
     return inbox.ask_to_stop(tx, at, records.get_session(tx, session_id).pk, stop)
 
 
@@ -392,12 +394,12 @@ _MAX_UNANSWERED = 200
 
 
 def people_of_running(tx: Tx, session_id: str) -> list[str | None]:
-    """Whose messages the turn that runs in a session answers; empty where none runs."""
+    """Return the people whose messages the running turn of a session answers; empty where none runs."""
     return [person for (person,) in tx.rows("people_of_turn", session_pk=records.get_session(tx, session_id).pk)]
 
 
 def roles_of_unanswered(tx: Tx, session_id: str) -> list[Role]:
-    """The roles of those whose messages a session ends with, unanswered. What did not come through the door counts least."""
+    """Return the roles of those whose unanswered messages a session ends with. A message that was not admitted counts least."""
     roles: list[Role] = []
     for _, number, role, *_ in reversed(views.rows_before(tx, records.get_session(tx, session_id), _MAX_UNANSWERED)):
         if role != "user":
@@ -424,9 +426,9 @@ class Turns(Group[Mode]):
     roles_of_unanswered = reads(roles_of_unanswered)
 
     @verb
-    def finish(_: Store[Any], wanted: turn_end.TurnResult) -> Step[None]:
-        """Ends a turn."""
-        return leaving_work(write(turn_end.finish, wanted))
+    def finish(_: Store[Any], request: turn_end.TurnResult) -> Step[None]:
+        """End a turn: transcript, usage, replies and outcomes in one transaction. Raises `LeaseLost`."""
+        return leaving_work(write(turn_end.finish, request))
 
     @verb
     def release(
@@ -438,9 +440,9 @@ class Turns(Group[Mode]):
         is_counted: bool = True,
         unused: Sequence[int] = (),
     ) -> Step[None]:
-        """Gives a turn back, to be run again, and with it the answers that it has not used.
+        """Give a turn back, to be run again, with the answers that it has not used.
 
-        `is_counted`: it has cost one of its attempts.
+        With `is_counted` it has cost one of its attempts.
         """
         at = store.now()
         return write(turn_end.release, at, lease, session_pk, wait=wait, is_counted=is_counted, unused=unused)
@@ -449,12 +451,12 @@ class Turns(Group[Mode]):
     def take_over(
         store: Store[Any], owner: str, platforms: Sequence[str], duration: int
     ) -> Step[list[turn_end.ClaimedTurn]]:
-        """Turns on these platforms whose holder is gone."""
+        """Take over the turns on these platforms whose leases have expired."""
         return write(take_over, store.now(), owner, platforms, duration=duration)
 
     @verb
     def accept_and_claim(
-        _: Store[Any], wanted: inbox.Admission, greeting: inbox.Greeting, claim: turn_end.ClaimRequest
+        _: Store[Any], request: inbox.Admission, greeting: inbox.Greeting, claim: turn_end.ClaimRequest
     ) -> Step[tuple[inbox.Received, list[turn_end.ClaimedTurn]]]:
-        """Takes an event in, once, and begins its turn where nothing else is to be done there: one commit for both."""
-        return leaving_work(write(accept_and_claim, claim, wanted, greeting))
+        """Accept an event, once, and claim its turn where its session has no other work: one commit for both."""
+        return leaving_work(write(accept_and_claim, claim, request, greeting))
