@@ -34,10 +34,10 @@ async def tell(
     """Tells something in a session, as the gateway does, with the receipt that an editor gives."""
     target = target_of(source_of(session_id, "ada"))
     await store.outbox.enqueue(
-        NewDelivery(delivery_id=key, target=target, text=text, asked=asked, buttons=buttons, person="acp:ada")
+        NewDelivery(delivery_id=key, target=target, text=text, command_text=asked, buttons=buttons, person="acp:ada")
     )
-    (flying,) = await store.outbox.claim([ACCOUNT], owner="x", lease=10**9, limit=1)
-    assert await store.outbox.mark_sent(flying, receipt or key, owner="x")
+    (flying,) = await store.outbox.claim([ACCOUNT], owner="x", duration=10**9, limit=1)
+    assert await store.outbox.mark_sent(flying, receipt or key)
 
 
 async def asides(store: GatewayStore, session_id: str) -> tuple[Aside, ...]:
@@ -100,7 +100,11 @@ def test_what_was_not_told_as_such_is_not_told_again(
     run(tell(gateway, made.session_id, "command.3.0", "first part", asked="/help"))
     run(tell(gateway, made.session_id, "command.3.1", "second part", asked="/help"))
     run(tell(gateway, made.session_id, "welcome.1", "Welcome!"))
-    run(gateway.outbox.enqueue(NewDelivery(delivery_id="command.4.0", target=target, text="to come", asked="/usage")))
+    run(
+        gateway.outbox.enqueue(
+            NewDelivery(delivery_id="command.4.0", target=target, text="to come", command_text="/usage")
+        )
+    )
     assert [(aside.asked, aside.text) for aside in run(asides(gateway, made.session_id))] == [
         ("/help", "first part"),
         ("", "second part"),

@@ -26,6 +26,8 @@ LANDED = {
     "0007.sqlite.sql": "373964cdb87785653d08da5ac316cfeae2169db8c559fa4e4a0ab211111a86a8",
     "0008.postgres.sql": "40d902dce5c1df68a54852bc1502d04d1aef7007ed6ff4588e9ec76fd9b61c33",
     "0008.sqlite.sql": "ccf15fc6520f350d84eabe9f9eb836fcf2db790c4c3007f288f7e3cbfe3f79cb",
+    "0009.postgres.sql": "c4e93970c29c58cd98936ff96843e1756112ba74c1f778e21dbb3c1cdaf8fa9e",
+    "0009.sqlite.sql": "0eca38087fed599a7361ecffc53c35386c0707de89193a6dae33b37f87765970",
 }
 
 

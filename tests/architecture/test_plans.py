@@ -55,8 +55,9 @@ HOT = (
         "find_context",
     ),
     (
-        "renew_turn",
-        "touch_turn",
+        "renew_turns_lease",
+        "hold_turns_lease",
+        "note_tools",
         "end_turn",
         "give_back",
         "set_outcome",

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from threadline.clock import to_instant
 from threadline.store.facade import GatewayStore
-from threadline.store.work.turn_end import Claimed, Finish
+from threadline.store.work.turn_end import ClaimedTurn, TurnResult
 
 T = TypeVar("T")
 # Opens the store of one gateway more on the test's database.
@@ -20,13 +20,13 @@ class Run(Protocol):
     def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...
 
 
-def over(store: GatewayStore, turn: Claimed) -> Finish:
+def over(store: GatewayStore, turn: ClaimedTurn) -> TurnResult:
     """The end of a turn that answered all it took and says nothing."""
-    return Finish(
-        held=turn.held,
+    return TurnResult(
+        lease=turn.lease,
         session_id=turn.session.session_id,
         outcome="answered",
         at=to_instant(store.clock.now()),
-        settled=tuple((waiting, "answered", None) for waiting in turn.taken),
-        taken=turn.taken,
+        outcomes=tuple((waiting, "answered", None) for waiting in turn.messages),
+        taken_messages=turn.messages,
     )

@@ -22,7 +22,7 @@ from threadline.store.engine.database import Tx, read, write
 from threadline.store.facade import GatewayStore
 from threadline.store.rows import StoredSession
 from threadline.store.work.inbox import AdmitRequest, AdmitResult, Greeting, accept
-from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest, TurnResult, UserMessage
 from threadline.store.work.turns import _add_turn
 from threadline.testing import FakeClock, assistant, dm, exchange, user
 
@@ -39,14 +39,14 @@ def admission(store: GatewayStore, key: str, source: SessionSource) -> AdmitRequ
     )
 
 
-def claim(store: GatewayStore, source: SessionSource, per_platform: int = 16) -> Claim:
+def claim(store: GatewayStore, source: SessionSource, per_platform: int = 16) -> ClaimRequest:
     """Who runs the turn."""
     now = store.clock.now()
-    return Claim(
+    return ClaimRequest(
         owner="here",
         turn_ids=new_turn_ids(now, 1),
         at=to_instant(now),
-        lease=LEASE,
+        duration=LEASE,
         platforms=("telegram",),
         addresses=(store.resolve_request(source).address.digest,),
         per_platform=per_platform,
@@ -55,7 +55,7 @@ def claim(store: GatewayStore, source: SessionSource, per_platform: int = 16) ->
 
 async def begun(
     store: GatewayStore, key: str, source: SessionSource | None = None, per_platform: int = 16
-) -> list[Claimed]:
+) -> list[ClaimedTurn]:
     """The turn that a message begins with; `ConversationBusy` where something else goes on."""
     source = source or dm()
     greeting = Greeting(welcome=None, idle="?", daily="?")
@@ -65,22 +65,22 @@ async def begun(
     return claimed
 
 
-async def end(store: GatewayStore, turn: Claimed) -> None:
+async def end(store: GatewayStore, turn: ClaimedTurn) -> None:
     """The turn is over."""
     await store.turns.finish(over(store, turn))
 
 
-async def answer(store: GatewayStore, turn: Claimed) -> None:
+async def answer(store: GatewayStore, turn: ClaimedTurn) -> None:
     """The turn is over, and in the transcript stands what was said and what was answered."""
     said = tuple(
-        Said(
+        UserMessage(
             inbox_pk=waiting.pk,
             message=encode_message(user(waiting.event.text)),
             author=None,
             external_id=None,
             fate="answered",
         )
-        for waiting in turn.taken
+        for waiting in turn.messages
     )
     await store.turns.finish(
         replace(over(store, turn), settled=(), said=said, answer=(encode_message(assistant("yes")),))
@@ -103,14 +103,14 @@ def test_where_nothing_goes_on_the_turn_begins_with_its_message_and_its_history(
     entry = run(gateway.get_or_create_session(dm()))
     run(gateway.append_to_transcript(entry.session_id, exchange("before", "so it was")))
     (turn,) = run(begun(gateway, "hello"))
-    assert [waiting.event.text for waiting in turn.taken] == ["hello"]
+    assert [waiting.event.text for waiting in turn.messages] == ["hello"]
     assert [message["content"] for message in turn.history or ()] == ["before", "so it was"]
     assert turn.session.session_id == entry.session_id
     assert run(gateway.turns.claim(claim(gateway, dm()))) == []
     run(end(gateway, turn))
     assert run(heard(gateway)) == ["answered"]
     (again,) = run(begun(gateway, "hello again"))
-    assert again.held.turn_pk != turn.held.turn_pk
+    assert again.lease.turn_pk != turn.lease.turn_pk
 
 
 def test_a_long_history_is_left_to_whoever_runs_the_turn(gateway: GatewayStore, run: Run) -> None:
@@ -132,20 +132,27 @@ def test_two_messages_under_one_id_end_a_turn_like_any_other(gateway: GatewaySto
         run(gateway.inbox.accept(replace(admission(gateway, key, dm()), only_if_idle=False)))
     (turn,) = run(gateway.turns.claim(claim(gateway, dm())))
     said = tuple(
-        Said(
+        UserMessage(
             inbox_pk=waiting.pk,
             message=encode_message({"role": "user", "content": waiting.event.text}),
             author=None,
             external_id="the same",
             fate="answered",
         )
-        for waiting in turn.taken
+        for waiting in turn.messages
     )
     at = to_instant(gateway.clock.now())
     session_id = turn.session.session_id
     run(
         gateway.turns.finish(
-            Finish(held=turn.held, session_id=session_id, outcome="answered", at=at, said=said, taken=turn.taken)
+            TurnResult(
+                lease=turn.lease,
+                session_id=session_id,
+                outcome="answered",
+                at=at,
+                user_messages=said,
+                taken_messages=turn.messages,
+            )
         )
     )
     assert [message["content"] for message in run(gateway.load_transcript(session_id))] == ["one", "two"]
@@ -155,7 +162,7 @@ def test_a_key_of_a_caller_s_own_is_free_whatever_turns_have_appended(gateway: G
     (turn,) = run(begun(gateway, "hello"))
     run(answer(gateway, turn))
     session_id = turn.session.session_id
-    keys = (f"in:{turn.taken[0].pk}", f"turn:{turn.held.turn_id}")
+    keys = (f"in:{turn.messages[0].pk}", f"turn:{turn.lease.turn_id}")
     for _ in range(2):
         for key in keys:
             run(gateway.append_to_transcript(session_id, user(key), idempotency_key=key))
@@ -193,7 +200,7 @@ def test_what_waits_goes_first(gateway: GatewayStore, run: Run) -> None:
     with pytest.raises(ConversationBusy):
         run(begun(gateway, "hello"))
     (turn,) = run(gateway.turns.claim(claim(gateway, dm())))
-    assert [one.event.text for one in turn.taken] == ["waits"]
+    assert [one.event.text for one in turn.messages] == ["waits"]
 
 
 def test_where_as_much_runs_as_may_it_is_taken_in_and_waits_its_turn(gateway: GatewayStore, run: Run) -> None:
@@ -202,7 +209,7 @@ def test_where_as_much_runs_as_may_it_is_taken_in_and_waits_its_turn(gateway: Ga
     assert run(gateway.turns.claim(claim(gateway, dm(), 1))) == []
     run(end(gateway, turn))
     (later,) = run(gateway.turns.claim(claim(gateway, dm(), 1)))
-    assert [one.event.text for one in later.taken] == ["second"]
+    assert [one.event.text for one in later.messages] == ["second"]
 
 
 def test_of_two_at_once_one_begins_and_the_other_hears_so(open_gateway: OpenGateway, run: Run) -> None:

@@ -42,15 +42,15 @@ def test_a_write_counts_while_the_turn_is_held_and_not_after_that(
     session_id = claimed.session.session_id
     run(gateway.append_to_transcript(session_id, exchange("hello", "hello to you")))
     before = run(state(gateway, session_id))
-    lost = gateway.fenced(replace(claimed.held, fence=claimed.held.fence + 1))
+    lost = gateway.fenced(replace(claimed.lease, fence=claimed.lease.fence + 1))
     with pytest.raises(LeaseLost):
         run(write(lost, session_id))
     assert run(state(gateway, session_id)) == before
-    run(write(gateway.fenced(claimed.held), session_id))
+    run(write(gateway.fenced(claimed.lease), session_id))
     assert run(state(gateway, session_id)) != before
 
 
 def test_whoever_lost_a_turn_may_still_read(gateway: GatewayStore, run: Run) -> None:
     claimed = run(turn(gateway))
-    lost = gateway.fenced(replace(claimed.held, fence=claimed.held.fence + 1))
+    lost = gateway.fenced(replace(claimed.lease, fence=claimed.lease.fence + 1))
     assert run(lost.get_session(claimed.session.session_id)) == claimed.session

@@ -16,7 +16,7 @@ from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import AdmitRequest
-from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest, TurnResult, UserMessage
 from threadline.testing import FakeClock
 from threadline.testing.contracts.storage.fixtures import StoredBytes
 
@@ -25,7 +25,7 @@ BO = SessionSource(platform="web", chat_id="bo.1", user_id="bo", user_name="Bo")
 CONTENT = b"\x89PNG\0 a picture of a heron"
 
 
-async def begun(store: GatewayStore, source: SessionSource, key: str, *files: StoredFile) -> Claimed:
+async def begun(store: GatewayStore, source: SessionSource, key: str, *files: StoredFile) -> ClaimedTurn:
     """The turn that answers a message."""
     event = Inbound(
         dedupe_key=key,
@@ -41,7 +41,7 @@ async def begun(store: GatewayStore, source: SessionSource, key: str, *files: St
     )
     await store.inbox.accept(admission)
     (claimed,) = await store.turns.claim(
-        Claim(owner="w", turn_ids=(f"t-{key}",), at=at, lease=15_000_000, platforms=("web",))
+        ClaimRequest(owner="w", turn_ids=(f"t-{key}",), at=at, duration=15_000_000, platforms=("web",))
     )
     return claimed
 
@@ -49,8 +49,8 @@ async def begun(store: GatewayStore, source: SessionSource, key: str, *files: St
 async def say(store: GatewayStore, source: SessionSource, file: StoredFile, key: str) -> str:
     """A message with a file, answered; its session."""
     claimed = await begun(store, source, key, file)
-    said = Said(
-        inbox_pk=claimed.taken[0].pk,
+    said = UserMessage(
+        inbox_pk=claimed.messages[0].pk,
         message=encode_message({"role": "user", "content": "look", "attachments": [{"handle": file.file_id}]}),
         author=None,
         external_id=key,
@@ -58,13 +58,13 @@ async def say(store: GatewayStore, source: SessionSource, file: StoredFile, key:
         files=(stored_id(file.attachment().handle) or "",),
     )
     await store.turns.finish(
-        Finish(
-            held=claimed.held,
+        TurnResult(
+            lease=claimed.lease,
             session_id=claimed.session.session_id,
             outcome="answered",
             at=store.now(),
-            said=(said,),
-            taken=claimed.taken,
+            user_messages=(said,),
+            taken_messages=claimed.messages,
         )
     )
     return claimed.session.session_id
@@ -187,17 +187,17 @@ def test_a_person_with_another_id_keeps_their_files(gateway: GatewayStore, runne
     runner.run(story())
 
 
-async def answer(store: GatewayStore, claimed: Claimed, *files: tuple[StoredFile, ...]) -> None:
+async def answer(store: GatewayStore, claimed: ClaimedTurn, *files: tuple[StoredFile, ...]) -> None:
     """Ends a turn with a message for each of these."""
     await store.turns.finish(
-        Finish(
-            held=claimed.held,
+        TurnResult(
+            lease=claimed.lease,
             session_id=claimed.session.session_id,
             outcome="answered",
             at=store.now(),
             answer=tuple(encode_message({"role": "assistant", "content": str(number)}) for number in range(len(files))),
             answer_files=tuple(tuple(file.file_id for file in sent) for sent in files),
-            taken=claimed.taken,
+            taken_messages=claimed.messages,
         )
     )
 
@@ -207,9 +207,9 @@ def test_a_file_of_a_turn_is_whose_turn_it_is_and_goes_with_its_message(
 ) -> None:
     async def story() -> None:
         claimed = await begun(gateway, ADA, "m1")
-        first = await gateway.files.keep_for_turn(claimed.held, b"first", name="one", mime="text/plain")
-        second = await gateway.files.keep_for_turn(claimed.held, b"second", name="two")
-        unsent = await gateway.files.keep_for_turn(claimed.held, b"unsent")
+        first = await gateway.files.keep_for_turn(claimed.lease, b"first", name="one", mime="text/plain")
+        second = await gateway.files.keep_for_turn(claimed.lease, b"second", name="two")
+        unsent = await gateway.files.keep_for_turn(claimed.lease, b"unsent")
         assert (await gateway.read_file(ADA, first.file_id)) == (first, b"first")
         with pytest.raises(UnknownFile):
             await gateway.read_file(BO, first.file_id)
@@ -232,12 +232,12 @@ def test_a_file_of_a_turn_is_whose_turn_it_is_and_goes_with_its_message(
 def test_a_turn_that_is_anothers_keeps_no_file(gateway: GatewayStore, runner: asyncio.Runner) -> None:
     async def story() -> None:
         claimed = await begun(gateway, ADA, "m1")
-        stale = replace(claimed.held, fence=claimed.held.fence + 1)
+        stale = replace(claimed.lease, fence=claimed.lease.fence + 1)
         with pytest.raises(LeaseLost):
             await gateway.files.keep_for_turn(stale, CONTENT)
         await answer(gateway, claimed)
         with pytest.raises(LeaseLost):
-            await gateway.files.keep_for_turn(claimed.held, CONTENT)
+            await gateway.files.keep_for_turn(claimed.lease, CONTENT)
         with pytest.raises(UnknownFile):
             await gateway.files.read_body(file_id_of(CONTENT))
 
@@ -247,7 +247,7 @@ def test_a_turn_that_is_anothers_keeps_no_file(gateway: GatewayStore, runner: as
 def test_a_file_for_nobody_in_particular_is_the_chats(gateway: GatewayStore, runner: asyncio.Runner) -> None:
     async def story() -> None:
         channel = SessionSource(platform="web", chat_type="channel", chat_id="news")
-        kept = await gateway.files.keep_for_turn((await begun(gateway, channel, "m1")).held, CONTENT)
+        kept = await gateway.files.keep_for_turn((await begun(gateway, channel, "m1")).lease, CONTENT)
         assert await gateway.read_file("web:%dm:news", kept.file_id) == (kept, CONTENT)
         with pytest.raises(UnknownFile):
             await gateway.find_file("web:news", kept.file_id)
@@ -259,13 +259,13 @@ def test_nothing_is_kept_in_the_name_of_somebody_who_was_erased(gateway: Gateway
     async def story() -> None:
         shared = SessionSource(platform="web", chat_type="group", chat_id="den", thread_id="t", user_id="ada")
         own, together = await begun(gateway, ADA, "m1"), await begun(gateway, shared, "m2")
-        before = await gateway.files.keep_for_turn(together.held, b"before")
+        before = await gateway.files.keep_for_turn(together.lease, b"before")
         await gateway.erase_person("web:ada")
         with pytest.raises(UnknownFile):
             await gateway.files.read_body(before.file_id)
         with pytest.raises(LeaseLost):
-            await gateway.files.keep_for_turn(own.held, CONTENT)
-        after = await gateway.files.keep_for_turn(together.held, b"after")
+            await gateway.files.keep_for_turn(own.lease, CONTENT)
+        after = await gateway.files.keep_for_turn(together.lease, b"after")
         with pytest.raises(UnknownFile):
             await gateway.find_file("web:ada", after.file_id)
         assert await gateway.files.read_body(after.file_id) == b"after"

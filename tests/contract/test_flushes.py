@@ -20,7 +20,7 @@ from tests.contract.watching import (
 )
 
 from threadline.store.facade import GatewayStore
-from threadline.store.work.expiry import FLUSHED_APART, MOST_ATTEMPTS
+from threadline.store.work.expiry import FLUSH_SPACING, MAX_ATTEMPTS
 from threadline.testing import FakeClock, dm, exchange, user
 from threadline.testing.builders import system
 from threadline.testing.contracts.storage.fixtures import RawExecute
@@ -118,14 +118,14 @@ def test_three_attempts_and_it_is_given_up(store: GatewayStore, clock: FakeClock
     old = run(said(store))
     run(store.resume.start_new(old.session_id))
     pauses = []
-    for attempt in range(1, MOST_ATTEMPTS + 1):
+    for attempt in range(1, MAX_ATTEMPTS + 1):
         flush = run(claimed(store))
         while flush is None:
             clock.advance(MINUTE)
             pauses.append(attempt)
             flush = run(claimed(store))
         assert flush.attempts == attempt
-        assert run(store.expiry.fail_flush(flush)) is (attempt == MOST_ATTEMPTS)
+        assert run(store.expiry.fail_flush(flush)) is (attempt == MAX_ATTEMPTS)
     assert pauses.count(2) < pauses.count(3)
     clock.advance(timedelta(days=9))
     assert run(claimed(store)) is None
@@ -138,12 +138,12 @@ def test_who_has_lost_a_flush_notes_nothing(store: GatewayStore, run: Run, raw_e
     flush = run(claimed(store, "dead"))
     assert flush is not None
     assert run(claimed(store, "other")) is None
-    assert run(store.expiry.renew_flush(flush, lease=LEASE))
+    assert run(store.leases.renew([flush.lease], duration=LEASE))
     raw_execute("UPDATE flushes SET lease_until = 0")
     again = run(claimed(store, "other"))
     assert again is not None
-    assert (again.upto, again.attempts) == (flush.upto, 2)
-    assert not run(store.expiry.renew_flush(flush, lease=LEASE))
+    assert (again.last_seq, again.attempts) == (flush.last_seq, 2)
+    assert not run(store.leases.renew([flush.lease], duration=LEASE))
     assert not run(store.expiry.finish_flush(flush))
     assert not run(store.expiry.fail_flush(flush))
     assert not run(store.get_session(old.session_id)).memory_flushed
@@ -154,7 +154,7 @@ def test_who_has_lost_a_flush_notes_nothing(store: GatewayStore, run: Run, raw_e
 def test_given_back_it_has_cost_no_attempt(store: GatewayStore, run: Run) -> None:
     old = run(said(store))
     run(store.resume.start_new(old.session_id))
-    for _ in range(2 * MOST_ATTEMPTS):
+    for _ in range(2 * MAX_ATTEMPTS):
         flush = run(claimed(store))
         assert flush is not None
         assert flush.attempts == 1
@@ -164,7 +164,7 @@ def test_given_back_it_has_cost_no_attempt(store: GatewayStore, run: Run) -> Non
 def test_a_flush_is_its_platforms(store: GatewayStore, run: Run) -> None:
     old = run(said(store))
     run(store.resume.start_new(old.session_id))
-    assert run(store.expiry.claim_flush(["discord"], owner="here", lease=LEASE)) is None
+    assert run(store.expiry.claim_flush(["discord"], owner="here", duration=LEASE)) is None
     assert run(claimed(store)) is not None
 
 
@@ -191,7 +191,7 @@ def test_those_that_should_have_ended_long_ago_are_flushed_one_after_the_other(
     at_once = due()
     assert len(at_once) == 2, "the first of the old ones, and the one that ends in its time"
     assert fresh.session_id in at_once
-    pause = timedelta(microseconds=FLUSHED_APART)
+    pause = timedelta(microseconds=FLUSH_SPACING)
     for _ in range(4):
         assert due() == []
         clock.advance(pause)

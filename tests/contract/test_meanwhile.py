@@ -77,7 +77,7 @@ def await_lock(location: str) -> None:
             time.sleep(0.01)
 
 
-def running(store: GatewayStore) -> turn_end.Claimed:
+def running(store: GatewayStore) -> turn_end.ClaimedTurn:
     """A turn at work in somebody's conversation."""
     wanted = store.resolve_request(dm("7"))
     event = Inbound(dedupe_key="1", message_id="1", source=dm("7"), text="think", sent_at=store.clock.now())
@@ -85,7 +85,9 @@ def running(store: GatewayStore) -> turn_end.Claimed:
         event=event, resolve=wanted, lane="talk", person="telegram:7", role="guest", at=wanted.at
     )
     store.perform(write(inbox.accept, admission))
-    claim = turn_end.Claim(owner="serve:1", turn_ids=("t1",), at=wanted.at, lease=DAY, platforms=("telegram",))
+    claim = turn_end.ClaimRequest(
+        owner="serve:1", turn_ids=("t1",), at=wanted.at, duration=DAY, platforms=("telegram",)
+    )
     (claimed,) = store.perform(write(turns.claim, claim))
     return claimed
 
@@ -106,14 +108,14 @@ def test_a_turn_that_ends_while_a_message_comes_in_keeps_its_session(store: Gate
     clock.advance(timedelta(hours=2))
 
     def it_ends() -> None:
-        end = turn_end.Finish(
-            held=claimed.held,
+        end = turn_end.TurnResult(
+            lease=claimed.lease,
             session_id=claimed.session.session_id,
             outcome="answered",
             at=to_instant(clock.now()),
             answer=(encode_message(assistant("thought")),),
-            settled=tuple((waiting, "answered", None) for waiting in claimed.taken),
-            taken=claimed.taken,
+            outcomes=tuple((waiting, "answered", None) for waiting in claimed.messages),
+            taken_messages=claimed.messages,
         )
         store.perform(write(turn_end.finish, end))
 
@@ -168,7 +170,7 @@ def test_a_journal_that_is_being_written_when_its_turn_ends_goes_with_it(store: 
     is_written, may_end = threading.Event(), threading.Event()
 
     def journalled(tx: Tx) -> None:
-        turns.append_journal(tx, claimed.held, 1, ['{"text": "words"}'], called_tool=False)
+        turns.append_journal(tx, claimed.lease, 1, ['{"text": "words"}'], called_tool=False)
         is_written.set()
         assert may_end.wait(PATIENCE_SECONDS)
 
@@ -180,4 +182,4 @@ def test_a_journal_that_is_being_written_when_its_turn_ends_goes_with_it(store: 
         may_end.set()
         writing.result(PATIENCE_SECONDS)
         ending.result(PATIENCE_SECONDS)
-    assert store.perform(read(lambda tx: tx.rows("journal_of", turn_pk=claimed.held.turn_pk))) == []
+    assert store.perform(read(lambda tx: tx.rows("journal_of", turn_pk=claimed.lease.turn_pk))) == []

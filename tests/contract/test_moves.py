@@ -29,8 +29,8 @@ from threadline.store.engine.sql import load_queries
 from threadline.store.facade import GatewayStore
 from threadline.store.people.people import PairingCode
 from threadline.store.work.inbox import AdmitRequest
-from threadline.store.work.outbox import NewDelivery, Stream
-from threadline.store.work.turn_end import Claim
+from threadline.store.work.outbox import NewDelivery, StreamedDelivery
+from threadline.store.work.turn_end import ClaimRequest
 from threadline.testing import FakeClock, assistant, dm, group, thread, user
 from threadline.testing.contracts.storage.fixtures import RawExecute, StoredBytes
 
@@ -235,17 +235,17 @@ async def test_what_is_still_to_be_sent_goes_to_the_new_chat(location: str) -> N
         for number, target in enumerate((there, other, there, there)):
             await store.outbox.enqueue(NewDelivery(delivery_id=str(number), target=target, text="news"))
         accounts = [("telegram", "main")]
-        flying = {d.delivery_id: d for d in await store.outbox.claim(accounts, owner="x", lease=10**9, limit=9)}
+        flying = {d.delivery_id: d for d in await store.outbox.claim(accounts, owner="x", duration=10**9, limit=9)}
         assert flying.keys() == {"0", "1"}
         await store.id_changes.apply(move("chat", "1", "2"))
-        assert await store.outbox.mark_sent(flying["0"], "m0", owner="x")
-        (following,) = await store.outbox.claim(accounts, owner="x", lease=10**9, limit=9)
+        assert await store.outbox.mark_sent(flying["0"], "m0")
+        (following,) = await store.outbox.claim(accounts, owner="x", duration=10**9, limit=9)
         assert (following.delivery_id, following.target) == ("2", msgspec.structs.replace(there, chat_id="2"))
         targets = {line.delivery_id: line.target.chat_id for line in await store.outbox.list_page()}
         assert targets == {"0": "2", "1": "10", "2": "2", "3": "2"}
 
 
-async def streaming(store: GatewayStore) -> tuple[NewDelivery, Stream]:
+async def streaming(store: GatewayStore) -> tuple[NewDelivery, StreamedDelivery]:
     """A turn that shows its answer while it grows, in the group `1`."""
     now, source = to_instant(store.clock.now()), group("7", "1")
     event = Inbound(dedupe_key="k", message_id="m", source=source, sent_at=store.clock.now(), text="hello")
@@ -254,7 +254,7 @@ async def streaming(store: GatewayStore) -> tuple[NewDelivery, Stream]:
     await store.inbox.accept(
         AdmitRequest(event=event, resolve=resolve, lane="talk", person=person, role="guest", at=now)
     )
-    wanted = Claim(owner="x", turn_ids=("t",), at=now, lease=10**9, per_person=9, platforms=("telegram",))
+    wanted = ClaimRequest(owner="x", turn_ids=("t",), at=now, duration=10**9, per_person=9, platforms=("telegram",))
     (claimed,) = await store.turns.claim(wanted)
     new = NewDelivery(
         delivery_id="t.0",
@@ -262,7 +262,7 @@ async def streaming(store: GatewayStore) -> tuple[NewDelivery, Stream]:
         text="",
         kind="reply",
         session_pk=claimed.session_pk,
-        turn_pk=claimed.held.turn_pk,
+        turn_pk=claimed.lease.turn_pk,
     )
     stream = await store.outbox.open_stream(new)
     assert stream is not None
@@ -282,7 +282,7 @@ async def test_what_grows_in_a_chat_that_moves_is_begun_anew_in_the_new_one(loca
         await store.outbox.cancel_stream_start(stream)
         anew = await store.outbox.open_stream(new)
         assert anew is not None
-        assert (anew.external_id, anew.is_doubtful) == (None, False)
+        assert (anew.external_id, anew.may_be_duplicate) == (None, False)
         await store.outbox.save_stream_id(anew, "6")
         (line,) = await store.outbox.list_page("open")
         assert (line.external_id, line.attempts) == ("6", 1)
@@ -295,9 +295,9 @@ async def test_a_receipt_outlives_the_move_of_its_chat(location: str, raw_execut
         for number in range(2):
             await store.outbox.enqueue(NewDelivery(delivery_id=str(number), target=there, text="news"))
         raw_execute("UPDATE deliveries SET external_id = '5', state = 'parked' WHERE delivery_id = '1'")
-        (flying,) = await store.outbox.claim([("telegram", "main")], owner="x", lease=10**9, limit=9)
+        (flying,) = await store.outbox.claim([("telegram", "main")], owner="x", duration=10**9, limit=9)
         await store.id_changes.apply(move("chat", "1", "2"))
-        await store.outbox.mark_sent(flying, "4", owner="x")
+        await store.outbox.mark_sent(flying, "4")
         ids = {line.delivery_id: line.external_id for line in await store.outbox.list_page()}
         assert ids == {"0": "4", "1": None}
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from tests.contract.gateways import OpenGateway, Run
 
 from threadline.store.facade import GatewayStore
+from threadline.store.leases import Lease, RenewedLease
 from threadline.testing import FakeClock
 from threadline.testing.contracts.storage.fixtures import RawExecute
 
@@ -15,8 +16,8 @@ BOT = "telegram:42"
 LONG = 3_600_000_000
 
 
-async def take(store: GatewayStore, owner: str, name: str = BOT) -> bool:
-    return await store.leases.acquire(name, owner, lease=LONG)
+async def take(store: GatewayStore, owner: str, name: str = BOT) -> Lease | None:
+    return await store.leases.acquire(name, owner, duration=LONG)
 
 
 async def holders(store: GatewayStore) -> dict[str, str]:
@@ -42,16 +43,33 @@ def test_names_are_held_apart(gateway: GatewayStore, run: Run) -> None:
 
 
 def test_one_that_was_given_back_is_free_at_once(gateway: GatewayStore, run: Run) -> None:
-    assert run(take(gateway, "serve:a"))
-    run(gateway.leases.release(BOT, "serve:a"))
+    lease = run(take(gateway, "serve:a"))
+    assert lease is not None
+    run(gateway.leases.release(lease))
     assert run(holders(gateway)) == {}
     assert run(take(gateway, "serve:b"))
 
 
-def test_nobody_gives_back_what_is_anothers(gateway: GatewayStore, run: Run) -> None:
-    assert run(take(gateway, "serve:a"))
-    run(gateway.leases.release(BOT, "serve:b"))
+def test_nobody_gives_back_or_renews_what_is_anothers(gateway: GatewayStore, run: Run, raw_execute: RawExecute) -> None:
+    lost = run(take(gateway, "serve:b"))
+    assert lost is not None
+    expire(raw_execute)
+    taken = run(take(gateway, "serve:a"))
+    assert taken is not None
+    run(gateway.leases.release(lost))
+    assert run(gateway.leases.renew([lost, taken], duration=LONG)) == [RenewedLease(taken)]
     assert run(holders(gateway)) == {BOT: "serve:a"}
+
+
+def test_the_fence_of_a_name_grows_for_ever(gateway: GatewayStore, run: Run) -> None:
+    fences = []
+    for owner in ("serve:a", "serve:b", "serve:a"):
+        lease = run(take(gateway, owner))
+        assert lease == run(take(gateway, owner))
+        assert lease is not None
+        run(gateway.leases.release(lease))
+        fences.append(lease.fence)
+    assert fences == sorted(set(fences))
 
 
 def test_one_that_nobody_renewed_is_the_next_ones(gateway: GatewayStore, run: Run, raw_execute: RawExecute) -> None:
@@ -81,7 +99,8 @@ def test_of_many_who_want_it_at_once_one_gets_it(open_gateway: OpenGateway, run:
     stores = [open_gateway() for _ in range(2)]
 
     async def race(begins: str) -> list[bool]:
-        return await asyncio.gather(*(take(stores[n % 2], f"{begins}{n}") for n in range(8)))
+        taken = await asyncio.gather(*(take(stores[n % 2], f"{begins}{n}") for n in range(8)))
+        return [lease is not None for lease in taken]
 
     for begins in ("serve:first", "serve:second"):
         # The second time the name is there, and free.

@@ -23,7 +23,7 @@ from threadline.store.engine.sql import migrations
 from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import AdmitRequest, Greeting, RefuseRequest
 from threadline.store.work.outbox import NewDelivery
-from threadline.store.work.turn_end import Claim, Claimed, Finish, Said
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest, TurnResult, UserMessage
 from threadline.testing import assistant, user
 from threadline.testing.contracts.storage.fixtures import RawExecute, StoredBytes
 
@@ -96,51 +96,53 @@ async def hear(store: GatewayStore, source: SessionSource, text: str, key: str) 
     await store.inbox.accept_and_greet(wanted, Greeting(welcome=told, idle=told, daily=told))
 
 
-async def claim(store: GatewayStore, turn_id: str) -> Claimed:
+async def claim(store: GatewayStore, turn_id: str) -> ClaimedTurn:
     at = to_instant(store.clock.now())
-    wanted = Claim(owner="serve-1", turn_ids=(turn_id,), at=at, lease=60_000_000, per_person=9, platforms=("telegram",))
+    wanted = ClaimRequest(
+        owner="serve-1", turn_ids=(turn_id,), at=at, duration=60_000_000, per_person=9, platforms=("telegram",)
+    )
     (claimed,) = await store.turns.claim(wanted)
     return claimed
 
 
-async def answer(store: GatewayStore, claimed: Claimed, text: str) -> None:
+async def answer(store: GatewayStore, claimed: ClaimedTurn, text: str) -> None:
     """Ends a turn with an answer that waits to be sent."""
     said = tuple(
-        Said(
+        UserMessage(
             inbox_pk=item.pk,
             message=encode_message(user(item.event.text)),
             author=item.person,
             external_id=item.event.message_id,
             fate="answered",
         )
-        for item in claimed.taken
+        for item in claimed.messages
     )
     reply = msgspec.structs.replace(
-        notice(claimed.origin, text, f"{claimed.held.turn_id}.0"), kind="reply", session_pk=claimed.session_pk
+        notice(claimed.origin, text, f"{claimed.lease.turn_id}.0"), kind="reply", session_pk=claimed.session_pk
     )
     await store.turns.finish(
-        Finish(
-            held=claimed.held,
+        TurnResult(
+            lease=claimed.lease,
             session_id=claimed.session.session_id,
             outcome="answered",
             at=to_instant(store.clock.now()),
-            said=said,
+            user_messages=said,
             answer=(encode_message(assistant(text)),),
             usage=Usage(input_tokens=1),
             replies=(reply,),
-            taken=claimed.taken,
+            taken_messages=claimed.messages,
         )
     )
 
 
-async def live(store: GatewayStore) -> tuple[Claimed, Claimed]:
+async def live(store: GatewayStore) -> tuple[ClaimedTurn, ClaimedTurn]:
     """All that can happen to a person; the turns that still run, of their own and in the session that they share."""
     await store.people.request_pairing(WHO)
     await store.people.set_role(PERSON, "guest", "Zebraline")
     await hear(store, WHO, "zebra answered", "m1")
     first = await claim(store, "t1")
     await store.turns.ensure_context(first.session_pk, "zebra surroundings")
-    await store.agent_state.save(first.held, first.session_pk, "main", "zebra remembered")
+    await store.agent_state.save(first.lease, first.session_pk, "main", "zebra remembered")
     await answer(store, first, "zebra reply")
     await store.set_title(first.session.session_id, "Zebra crossing")
     await fork_and_delete(store)
@@ -154,8 +156,8 @@ async def live(store: GatewayStore) -> tuple[Claimed, Claimed]:
     together = await claim(store, "t3")
     await hear(store, WHO, "zebra running", "m5")
     alone = await claim(store, "t4")
-    await store.turns.append_journal(alone.held, 1, ["zebra thought"])
-    stream = msgspec.structs.replace(notice(WHO, "", "s1"), session_pk=alone.session_pk, turn_pk=alone.held.turn_pk)
+    await store.turns.append_journal(alone.lease, 1, ["zebra thought"])
+    stream = msgspec.structs.replace(notice(WHO, "", "s1"), session_pk=alone.session_pk, turn_pk=alone.lease.turn_pk)
     await store.outbox.open_stream(stream)
     await hear(store, WHO, "zebra waiting", "m6")
     at = to_instant(store.clock.now())
@@ -269,7 +271,7 @@ def test_turns_that_run_meanwhile_bring_nothing_back(
     alone, together = runner.run(live(gateway))
     runner.run(gateway.erase_person(PERSON))
     with pytest.raises(LeaseLost):
-        runner.run(gateway.turns.append_journal(alone.held, 2, ["zebra thought"]))
+        runner.run(gateway.turns.append_journal(alone.lease, 2, ["zebra thought"]))
     with pytest.raises(LeaseLost):
         runner.run(answer(gateway, alone, "zebra reply"))
     runner.run(answer(gateway, together, "ordinary end"))

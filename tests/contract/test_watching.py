@@ -25,7 +25,7 @@ from tests.contract.watching import (
 from threadline.model.policy import ResetPolicies, SessionResetPolicy
 from threadline.model.session import SessionEntry
 from threadline.store.facade import GatewayStore
-from threadline.store.work.expiry import LOOKED_AT, MOST_ENDED
+from threadline.store.work.expiry import MAX_EXPIRED, SCAN_LIMIT
 from threadline.testing import FakeClock, dm, group, user
 from threadline.testing.contracts.storage.fixtures import RawExecute
 
@@ -78,7 +78,7 @@ def test_nothing_ends_within_the_grace_period(opens: OpenGateway, clock: FakeClo
     clock.set(datetime(2026, 1, 5, 3, 55, tzinfo=UTC))
     old = run(said(store))
     clock.set(datetime(2026, 1, 5, 4, 10, tzinfo=UTC))
-    assert run(store.expiry.expire_batch("telegram", "dm")).looked_at == 0
+    assert run(store.expiry.expire_batch("telegram", "dm")).scanned == 0
     clock.advance(MINUTE)
     assert run(watched(store)) == [old.session_id]
 
@@ -108,14 +108,14 @@ def test_what_is_busy_never_ends_and_is_not_forgotten(store: GatewayStore, clock
 def test_what_was_busy_and_goes_on_is_no_longer_looked_at(store: GatewayStore, clock: FakeClock, run: Run) -> None:
     busy = run(accepted(store, dm()))
     clock.advance(2 * HOUR)
-    assert run(store.expiry.expire_batch("telegram", "dm")).looked_at == 1
+    assert run(store.expiry.expire_batch("telegram", "dm")).scanned == 1
     run(taken_back(store, busy))
     assert run(said(store)).session_id != busy.session_id
     run(store.switch_session(busy.session_key, busy.session_id))
     looked_at = []
     for _ in range(4):
         clock.advance(10 * MINUTE)
-        looked_at.append(run(store.expiry.expire_batch("telegram", "dm")).looked_at)
+        looked_at.append(run(store.expiry.expire_batch("telegram", "dm")).scanned)
     assert looked_at == [1, 0, 0, 0]
 
 
@@ -165,14 +165,14 @@ def test_gateways_with_different_policies_do_not_hold_each_other_up(
     opens: OpenGateway, clock: FakeClock, run: Run
 ) -> None:
     lax, strict = opens(policies=policies(idle_minutes=1000)), opens(policies=policies(idle_minutes=60))
-    for number in range(3 * MOST_ENDED):
+    for number in range(3 * MAX_EXPIRED):
         run(said(strict, dm(str(number))))
     clock.advance(2 * HOUR)
     ended = 0
     for _ in range(6):
         ended += len(run(strict.expiry.expire_batch("telegram", "dm")).ended)
         assert run(lax.expiry.expire_batch("telegram", "dm")).ended == ()
-    assert ended == 3 * MOST_ENDED
+    assert ended == 3 * MAX_EXPIRED
 
 
 def test_what_is_said_after_the_clock_went_back_ends_too(store: GatewayStore, clock: FakeClock, run: Run) -> None:
@@ -257,20 +257,20 @@ def test_a_step_looks_at_few_however_many_there_are(
     run(said(store, dm("model")))
     multiply(raw_execute, store.location, 5_000)
     step = run(store.expiry.expire_batch("telegram", "dm"))
-    assert (sorted(step.ended), step.looked_at, step.is_more) == (sorted(stale), 10, False)
+    assert (sorted(step.ended), step.scanned, step.has_more) == (sorted(stale), 10, False)
     # Nobody wrote: there is nothing to look at, and nothing is looked at.
-    assert run(store.expiry.expire_batch("telegram", "dm")).looked_at == 0
+    assert run(store.expiry.expire_batch("telegram", "dm")).scanned == 0
     # The ten, ended, are not met again; all the others are: a bounded number at a time, each once.
     clock.advance(2 * HOUR)
     looked_at, ended = [], 0
     while True:
         step = run(store.expiry.expire_batch("telegram", "dm"))
-        looked_at.append(step.looked_at)
+        looked_at.append(step.scanned)
         ended += len(step.ended)
-        if not step.is_more:
+        if not step.has_more:
             break
     assert ended == 5_001
-    assert max(looked_at) <= LOOKED_AT
+    assert max(looked_at) <= SCAN_LIMIT
     assert sum(looked_at) == 5_001
 
 

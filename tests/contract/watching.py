@@ -60,7 +60,7 @@ async def watched(store: GatewayStore, chat_type: str = "dm") -> list[str]:
     while True:
         step = await store.expiry.expire_batch("telegram", chat_type)
         ended += step.ended
-        if not step.is_more:
+        if not step.has_more:
             return ended
 
 
@@ -77,7 +77,7 @@ async def accepted(store: GatewayStore, source: SessionSource, text: str = "hell
 
 async def claimed(store: GatewayStore, owner: str = "here") -> Flush | None:
     """A flush that is due."""
-    return await store.expiry.claim_flush(["telegram"], owner=owner, lease=LEASE)
+    return await store.expiry.claim_flush(["telegram"], owner=owner, duration=LEASE)
 
 
 async def covered(store: GatewayStore) -> list[str]:

@@ -18,7 +18,7 @@ from threadline.ports.platform import Outgoing
 from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import AdmitRequest
 from threadline.store.work.outbox import NewDelivery
-from threadline.store.work.turn_end import Claim, Claimed
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_codec import Send
 
@@ -49,46 +49,46 @@ async def begun(
     user: str = "ada",
     replay: Replay = "safe",
     journal: Sequence[Event] = (),
-) -> Claimed:
+) -> ClaimedTurn:
     """A turn that a gateway had begun, and what it had journalled of it."""
     await accepted(store, text, user)
     (claimed,) = await store.turns.claim(claim(store))
-    await store.turns.set_replay(claimed.held, replay)
+    await store.turns.set_replay(claimed.lease, replay)
     if journal:
         called_tool = any(isinstance(event, ToolCall) for event in journal)
         encoded = [msgspec.json.encode(event).decode() for event in journal]
-        await store.turns.append_journal(claimed.held, 1, encoded, called_tool=called_tool)
+        await store.turns.append_journal(claimed.lease, 1, encoded, called_tool=called_tool)
     return claimed
 
 
-def claim(store: GatewayStore, count: int = 1, **changes: Any) -> Claim:
+def claim(store: GatewayStore, count: int = 1, **changes: Any) -> ClaimRequest:
     """What a gateway asks for that wants so many turns, now."""
     now = store.clock.now()
-    wanted = Claim(
+    wanted = ClaimRequest(
         owner=DEAD,
         turn_ids=new_turn_ids(now, count),
         at=to_instant(now),
-        lease=_LONG,
+        duration=_LONG,
         per_platform=1000,
         platforms=("scripted",),
     )
     return msgspec.structs.replace(wanted, **changes)
 
 
-async def suspected(store: GatewayStore, user: str, deaths: int) -> Claimed:
+async def suspected(store: GatewayStore, user: str, deaths: int) -> ClaimedTurn:
     """A turn that waits to run again, and is suspected of so many deaths; as the last gateway had it."""
     claimed = charged(await begun(store, user=user), deaths)
     await store.turns.rerun([claimed], first=0)
     return claimed
 
 
-def charged(claimed: Claimed, deaths: int) -> Claimed:
+def charged(claimed: ClaimedTurn, deaths: int) -> ClaimedTurn:
     """The turn, suspected of so many deaths."""
     return msgspec.structs.replace(claimed, suspected=Suspicion(deaths))
 
 
 async def streamed(
-    store: GatewayStore, chat: ScriptedChat, claimed: Claimed, text: str, *, is_id_kept: bool = True
+    store: GatewayStore, chat: ScriptedChat, claimed: ClaimedTurn, text: str, *, is_id_kept: bool = True
 ) -> str:
     """The message that the turn had begun to show; its id in the chat."""
     new = reply_to(claimed)
@@ -100,15 +100,15 @@ async def streamed(
     return message_id
 
 
-def reply_to(claimed: Claimed, text: str = "") -> NewDelivery:
+def reply_to(claimed: ClaimedTurn, text: str = "") -> NewDelivery:
     """The first part of a turn's answer."""
     return NewDelivery(
-        delivery_id=f"{claimed.held.turn_id}.0",
+        delivery_id=f"{claimed.lease.turn_id}.0",
         target=target_of(claimed.origin),
         text=text,
         kind="reply",
         session_pk=claimed.session_pk,
-        turn_pk=claimed.held.turn_pk,
+        turn_pk=claimed.lease.turn_pk,
     )
 
 

@@ -186,10 +186,10 @@ async def test_a_turn_that_broke_off_sends_its_file_once(
 ) -> None:
     async with await GatewayStore.open(location) as store:
         claimed = await begun(store, replay=replay)
-        kept = await store.files.keep_for_turn(claimed.held, PLAN, name="plan.txt", mime="text/plain")
+        kept = await store.files.keep_for_turn(claimed.lease, PLAN, name="plan.txt", mime="text/plain")
         event = msgspec.json.encode(File(kept.attachment())).decode()
         assert "herons" not in event
-        await store.turns.append_journal(claimed.held, 1, [event])
+        await store.turns.append_journal(claimed.lease, 1, [event])
     async with opened(ScriptedAgent(with_plan)) as here:
         await shows(here, (said, []), ("", [("plan.txt", PLAN)]))
         await eventually(lambda: is_quiet(here))

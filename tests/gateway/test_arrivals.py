@@ -16,7 +16,7 @@ from threadline.model.source import SessionSource
 from threadline.model.turn import QueueKind
 from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import AdmitRequest
-from threadline.store.work.turn_end import Claim
+from threadline.store.work.turn_end import ClaimRequest
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ALL_CAPABILITIES, ScriptedChat
@@ -230,9 +230,9 @@ async def test_what_follows_new_lands_in_the_new_session_though_the_gateway_died
         await accepted(store, "/new", "session")
         await accepted(store, "two", "talk")
         now = to_instant(store.clock.now())
-        wanted = Claim(owner="serve:dead", turn_ids=("t",), at=now, lease=60_000_000, platforms=("scripted",))
+        wanted = ClaimRequest(owner="serve:dead", turn_ids=("t",), at=now, duration=60_000_000, platforms=("scripted",))
         (claimed,) = await store.turns.claim(wanted)
-        await store.turns.set_replay(claimed.held, "never")
+        await store.turns.set_replay(claimed.lease, "never")
         fresh = await store.resume.start_new(claimed.session.session_id)
     agent = ScriptedAgent(echo)
     async with opened(agent) as here:

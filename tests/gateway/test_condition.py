@@ -18,7 +18,7 @@ from threadline.ports.agent import AgentError, Event, Text, Turn
 from threadline.ports.platform import Gone, Transient
 from threadline.store.engine.database import Database
 from threadline.store.facade import GatewayStore, open_database
-from threadline.store.leases import Held
+from threadline.store.leases import TurnLease
 from threadline.store.verbs import StoreSettings
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedPlatform
@@ -124,7 +124,7 @@ async def test_how_often_the_store_did_not_answer_is_counted(location: str) -> N
         with pytest.raises(StoreUnavailable):
             await store.maintenance.queue_counts()
         with pytest.raises(StoreUnavailable):
-            store.renew_leases_blocking("serve:x", [Held(1, "t", 1)], [], lease=1)
+            store.renew_leases_blocking([TurnLease("turns", 1, 1, "t")], duration=1)
         outage.is_away = False
         await store.maintenance.queue_counts()
         assert store.unavailable == 2

@@ -253,7 +253,7 @@ async def test_what_a_dead_gateway_was_at_is_taken_up(location: str, clock: Fake
         session = await current(here)
         await ask(here, "/new")
     async with await GatewayStore.open(location, clock=clock) as store:
-        lost = await store.expiry.claim_flush(["scripted"], owner="serve:dead", lease=300_000)
+        lost = await store.expiry.claim_flush(["scripted"], owner="serve:dead", duration=300_000)
         assert lost is not None
     clock.advance(timedelta(seconds=1))
     async with watching(location, agent, clock) as here:
@@ -271,7 +271,7 @@ async def test_an_agent_that_remembers_nothing_is_not_asked(location: str, clock
 
         async def is_dropped() -> bool:
             # Whatever is still there is handed back at once.
-            there = await here.store.expiry.claim_flush(["scripted"], owner="test", lease=1_000_000)
+            there = await here.store.expiry.claim_flush(["scripted"], owner="test", duration=1_000_000)
             if there is not None:
                 await here.store.expiry.release_flush(there)
             return there is None

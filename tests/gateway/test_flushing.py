@@ -16,6 +16,7 @@ from threadline.errors import StoreUnavailable
 from threadline.gateway.gateway import Gateway
 from threadline.model.message import Message
 from threadline.model.session import SessionEntry
+from threadline.store import leases
 from threadline.store.engine.database import Step
 from threadline.store.facade import GatewayStore
 from threadline.store.work import expiry
@@ -38,7 +39,7 @@ class FitfulStore(GatewayStore):
             self.asked_to_finish += 1
             if self.asked_to_finish <= self.away:
                 raise StoreUnavailable
-        if step.call is not expiry.renew_flush:
+        if step.call is not leases.renew:
             return await super().perform_async(step)
         self.asked_to_renew += 1
         if self.asked_to_renew <= self.away:
@@ -143,7 +144,7 @@ async def test_what_another_gateway_has_taken_is_let_go(location: str, raw_execu
     async with running(location, agent, lease_seconds=0.6) as here:
         session = await ended(here)
         await flushed(here, agent, 1)
-        raw_execute("UPDATE flushes SET owner = 'serve:other', lease_until = lease_until + 60000000, attempts = 2")
+        raw_execute("UPDATE flushes SET owner = 'serve:other', lease_until = lease_until + 60000000, fence = fence + 1")
         await here.chat.wait_for(lambda: slow.cut_short == 1)
         # The other one is gone too: now it is begun anew.
         raw_execute("UPDATE flushes SET lease_until = 0")

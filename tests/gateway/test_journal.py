@@ -16,13 +16,13 @@ from threadline.gateway.journal import Journal, Pace
 from threadline.ports.agent import Event, Text, Thought, ToolCall, ToolResult
 from threadline.ports.live import Growth
 from threadline.store.facade import GatewayStore
-from threadline.store.work.turn_end import Claimed
+from threadline.store.work.turn_end import ClaimedTurn
 
 CALL = ToolCall("c1", "look", "{}")
 AFTERWARDS = "serve:afterwards"
 
 
-def journal_of(store: GatewayStore, claimed: Claimed, so_far: tuple[Event, ...] = (), **options: Any) -> Journal:
+def journal_of(store: GatewayStore, claimed: ClaimedTurn, so_far: tuple[Event, ...] = (), **options: Any) -> Journal:
     """The journal of a turn whose words are to be kept."""
     on_failure = options.get("on_failure", lambda: None)
     journal = Journal(store, claimed, so_far, options.get("pace", Pace()), lambda: False, on_failure)

@@ -153,7 +153,7 @@ async def test_who_ends_in_good_order_lets_the_other_listen_at_once(location: st
 async def test_where_the_listener_died_another_goes_on_after_a_lease(location: str) -> None:
     box = Letterbox()
     async with await GatewayStore.open(location) as store:
-        assert await store.leases.acquire(NAME, "serve:dead/pigeon@main", lease=1_000_000)
+        assert await store.leases.acquire(NAME, "serve:dead/pigeon@main", duration=1_000_000)
         box.write("one")
         async with gateway_on(store, [Pigeon(box)]) as gateway:
             await ready(gateway)
@@ -165,7 +165,7 @@ async def test_where_the_listener_died_another_goes_on_after_a_lease(location: s
 async def test_a_gateway_alone_on_its_database_waits_for_no_dead_one(location: str) -> None:
     box = Letterbox()
     async with await GatewayStore.open(location) as store:
-        assert await store.leases.acquire(NAME, "serve:dead/pigeon@main", lease=LONG)
+        assert await store.leases.acquire(NAME, "serve:dead/pigeon@main", duration=LONG)
         box.write("one")
         async with gateway_on(store, [Pigeon(box)], alone=True):
             await answered(box, "one")
@@ -204,10 +204,11 @@ async def test_who_lost_the_name_stops(location: str) -> None:
         await until(lambda: len(box.listening) == 1)
         # As it is when this process was asleep for long.
         await store.leases.expire_owned_by("serve:%")
-        assert await store.leases.acquire(NAME, "serve:other/pigeon@main", lease=LONG)
+        lease = await store.leases.acquire(NAME, "serve:other/pigeon@main", duration=LONG)
+        assert lease is not None
         await until(lambda: not box.listening)
         await ready(gateway)
-        await store.leases.release(NAME, "serve:other/pigeon@main")
+        await store.leases.release(lease)
         await until(lambda: len(box.listening) == 1)
 
 
@@ -335,10 +336,11 @@ async def test_a_gateway_that_ends_while_it_waits_never_listens(location: str) -
     box = Letterbox()
     platform = Pigeon(box)
     async with await GatewayStore.open(location) as store:
-        assert await store.leases.acquire(NAME, "serve:other/pigeon@main", lease=LONG)
+        lease = await store.leases.acquire(NAME, "serve:other/pigeon@main", duration=LONG)
+        assert lease is not None
         async with gateway_on(store, [platform]) as gateway:
             await ready(gateway)
-        await store.leases.release(NAME, "serve:other/pigeon@main")
+        await store.leases.release(lease)
         await asyncio.sleep(0)
         assert box.most == 0
         assert await store.leases.list_all() == []

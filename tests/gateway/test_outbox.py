@@ -31,8 +31,8 @@ from threadline.ports.platform import (
     Verdict,
 )
 from threadline.store.facade import GatewayStore
-from threadline.store.work.outbox import Delivery, DeliveryLine, NewDelivery
-from threadline.store.work.turn_end import Finish
+from threadline.store.work.outbox import Delivery, DeliverySummary, NewDelivery
+from threadline.store.work.turn_end import TurnResult
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
@@ -81,11 +81,11 @@ class PostOffice:
         """Waits until the chat shows exactly these and nothing is on its way."""
         await self.chat.wait_for(lambda: self.shown(chat) == list(texts) and self.outbox.is_idle)
 
-    async def line(self, place: int = 0) -> DeliveryLine:
+    async def line(self, place: int = 0) -> DeliverySummary:
         """What is known of a delivery, counted from the oldest."""
         return (await self.store.outbox.list_page())[::-1][place]
 
-    async def comes_to(self, state: str, attempts: int, place: int = 0) -> DeliveryLine:
+    async def comes_to(self, state: str, attempts: int, place: int = 0) -> DeliverySummary:
         """Waits until a delivery is in that state after so many attempts."""
         while True:
             line = await self.line(place)
@@ -100,7 +100,7 @@ class PostOffice:
 
     async def due(self) -> list[Delivery]:
         """Takes what is due now, as another gateway would."""
-        return await self.store.outbox.claim([ACCOUNT], owner="serve:other", lease=10**9, limit=10)
+        return await self.store.outbox.claim([ACCOUNT], owner="serve:other", duration=10**9, limit=10)
 
 
 OpenOffice = Callable[..., AbstractAsyncContextManager[PostOffice]]
@@ -191,7 +191,7 @@ async def test_an_account_that_takes_nothing_keeps_no_other_waiting(office: Open
         here.open()
         await here.post("one", "two")
         await here.chat.wait_for(lambda: here.shown() == ["one", "two"])
-        assert len(here.outbox.flying) <= 3
+        assert len(here.outbox.leases) <= 3
 
 
 @awaited
@@ -384,10 +384,10 @@ async def test_what_a_dead_gateway_was_sending_is_sent_again_and_marked(office: 
         line = await here.line()
         assert (line.state, line.is_doubtful) == ("pending", True)
         # Whoever was thought dead and is not has nothing to say any more.
-        assert not await here.store.outbox.mark_sent(delivery, "m1", owner="serve:other")
+        assert not await here.store.outbox.mark_sent(delivery, "m1")
         (again,) = await here.due()
-        assert not await here.store.outbox.mark_sent(delivery, "m1", owner="serve:other")
-        assert await here.store.outbox.mark_sent(again, "m2", owner="serve:other", may_be_repeated=True)
+        assert not await here.store.outbox.mark_sent(delivery, "m1")
+        assert await here.store.outbox.mark_sent(again, "m2", may_be_repeated=True)
         assert (await here.line()).external_id == "m2"
 
 
@@ -414,11 +414,11 @@ async def test_ten_minutes_count_from_the_end_of_an_answer_not_from_its_beginnin
         claimed = await begun(here.store)
         await streamed(here.store, here.chat, claimed, "a long")
         here.later(minutes=30)
-        held, at = claimed.held, to_instant(here.clock.now())
+        held, at = claimed.lease, to_instant(here.clock.now())
         reply = reply_to(claimed, "a long story")
         await here.store.turns.finish(
-            Finish(
-                held=held,
+            TurnResult(
+                lease=held,
                 session_id=claimed.session.session_id,
                 outcome="answered",
                 at=at,

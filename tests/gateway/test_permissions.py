@@ -20,7 +20,7 @@ from threadline.store.rows import json_text
 from threadline.store.work import approvals
 from threadline.store.work.approvals import ApprovalAnswer, ApprovalDecision, ApprovalRequest
 from threadline.store.work.outbox import NewDelivery
-from threadline.store.work.turn_end import Claim, Claimed
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest
 from threadline.testing.agents import ScriptedAgent
 
 FIRST = AskPermission(ask_id="1", tool="shell", arguments='{"command": "rm notes"}')
@@ -123,7 +123,7 @@ async def test_a_yes_that_a_broken_run_was_told_counts_no_more(location: str) ->
         # It died before anybody knew what it did.
         await store.leases.expire_owned_by(f"{DEAD}%")
         (lost,) = await store.turns.take_over(DEAD, ["scripted"], DAY)
-        await store.turns.release(lost.held, lost.session_pk)
+        await store.turns.release(lost.lease, lost.session_pk)
         turn = await _claimed(store)
         assert turn.answers == ()
         await _ask(store, turn, FIRST, "BBBB")
@@ -146,16 +146,16 @@ async def test_a_question_is_found_where_its_chat_is_now(location: str, is_on_it
     async with await GatewayStore.open(location) as store:
         turn = await begun(store)
         await _ask(store, turn, FIRST, "AAAA")
-        (question,) = await store.outbox.claim([("scripted", "main")], owner=DEAD, lease=DAY, limit=9)
+        (question,) = await store.outbox.claim([("scripted", "main")], owner=DEAD, duration=DAY, limit=9)
         if not is_on_its_way:
-            await store.outbox.mark_sent(question, "m1", owner=DEAD)
+            await store.outbox.mark_sent(question, "m1")
         await store.id_changes.apply(
             IdChange(
                 platform="scripted", account="main", dedupe_key="1", what="chat", old_id="dm-ada", new_id="dm-ada-2"
             )
         )
         if is_on_its_way:
-            await store.outbox.mark_sent(question, "m1", owner=DEAD)
+            await store.outbox.mark_sent(question, "m1")
         assert await store.approvals.find_in_chat(place().ordering_key, "AAAA") is None
         found = await store.approvals.find_in_chat(Target(platform="scripted", chat_id="dm-ada-2").ordering_key, "AAAA")
         assert found is not None
@@ -169,25 +169,25 @@ def test_nothing_is_permitted_once_the_run_is_over() -> None:
     assert permitted(given, FIRST, uses) is None
 
 
-async def _claimed(store: GatewayStore) -> Claimed:
+async def _claimed(store: GatewayStore) -> ClaimedTurn:
     at = to_instant(store.clock.now())
     (claimed,) = await store.turns.claim(
-        Claim(owner=DEAD, turn_ids=("unneeded",), at=at, lease=DAY, platforms=("scripted",))
+        ClaimRequest(owner=DEAD, turn_ids=("unneeded",), at=at, duration=DAY, platforms=("scripted",))
     )
     return claimed
 
 
 async def _ask(
-    store: GatewayStore, turn: Claimed, wanted: AskPermission, code: str, unused: tuple[int, ...] = ()
+    store: GatewayStore, turn: ClaimedTurn, wanted: AskPermission, code: str, unused: tuple[int, ...] = ()
 ) -> None:
     at = to_instant(store.clock.now())
     question = NewDelivery(delivery_id=code, target=place(), text="?", session_pk=turn.session_pk)
     await store.approvals.request(
         ApprovalRequest(
-            turn_pk=turn.held.turn_pk,
-            fence=turn.held.fence,
+            turn_pk=turn.lease.turn_pk,
+            fence=turn.lease.fence,
             session_id=turn.session.session_id,
-            place=turn.journalled + 1,
+            place=turn.last_journal_place + 1,
             events=[json_text(wanted)],
             event=json_text(wanted),
             least_role="owner",
@@ -201,7 +201,7 @@ async def _ask(
     )
 
 
-async def _answered(store: GatewayStore, turn: Claimed) -> Claimed:
+async def _answered(store: GatewayStore, turn: ClaimedTurn) -> ClaimedTurn:
     """Somebody says yes, and the turn runs again."""
     waiting = await store.approvals.find_open(turn.session.session_id)
     assert waiting is not None

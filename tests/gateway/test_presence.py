@@ -17,7 +17,7 @@ from threadline.gateway.supervisor import Supervisor
 from threadline.ports.agent import Event, Text, Turn
 from threadline.ports.platform import Capabilities, Gone
 from threadline.store.facade import GatewayStore
-from threadline.store.work.turn_end import Finish
+from threadline.store.work.turn_end import TurnResult
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.scripted import ScriptedChat
 from threadline.testing.scripted_world import ALL_CAPABILITIES
@@ -52,18 +52,18 @@ async def test_who_has_the_answer_is_not_told_that_it_takes_long(location: str) 
     async with await GatewayStore.open(location) as store:
         claimed = await begun(store)
         # As one sees it whose lease went to another, or whose cancelled write is still on its way.
-        end = Finish(
-            held=claimed.held,
+        end = TurnResult(
+            lease=claimed.lease,
             session_id=claimed.session.session_id,
             outcome="answered",
             at=to_instant(store.clock.now()),
             replies=(reply_to(claimed, "the answer"),),
-            taken=claimed.taken,
+            taken_messages=claimed.messages,
         )
         notice = msgspec.structs.replace(reply_to(claimed, texts.STILL_AT_IT), delivery_id="late")
-        assert await store.turns.enqueue_progress(claimed.held, msgspec.structs.replace(notice, delivery_id="in time"))
+        assert await store.turns.enqueue_progress(claimed.lease, msgspec.structs.replace(notice, delivery_id="in time"))
         await store.turns.finish(end)
-        assert not await store.turns.enqueue_progress(claimed.held, notice)
+        assert not await store.turns.enqueue_progress(claimed.lease, notice)
         assert [line.delivery_id for line in await store.outbox.list_page()] == [end.replies[0].delivery_id, "in time"]
 
 
@@ -77,7 +77,7 @@ async def test_a_sign_of_life_of_an_ended_turn_is_never_stored(opened: Open) -> 
         await here.shows("you said: first", chat="dm-eve")
         late = msgspec.structs.replace(reply_to(claimed, texts.STILL_AT_IT), delivery_id="late")
         settings = settings_for(agent, **SOON)
-        await Presence(here.store, settings, here.gateway.outbox, Supervisor(), claimed.held, late)._show()
+        await Presence(here.store, settings, here.gateway.outbox, Supervisor(), claimed.lease, late)._show()
         assert "late" not in [line.delivery_id for line in await here.store.outbox.list_page()]
 
 

@@ -168,7 +168,7 @@ async def test_what_its_people_stopped_does_not_run_again(
     async with await GatewayStore.open(location) as store:
         claimed = await begun(store)
         if is_released:
-            await store.turns.release(claimed.held, claimed.session_pk)
+            await store.turns.release(claimed.lease, claimed.session_pk)
         assert await store.turns.request_stop(claimed.session.session_id, stop)
     agent = ScriptedAgent(echo)
     async with opened(agent) as here:
@@ -185,7 +185,7 @@ async def test_a_message_whose_session_was_deleted_gets_its_fate_all_the_same(
     async with await GatewayStore.open(location) as store:
         claimed = await begun(store)
         if is_released:
-            await store.turns.release(claimed.held, claimed.session_pk)
+            await store.turns.release(claimed.lease, claimed.session_pk)
         await store.delete_session(claimed.session.session_id)
     async with opened(ScriptedAgent(echo)) as here:
         assert await fates(here) == ["dropped"]
@@ -229,7 +229,7 @@ async def test_a_turn_that_was_claimed_while_leases_were_renewed_is_not_lost(ope
     async with opened(agent) as here:
         here.chat.say("hello")
         await here.chat.wait_for(lambda: agent.turns)
-        here.gateway.turns.heard((), ())
+        here.gateway.turns.on_renewed((), ())
         await asyncio.sleep(0)
         agent.answer("still here")
         await here.shows("still here")
@@ -241,7 +241,7 @@ async def test_a_turn_that_was_taken_away_writes_nothing_and_is_answered_once(op
     async with opened(agent, lease_seconds=LEASE) as here:
         here.chat.say("hello")
         await here.chat.wait_for(lambda: agent.turns)
-        here.gateway.turns.heard(here.gateway.turns.held, ())
+        here.gateway.turns.on_renewed(here.gateway.turns.leases, ())
         # Nobody renews it any more, so it is found when its lease has ended.
         await here.chat.wait_for(lambda: len(agent.turns) == 2)
         agent.answer("in time")

@@ -98,7 +98,7 @@ async def test_a_pipe_is_waited_for_however_long_it_takes(location: str, is_pipe
 @awaited
 async def test_a_terminal_that_died_is_followed_by_the_next(location: str) -> None:
     async with room(location) as here:
-        assert await here.store.leases.acquire(NAME, "chat:dead/terminal 7", lease=int(LEASE * 1_000_000))
+        assert await here.store.leases.acquire(NAME, "chat:dead/terminal 7", duration=int(LEASE * 1_000_000))
         second = here.enter(is_pipe=False)
         await second.sits.wait()
         assert "7" in second.notes[0]
@@ -113,8 +113,9 @@ async def test_who_slept_while_another_sat_down_ends(location: str) -> None:
         async def is_taken() -> bool:
             held = [one.owner for one in await here.store.leases.list_all()]
             if held and held != ["chat:other/terminal 7"]:
-                await here.store.leases.release(NAME, held[0])
-            return await here.store.leases.acquire(NAME, "chat:other/terminal 7", lease=60_000_000)
+                await here.store.leases.expire_owned_by(held[0])
+            lease = await here.store.leases.acquire(NAME, "chat:other/terminal 7", duration=60_000_000)
+            return lease is not None
 
         await eventually(is_taken)
         await first.is_over.wait()

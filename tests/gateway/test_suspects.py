@@ -48,7 +48,7 @@ async def test_a_suspect_runs_in_a_gateway_that_has_lived_through_its_back_off(l
     async with await GatewayStore.open(location) as store:
         lost = await suspected(store, "ada", 2)
         found = to_instant(store.clock.now())
-        wait = back_off(lost.held.turn_id, 2, FIRST)
+        wait = back_off(lost.lease.turn_id, 2, FIRST)
         # A message in its session does not hurry it, nor overtake it.
         await accepted(store, "and?")
         early = claim(store, at=found + wait - 1_000_000, back_off=FIRST)
@@ -56,7 +56,7 @@ async def test_a_suspect_runs_in_a_gateway_that_has_lived_through_its_back_off(l
         assert await store.turns.claim(early) == []
         assert await store.turns.claim(young) == []
         (claimed,) = await store.turns.claim(claim(store, at=found + wait + FIRST, since=found + FIRST, back_off=FIRST))
-        assert claimed.held.turn_id == lost.held.turn_id
+        assert claimed.lease.turn_id == lost.lease.turn_id
 
 
 @awaited
@@ -70,7 +70,7 @@ async def test_suspects_of_two_deaths_run_in_parts_in_each_gateway(location: str
             # All are due; only those of one part run.
             due = claim(store, 12, owner=owner, at=found + lived, back_off=FIRST)
             claimed = await store.turns.claim(due)
-            (part,) = {part_of(turn.held.turn_id, 2) for turn in claimed}
+            (part,) = {part_of(turn.lease.turn_id, 2) for turn in claimed}
             parts.append(part)
             running += len(claimed)
         assert parts[0] != parts[1]
@@ -84,8 +84,8 @@ async def test_what_a_death_left_behind_is_taken_over_together(location: str) ->
     async with await GatewayStore.open(location) as store:
         for user, lease in (("ada", -1), ("bob", HOUR // 6)):
             lost = await suspected(store, user, 3)
-            (claimed,) = await store.turns.claim(claim(store, lease=lease))
-            assert claimed.held.turn_id == lost.held.turn_id
+            (claimed,) = await store.turns.claim(claim(store, duration=lease))
+            assert claimed.lease.turn_id == lost.lease.turn_id
         # The second lease has less than a third to go: whoever held it is as late with that one.
         assert await store.turns.take_over("serve:next", ["scripted"], HOUR) == []
         await store.leases.expire_owned_by(f"{DEAD}%")
@@ -108,7 +108,7 @@ async def test_turns_that_died_together_are_recovered_in_one_step(
 
     async with await GatewayStore.open(location) as store:
         await store.turns.rerun([charged(await begun(store, user=user), 3) for user in ("ada", "bob")], first=0)
-        assert len(await store.turns.claim(claim(store, 2, lease=-1))) == 2
+        assert len(await store.turns.claim(claim(store, 2, duration=-1))) == 2
         taken = await store.turns.take_over("serve:next", ["scripted"], -1)
         monkeypatch.setattr(turns, "release", broken_off)
         with pytest.raises(RuntimeError):
@@ -122,10 +122,10 @@ async def test_turns_that_died_together_are_recovered_in_one_step(
 async def test_a_turn_that_a_living_gateway_let_go_of_is_taken_over_alone(location: str) -> None:
     async with await GatewayStore.open(location) as store:
         let_go = await suspected(store, "ada", 1)
-        await store.turns.claim(claim(store, lease=-1))
+        await store.turns.claim(claim(store, duration=-1))
         await begun(store, user="bob")
         (taken,) = await store.turns.take_over("serve:next", ["scripted"], 15_000_000)
-        assert taken.held.turn_id == let_go.held.turn_id
+        assert taken.lease.turn_id == let_go.lease.turn_id
 
 
 @awaited

@@ -235,7 +235,7 @@ async def test_after_the_server_was_killed_the_stream_goes_on_and_nothing_is_dou
             await tab.next()
         # The process dies: nothing is ended in order, nothing more is begun, and its lease runs out.
         here.gateway.turns._draining = True
-        held = here.gateway.turns.held
+        held = here.gateway.turns.leases
         assert [one.turn_id for one in held] == [turn_id]
         await here.store.leases.expire_owned_by("serve:%")
         agent = Talker("until_tool")

@@ -157,7 +157,7 @@ def _expect(trigger: Trigger) -> None:
     class Watched(Gateway):
         def __init__(self, *parts: Any, **options: Any) -> None:
             super().__init__(*parts, **options)
-            trigger.goes_on = lambda: bool(self.turns.held or self.outbox.flying)
+            trigger.goes_on = lambda: bool(self.turns.leases or self.outbox.leases)
 
     expected[0] = trigger
     threadline.assembly.GatewayStore = Store  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import AdmitRequest, RefuseRequest
 from threadline.store.work.outbox import NewDelivery
 from threadline.store.work.owner_alerts import OwnerAlert
-from threadline.store.work.turn_end import Claim
+from threadline.store.work.turn_end import ClaimRequest
 
 T = TypeVar("T")
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -39,9 +39,9 @@ async def _parked(store: GatewayStore) -> int:
     """A delivery that could not be sent."""
     target = Target(platform="telegram", chat_id="42")
     await store.outbox.enqueue(NewDelivery(delivery_id="d1", target=target, text="what was said"))
-    (delivery,) = await store.outbox.claim([("telegram", "main")], owner="test", lease=10**9, limit=1)
-    await store.outbox.mark_failed(delivery, Park("the chat is gone"), owner="test", error="the chat is gone")
-    return delivery.pk
+    (delivery,) = await store.outbox.claim([("telegram", "main")], owner="test", duration=10**9, limit=1)
+    await store.outbox.mark_failed(delivery, Park("the chat is gone"), error="the chat is gone")
+    return int(delivery.lease.key)
 
 
 async def _accepted(store: GatewayStore) -> int:
@@ -95,7 +95,7 @@ def test_a_message_is_followed_to_the_files_of_its_answer(db: Path, cli: Cli) ->
     number = on(db, _accepted)
 
     async def answer(store: GatewayStore) -> None:
-        claim = Claim(owner="w", turn_ids=("t1",), at=to_instant(NOW), lease=10**9, platforms=("telegram",))
+        claim = ClaimRequest(owner="w", turn_ids=("t1",), at=to_instant(NOW), duration=10**9, platforms=("telegram",))
         (claimed,) = await store.turns.claim(claim)
         file = Attachment(handle="file:1", name="plan.txt")
         reply = NewDelivery(
@@ -103,7 +103,7 @@ def test_a_message_is_followed_to_the_files_of_its_answer(db: Path, cli: Cli) ->
             target=target_of(ADA),
             text="",
             kind="reply",
-            turn_pk=claimed.held.turn_pk,
+            turn_pk=claimed.lease.turn_pk,
             files=(file, file),
         )
         await store.outbox.enqueue(reply)
@@ -172,8 +172,8 @@ def test_status_tells_what_waits_and_who_serves(db: Path, cli: Cli) -> None:
 
 
 def test_status_tells_who_listens_where_only_one_can(db: Path, cli: Cli) -> None:
-    on(db, lambda store: store.leases.acquire("telegram:42", "serve:a/telegram@main", lease=10**9))
-    on(db, lambda store: store.leases.acquire("telegram:7", "serve:b/other@main", lease=-1))
+    on(db, lambda store: store.leases.acquire("telegram:42", "serve:a/telegram@main", duration=10**9))
+    on(db, lambda store: store.leases.acquire("telegram:7", "serve:b/other@main", duration=-1))
     shown = cli("status").out
     assert "as telegram:42 by the gateway serve:a/telegram@main" in shown
     assert "serve:b" not in shown, "its lease has ended"

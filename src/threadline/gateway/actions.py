@@ -21,7 +21,7 @@ from threadline.model.turn import PendingMessage, StopReason
 from threadline.ports.agent import AskPermission, ChoosesModel
 from threadline.store.conversations.search import Hit
 from threadline.store.facade import GatewayStore
-from threadline.store.leases import Held
+from threadline.store.leases import TurnLease
 from threadline.store.text import CLOSE, OPEN
 from threadline.store.work.approvals import Decision
 from threadline.texts import commands as texts
@@ -67,7 +67,7 @@ class Means:
         self.owners = owners
         self._composer = composer
 
-    def under(self, held: Held) -> Means:
+    def under(self, held: TurnLease) -> Means:
         """The same for a command that takes its turn: it changes nothing once that is another's."""
         return Means(self.store.fenced(held), self.stop_turn, self._composer, self.is_owner, self.owners)
 

@@ -39,7 +39,7 @@ from threadline.ports.agent import (
 )
 from threadline.ports.live import Ending
 from threadline.store.rows import json_text
-from threadline.store.work.turn_end import Claimed
+from threadline.store.work.turn_end import ClaimedTurn
 from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
@@ -57,7 +57,7 @@ class Answering:
     """A turn that runs. It can be stopped by its people, lost to another worker, or shut down with the gateway."""
 
     def __init__(
-        self, composer: Composer, claimed: Claimed, supervisor: Supervisor, retried: Retried | None = None
+        self, composer: Composer, claimed: ClaimedTurn, supervisor: Supervisor, retried: Retried | None = None
     ) -> None:
         self.claimed = claimed
         self._retried = retried
@@ -120,7 +120,7 @@ class Answering:
         self.agent, agent = composer.settings.agent_for(claimed.origin)
         self._agent = agent
         if agent.replay != claimed.replay:
-            await composer.store.turns.set_replay(claimed.held, agent.replay)
+            await composer.store.turns.set_replay(claimed.lease, agent.replay)
         # By its name: to look for a whole protocol takes as long as many a statement of SQL.
         limit = getattr(agent, "history_limit", None)
         turn = await composer.prepare(claimed, self._cancelled, self._retried, self._take_more, limit)
@@ -167,9 +167,9 @@ class Answering:
         may_rerun = agent.replay == "safe" or (agent.replay == "until_tool" and not self._journal.called_tool)
         if self._shutting_down and may_rerun and self._stop is None and not self._is_attended:
             store = self._composer.store
-            await store.turns.clear_journal(self.claimed.held)
+            await store.turns.clear_journal(self.claimed.lease)
             left = unused(self.claimed, self._uses)
-            await store.turns.release(self.claimed.held, self.claimed.session_pk, is_counted=False, unused=left)
+            await store.turns.release(self.claimed.lease, self.claimed.session_pk, is_counted=False, unused=left)
             return Ending(outcome="again")
         if self._ask is not None and outcome == "answered" and await self._asked(self._ask):
             return Ending(outcome="asks")
@@ -255,7 +255,7 @@ class Answering:
 
     async def _set_aside(self, event: Remember | Titled | Notice) -> None:
         """Stores what is no part of the answer."""
-        composer, claimed, held = self._composer, self.claimed, self.claimed.held
+        composer, claimed, held = self._composer, self.claimed, self.claimed.lease
         is_late = composer.outbox.is_late
         if isinstance(event, Remember):
             await patiently(
@@ -288,7 +288,7 @@ class Answering:
             return
         if not self._cancelled.is_set():
             self._fault = self._silent()
-        log.error("agent.left_behind", turn=self.claimed.held.turn_id, agent=self.agent)
+        log.error("agent.left_behind", turn=self.claimed.lease.turn_id, agent=self.agent)
         self._supervisor.leave_behind(self._task)
         self._is_left_behind = True
         self._go_on()

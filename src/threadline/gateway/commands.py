@@ -24,7 +24,7 @@ from threadline.store.work.approvals import ApprovalDecision
 from threadline.store.work.inbox import PendingControl
 from threadline.store.work.message_changes import DropRequest
 from threadline.store.work.outbox import NewDelivery
-from threadline.store.work.turn_end import Claimed
+from threadline.store.work.turn_end import ClaimedTurn
 from threadline.texts import commands as texts
 
 __all__ = ["TABLE", "Command", "Commands", "call_of"]
@@ -90,14 +90,14 @@ class Commands:
                 self._begun.add(control.message.pk)
                 await self._control(control)
 
-    async def run_in_turn(self, claimed: Claimed) -> Retried | None:
+    async def run_in_turn(self, claimed: ClaimedTurn) -> Retried | None:
         """Carries a session command out and ends its turn; or tells what is to be answered again instead."""
-        call = call_of(claimed.taken[0], claimed.session)
+        call = call_of(claimed.messages[0], claimed.session)
         if call.typed.command is None or not call.typed.command.is_repeatable:
             # Undoing twice is not undoing once: what broke off is not repeated.
-            await self._store.turns.set_replay(claimed.held, "never")
+            await self._store.turns.set_replay(claimed.lease, "never")
         # By then the turn may be another's, whose people were told that the command broke off.
-        answer = await self._answer(call, self._means.under(claimed.held))
+        answer = await self._answer(call, self._means.under(claimed.lease))
         if answer.retried is None:
             await self._composer.answer_command(claimed, answer.text, move_to=answer.move_to)
         return answer.retried
@@ -155,7 +155,7 @@ class Commands:
                 delivery_id=f"command.{control.message.pk}.{index}",
                 target=target_of(event.source),
                 text=part,
-                asked=asked,
+                command_text=asked,
                 reply_to=event.message_id if in_group and index == 0 else None,
                 session_pk=control.session_pk,
             )

@@ -16,6 +16,7 @@ from threadline.log import get_logger
 from threadline.model.source import CHAT_TYPES
 from threadline.ports.agent import Flushes
 from threadline.store.facade import GatewayStore
+from threadline.store.leases import Lease
 from threadline.store.work.expiry import Flush
 
 log = get_logger(__name__)
@@ -40,8 +41,7 @@ class Watcher:
         self._store = store
         self._supervisor = supervisor
         self._is_late = is_late
-        # By what tells one attempt from another.
-        self._flushing: dict[tuple[int, int], tuple[Flush, asyncio.Task[None]]] = {}
+        self._flushing: dict[Lease, tuple[Flush, asyncio.Task[None]]] = {}
         self._wake = asyncio.Event()
         self._draining = False
         self.reconfigure(settings, platforms)
@@ -98,21 +98,21 @@ class Watcher:
                 log.info("session.expired", session=session_id)
             if watched.ended:
                 self._wake.set()
-            is_more = watched.is_more
+            is_more = watched.has_more
             if is_more:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _start_one(self) -> bool:
         settings = self._settings
-        held = [flush for flush, _ in self._flushing.values()]
+        running = [flush.lease for flush, _ in self._flushing.values()]
         flush = await self._store.expiry.claim_flush(
-            self._platforms, owner=settings.owner, lease=settings.lease, held=held
+            self._platforms, owner=settings.owner, duration=settings.lease, running=running
         )
         if flush is None:
             return False
-        before = [task for (session_pk, _), (_, task) in self._flushing.items() if session_pk == flush.session_pk]
+        before = [task for lease, (_, task) in self._flushing.items() if lease.key == flush.session_pk]
         task = self._supervisor.start(f"flush.{flush.session.session_id}", self._carry_out(flush, before))
-        self._flushing[flush.session_pk, flush.attempts] = (flush, task)
+        self._flushing[flush.lease] = (flush, task)
         return True
 
     async def _carry_out(self, flush: Flush, before: Sequence[asyncio.Task[None]]) -> None:
@@ -126,12 +126,12 @@ class Watcher:
             await self._settle(flush)
         finally:
             renewing.cancel()
-            self._flushing.pop((flush.session_pk, flush.attempts), None)
+            self._flushing.pop(flush.lease, None)
             self._wake.set()
 
     async def _settle(self, flush: Flush) -> None:
         settings, session_id = self._settings, flush.session.session_id
-        if flush.is_spent:
+        if flush.is_exhausted:
             await self._fail(flush, "it took the gateway with it each time")
             return
         try:
@@ -147,7 +147,7 @@ class Watcher:
             await self._fail(flush, repr(cause))
             return
         if await patiently(lambda: self._store.expiry.finish_flush(flush), self._is_late):
-            log.info("session.flushed", session=session_id, upto=flush.upto)
+            log.info("session.flushed", session=session_id, upto=flush.last_seq)
 
     async def _fail(self, flush: Flush, error: str) -> None:
         if await patiently(lambda: self._store.expiry.fail_flush(flush), self._is_late):
@@ -161,7 +161,7 @@ class Watcher:
         while is_held:
             await asyncio.sleep(self._settings.lease_seconds / 3)
             try:
-                is_held = await self._store.expiry.renew_flush(flush, lease=self._settings.lease)
+                is_held = bool(await self._store.leases.renew([flush.lease], duration=self._settings.lease))
             except StoreUnavailable as cause:
                 log.warning("flush.not_renewed", session=flush.session.session_id, error=str(cause))
         log.warning("flush.lost", session=flush.session.session_id, attempt=flush.attempts)

@@ -28,7 +28,7 @@ from threadline.model.source import SessionSource
 from threadline.ports.agent import Agent
 from threadline.ports.platform import Accept, Platform, Verdict
 from threadline.store.facade import GatewayStore
-from threadline.store.leases import Held, StillHeld
+from threadline.store.leases import Lease, RenewedLease
 
 log = get_logger(__name__)
 
@@ -214,11 +214,11 @@ class Gateway:
     def _start_heartbeat(self) -> None:
         loop = asyncio.get_running_loop()
 
-        def told(asked: Sequence[Held], still: Sequence[StillHeld]) -> None:
+        def on_renewed(asked: Sequence[Lease], renewed: Sequence[RenewedLease]) -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(self.turns.heard, asked, still)
+                loop.call_soon_threadsafe(self.turns.on_renewed, asked, renewed)
 
-        self._heartbeat.start(lambda: (self.turns.held, self.outbox.flying), told)
+        self._heartbeat.start(lambda: (*self.turns.leases, *self.outbox.leases), on_renewed)
         self._supervisor.keep("leases", self._watch_leases)
 
     async def _watch_leases(self) -> None:
@@ -226,7 +226,7 @@ class Gateway:
         while True:
             await asyncio.sleep(self._settings.lease_seconds / 6)
             if self._heartbeat.is_late():
-                self.turns.heard(self.turns.held, ())
+                self.turns.on_renewed(self.turns.leases, ())
 
     def _door(self, platform: Platform) -> Accept:
         """The way in for one platform: who people are there is its word, who they are elsewhere is not."""

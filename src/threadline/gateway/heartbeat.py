@@ -11,14 +11,13 @@ from typing import Protocol, TypeAlias
 from threadline.errors import ThreadlineError
 from threadline.gateway.settings import GatewaySettings
 from threadline.log import get_logger
-from threadline.store.leases import Held, StillHeld
-from threadline.store.work.outbox import Delivery
+from threadline.store.leases import Lease, RenewedLease
 
 log = get_logger(__name__)
 
-# The turns and the deliveries that a process is at. Asked from the heartbeat's thread.
-Holding: TypeAlias = Callable[[], tuple[Sequence[Held], Sequence[Delivery]]]
-Told: TypeAlias = Callable[[Sequence[Held], Sequence[StillHeld]], None]
+# The leases that a process holds. Asked from the heartbeat's thread.
+HeldLeases: TypeAlias = Callable[[], Sequence[Lease]]
+OnRenewed: TypeAlias = Callable[[Sequence[Lease], Sequence[RenewedLease]], None]
 
 
 def steady() -> float:
@@ -34,16 +33,15 @@ def is_reliable(since: float, settings: GatewaySettings) -> bool:
 class Renews(Protocol):
     """What a heartbeat needs of the store."""
 
-    def renew_leases_blocking(
-        self, owner: str, held: Sequence[Held], flying: Sequence[Delivery], *, lease: int
-    ) -> list[StillHeld]: ...
+    def renew_leases_blocking(self, held: Sequence[Lease], *, duration: int) -> list[RenewedLease]: ...
 
 
 class Heartbeat:
     """Renews the leases of all that a process is at, three times in the length of one, and of nothing else.
 
     What a process has let go of, however that came, is not renewed: a turn whose end could not be stored must not be held
-    for ever by somebody who forgot it. After each renewal `told` hears what was asked for, and what of it is still held.
+    for ever by somebody who forgot it. After each renewal `on_renewed` is called with the leases that were asked for, and
+    with those that still hold.
     """
 
     def __init__(self, store: Renews, settings: GatewaySettings) -> None:
@@ -57,11 +55,11 @@ class Heartbeat:
         """Whether nothing could be renewed for two thirds of a lease: who is, works and speaks no more. Another may have begun."""
         return not is_reliable(self._renewed, self._settings)
 
-    def start(self, holding: Holding, told: Told) -> None:
+    def start(self, held_leases: HeldLeases, on_renewed: OnRenewed) -> None:
         """Begins to beat."""
         self._renewed = steady()
         self._thread = threading.Thread(
-            target=self._beat, args=(holding, told), name="threadline-heartbeat", daemon=True
+            target=self._beat, args=(held_leases, on_renewed), name="threadline-heartbeat", daemon=True
         )
         self._thread.start()
 
@@ -71,24 +69,21 @@ class Heartbeat:
         if self._thread is not None:
             self._thread.join()
 
-    def _beat(self, holding: Holding, told: Told) -> None:
+    def _beat(self, held_leases: HeldLeases, on_renewed: OnRenewed) -> None:
         while not self._stopping.wait(self._settings.lease_seconds / 3):
             began = steady()
-            held, flying = holding()
+            held = held_leases()
             try:
-                still = self._renew(held, flying)
+                renewed = self._renew(held)
             except ThreadlineError as cause:
                 log.warning("lease.not_renewed", error=str(cause))
                 continue
-            told(held, still)
-            if len(still) < len(held):
-                # Who lost something stays late for a moment, in which they hear so: they would speak once more before.
+            on_renewed(held, renewed)
+            if self.is_late() and len(renewed) < len(held):
+                # The process stays late until its workers have heard which leases are lost: they would speak once more before.
                 self._stopping.wait(self._settings.lease_seconds / 30)
             # The lease may have been written as soon as the call began.
             self._renewed = began
 
-    def _renew(self, held: Sequence[Held], flying: Sequence[Delivery]) -> list[StillHeld]:
-        if not (held or flying):
-            return []
-        settings = self._settings
-        return self._store.renew_leases_blocking(settings.owner, held, flying, lease=settings.lease)
+    def _renew(self, held: Sequence[Lease]) -> list[RenewedLease]:
+        return self._store.renew_leases_blocking(held, duration=self._settings.lease) if held else []

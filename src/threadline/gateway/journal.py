@@ -15,7 +15,7 @@ from threadline.ports.agent import Event, File, Text, Thought, ToolCall, ToolRes
 from threadline.ports.live import Growth
 from threadline.store.facade import GatewayStore
 from threadline.store.rows import json_text
-from threadline.store.work.turn_end import Claimed
+from threadline.store.work.turn_end import ClaimedTurn
 
 _SOONEST_SECONDS = 0.03
 # Between two writes, each of which is a sync of the disk. Words that somebody watches come in steps too small to notice; of
@@ -60,7 +60,7 @@ class Journal:
     def __init__(
         self,
         store: GatewayStore,
-        claimed: Claimed,
+        claimed: ClaimedTurn,
         so_far: Sequence[Event],
         pace: Pace,
         is_late: Callable[[], bool],
@@ -68,7 +68,7 @@ class Journal:
     ) -> None:
         """`so_far` is on disk. `on_failure` is called when the store did not take something: see `failure`."""
         self._store = store
-        self._held = claimed.held
+        self._held = claimed.lease
         self._pace = pace
         self._is_late = is_late
         self._on_failure = on_failure
@@ -80,7 +80,7 @@ class Journal:
         self._pieces: list[str] = []
         self._kind: type[Text | Thought] = Text
         self._kept = len(self._events)
-        self._place = claimed.journalled - self._kept + 1
+        self._place = claimed.last_journal_place - self._kept + 1
         self._chars = 0
         self._keeping = asyncio.Lock()
         self._unkept = asyncio.Event()

@@ -14,6 +14,7 @@ from threadline.gateway.supervisor import Supervisor, woken
 from threadline.log import get_logger
 from threadline.ports.platform import Contested, Platform, Unauthorized
 from threadline.store.facade import GatewayStore
+from threadline.store.leases import Lease
 
 log = get_logger(__name__)
 
@@ -49,6 +50,7 @@ class Listener:
         self._name = listens_as
         # Two platforms of one gateway may have the same key: they are two listeners.
         self._owner = f"{settings.owner}/{platform.name}@{platform.account}"
+        self._lease: Lease | None = None
         self._closing = asyncio.Event()
         self.state: Listening = "silent"
 
@@ -122,15 +124,19 @@ class Listener:
         """Whether the name is ours from now on; `None` where the store does not say so in that many seconds."""
         try:
             async with asyncio.timeout(seconds):
-                return await self._store.leases.acquire(self._name, self._owner, lease=self._settings.lease)
+                lease = await self._store.leases.acquire(self._name, self._owner, duration=self._settings.lease)
         except (StoreUnavailable, TimeoutError) as cause:
             log.warning("lease.not_renewed", lease=self._name, error=repr(cause))
             return None
+        self._lease = lease
+        return lease is not None
 
     async def _give_back(self) -> None:
+        if self._lease is None:
+            return
         try:
             async with asyncio.timeout(_GIVING_BACK_SECONDS):
-                await self._store.leases.release(self._name, self._owner)
+                await self._store.leases.release(self._lease)
         except (StoreUnavailable, TimeoutError) as cause:
             # It ends by itself.
             log.warning("lease.not_given_back", lease=self._name, error=repr(cause))

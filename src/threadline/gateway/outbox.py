@@ -34,6 +34,7 @@ from threadline.ports.platform import (
     Transient,
 )
 from threadline.store.facade import GatewayStore
+from threadline.store.leases import Lease
 from threadline.store.work.outbox import Delivery
 from threadline.texts import gateway as texts
 
@@ -125,9 +126,9 @@ class Outbox:
         return not self._flying
 
     @property
-    def flying(self) -> tuple[Delivery, ...]:
-        """What is being sent just now."""
-        return self._flying
+    def leases(self) -> tuple[Lease, ...]:
+        """The leases of the deliveries that are being sent just now."""
+        return tuple(delivery.lease for delivery in self._flying)
 
     def is_sending_by(self, platform: Platform) -> bool:
         """Whether anything of that account is being sent just now."""
@@ -171,13 +172,13 @@ class Outbox:
         taken = await self._store.outbox.claim(
             accounts,
             owner=self._settings.owner,
-            lease=self._settings.lease,
+            duration=self._settings.lease,
             limit=room,
-            lanes=None if bound is None else [target_of(source).ordering_key for source in bound],
+            ordering_keys=None if bound is None else [target_of(source).ordering_key for source in bound],
         )
         for delivery in taken:
             self._flying = (*self._flying, delivery)
-            self._supervisor.start(f"delivery.{delivery.pk}", self._deliver(delivery, since))
+            self._supervisor.start(f"delivery.{delivery.lease.key}", self._deliver(delivery, since))
         return len(taken) == room
 
     def _room(self) -> tuple[list[tuple[str, str]], int]:
@@ -235,11 +236,9 @@ class Outbox:
 
     async def _keep_receipt(self, platform: Platform, delivery: Delivery, external_id: str) -> None:
         """Notes that it arrived; what is not noted would be sent again."""
-        may_be_repeated = delivery.is_doubtful and not platform.capabilities.idempotent_send
+        may_be_repeated = delivery.may_be_duplicate and not platform.capabilities.idempotent_send
         await patiently(
-            lambda: self._store.outbox.mark_sent(
-                delivery, external_id, owner=self._settings.owner, may_be_repeated=may_be_repeated
-            ),
+            lambda: self._store.outbox.mark_sent(delivery, external_id, may_be_repeated=may_be_repeated),
             self.is_late,
         )
         self.metrics.delivery(delivery.target.platform, "unknown" if may_be_repeated else "sent")
@@ -251,7 +250,7 @@ class Outbox:
         if delivery.external_id is not None:
             await self._edited(platform, delivery, message, delivery.external_id)
             return delivery.external_id
-        if not delivery.is_doubtful:
+        if not delivery.may_be_duplicate:
             return await self._shown(platform, delivery, message)
         if not platform.capabilities.idempotent_send:
             return await self._marked(platform, delivery, message)
@@ -263,7 +262,7 @@ class Outbox:
 
     async def _send_anew(self, platform: Platform, delivery: Delivery, since: float) -> None:
         """Someone deleted the message while it was being written: the answer gets another one."""
-        if await self._store.outbox.forget_external_id(delivery, owner=self._settings.owner):
+        if await self._store.outbox.forget_external_id(delivery):
             await self._send(platform, msgspec.structs.replace(delivery, external_id=None), since)
 
     async def _marked(self, platform: Platform, delivery: Delivery, message: Outgoing) -> str:
@@ -315,9 +314,7 @@ class Outbox:
             asyncio.get_running_loop().call_later(seconds + 0.01, self.wake)
 
     async def _fail(self, delivery: Delivery, step: RetryAt | Park, error: str, *, is_doubtful: bool = False) -> None:
-        await self._store.outbox.mark_failed(
-            delivery, step, owner=self._settings.owner, error=error, is_doubtful=is_doubtful
-        )
+        await self._store.outbox.mark_failed(delivery, step, error=error, is_doubtful=is_doubtful)
         self.metrics.delivery(delivery.target.platform, "parked" if isinstance(step, Park) else "retried")
 
     def _now(self) -> Instant:

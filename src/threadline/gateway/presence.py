@@ -11,7 +11,7 @@ from threadline.gateway.settings import GatewaySettings
 from threadline.gateway.supervisor import Later, Supervisor
 from threadline.ports.platform import Platform, PlatformError
 from threadline.store.facade import GatewayStore
-from threadline.store.leases import Held
+from threadline.store.leases import TurnLease
 from threadline.store.work.outbox import NewDelivery
 
 # Platforms show it for five seconds or more.
@@ -30,7 +30,7 @@ class Presence:
         settings: GatewaySettings,
         outbox: Outbox,
         supervisor: Supervisor,
-        held: Held,
+        held: TurnLease,
         notice: NewDelivery,
     ) -> None:
         """`notice` is what is told once, as long as the turn runs; its target is the chat."""

@@ -12,6 +12,7 @@ from threadline.gateway.supervisor import Supervisor
 from threadline.ids import new_lease_owner
 from threadline.log import get_logger
 from threadline.store.facade import GatewayStore
+from threadline.store.leases import Lease
 from threadline.texts import platforms as texts
 
 log = get_logger(__name__)
@@ -31,12 +32,12 @@ async def seated(
     `AlreadyServed`, and so is the end of what is within where this process slept and another took the seat.
     """
     owner = f"{new_lease_owner('chat')}/{_PIPE if is_pipe else _TERMINAL} {os.getpid()}"
-    lease = int(lease_seconds * 1_000_000)
-    await _take(store, owner, lease, note)
+    duration = int(lease_seconds * 1_000_000)
+    lease = await _take(store, owner, duration, note)
     tasks, sitting = Supervisor(), asyncio.timeout(None)
     try:
         async with sitting:
-            tasks.keep("seat", lambda: _keep(store, owner, lease, sitting))
+            tasks.keep("seat", lambda: _keep(store, owner, duration, sitting))
             yield
     except TimeoutError:
         if not sitting.expired():
@@ -45,23 +46,24 @@ async def seated(
     finally:
         await tasks.stop()
         try:
-            await store.leases.release(NAME, owner)
+            await store.leases.release(lease)
         except StoreUnavailable as cause:
             # It ends by itself.
             log.warning("lease.not_given_back", lease=NAME, error=repr(cause))
 
 
-async def _take(store: GatewayStore, owner: str, lease: int, note: Callable[[str], None]) -> None:
+async def _take(store: GatewayStore, owner: str, duration: int, note: Callable[[str], None]) -> Lease:
     loop = asyncio.get_running_loop()
     is_told, since = False, loop.time()
-    while not await store.leases.acquire(NAME, owner, lease=lease):
+    while (lease := await store.leases.acquire(NAME, owner, duration=duration)) is None:
         kind, _, process = await _holder(store)
-        if kind == _TERMINAL and loop.time() - since > lease / 1_000_000 + 2 * _POLL_SECONDS:
+        if kind == _TERMINAL and loop.time() - since > duration / 1_000_000 + 2 * _POLL_SECONDS:
             raise AlreadyServed(texts.SEAT_TAKEN.format(process=process))
         if kind and not is_told:
             is_told = True
             note((texts.SEAT_AWAITED if kind == _PIPE else texts.SEAT_LOOKED_AT).format(process=process))
         await asyncio.sleep(_POLL_SECONDS)
+    return lease
 
 
 async def _holder(store: GatewayStore) -> tuple[str, str, str]:
@@ -70,10 +72,10 @@ async def _holder(store: GatewayStore) -> tuple[str, str, str]:
     return "".join(owners).partition("/")[2].partition(" ")
 
 
-async def _keep(store: GatewayStore, owner: str, lease: int, sitting: asyncio.Timeout) -> None:
+async def _keep(store: GatewayStore, owner: str, duration: int, sitting: asyncio.Timeout) -> None:
     """Renews the seat, and ends what is within where it is another's."""
     while True:
-        await asyncio.sleep(lease / 3_000_000)
-        if not await store.leases.acquire(NAME, owner, lease=lease):
+        await asyncio.sleep(duration / 3_000_000)
+        if not await store.leases.acquire(NAME, owner, duration=duration):
             sitting.reschedule(asyncio.get_running_loop().time())
             return

@@ -12,7 +12,7 @@ from threadline.gateway.supervisor import Supervisor, woken
 from threadline.log import get_logger
 from threadline.ports.platform import Ambiguous, NotModified, Outgoing, Platform, PlatformError, RateLimited
 from threadline.store.facade import GatewayStore
-from threadline.store.work.outbox import NewDelivery, Stream
+from threadline.store.work.outbox import NewDelivery, StreamedDelivery
 
 log = get_logger(__name__)
 
@@ -75,7 +75,7 @@ class Streamer:
         if not await self._next(""):
             return
         stream = await self._opened()
-        if stream is None or (stream.is_doubtful and not self._platform.capabilities.idempotent_send):
+        if stream is None or (stream.may_be_duplicate and not self._platform.capabilities.idempotent_send):
             return
         if stream.external_id is None:
             await self._begin(stream)
@@ -86,7 +86,7 @@ class Streamer:
     def _start(self, supervisor: Supervisor) -> None:
         self._task = supervisor.start("stream", self.run())
 
-    async def _opened(self) -> Stream | None:
+    async def _opened(self) -> StreamedDelivery | None:
         """The stream, once nothing older is to be sent in the chat; `None` when nothing more is wanted."""
         while not self._closing.is_set():
             if (stream := await self._store.outbox.open_stream(self._new)) is not None:
@@ -94,7 +94,7 @@ class Streamer:
             await woken(self._closing, self._pause)
         return None
 
-    async def _begin(self, stream: Stream) -> None:
+    async def _begin(self, stream: StreamedDelivery) -> None:
         shown = await self._next("")
         if not shown or self._is_late():
             await self._take_back(stream)
@@ -111,11 +111,11 @@ class Streamer:
             return
         await patiently(lambda: self._store.outbox.save_stream_id(stream, message_id), self._is_late)
         # A key that was used before brought an older text back.
-        await self._grow(message_id, "" if stream.is_doubtful else shown)
+        await self._grow(message_id, "" if stream.may_be_duplicate else shown)
 
-    async def _take_back(self, stream: Stream) -> None:
+    async def _take_back(self, stream: StreamedDelivery) -> None:
         """Nothing of it arrived now. What an earlier attempt left in doubt stays so."""
-        if not stream.is_doubtful:
+        if not stream.may_be_duplicate:
             await self._store.outbox.cancel_stream_start(stream)
 
     async def _grow(self, message_id: str, shown: str) -> None:

@@ -10,7 +10,7 @@ from threadline.gateway.journal import Journal
 from threadline.model.delivery import target_of
 from threadline.ports.live import Ending, ShowsTurns
 from threadline.ports.platform import Platform
-from threadline.store.work.turn_end import Claimed
+from threadline.store.work.turn_end import ClaimedTurn
 
 
 class Told:
@@ -19,11 +19,11 @@ class Told:
     The fence stands for the attempt: a turn that begins anew always has another, also where that cost it no attempt.
     """
 
-    def __init__(self, platform: Platform | None, claimed: Claimed, journal: Journal) -> None:
+    def __init__(self, platform: Platform | None, claimed: ClaimedTurn, journal: Journal) -> None:
         self._platform: ShowsTurns | None = platform if _shows_turns(platform) else None
         self._is_attended = platform is not None and platform.capabilities.attended
         self._to = target_of(claimed.origin)
-        self._held = claimed.held
+        self._held = claimed.lease
         self._journal = journal
         # How the turn ended, once that is stored; until then it may be anybody's.
         self.ending = Ending(outcome="lost")

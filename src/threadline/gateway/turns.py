@@ -23,15 +23,15 @@ from threadline.model.source import SessionSource
 from threadline.model.turn import Close, GiveUp, Rerun, StopReason, back_off, recovery_decision
 from threadline.ports.agent import Agent, HearsOfEnds
 from threadline.store.facade import GatewayStore
-from threadline.store.leases import Held, StillHeld
+from threadline.store.leases import Lease, RenewedLease, TurnLease
 from threadline.store.work.inbox import AdmitRequest, Greeting, ReceiveResult
-from threadline.store.work.turn_end import Claim, Claimed
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest
 from threadline.texts import gateway as texts
 
 log = get_logger(__name__)
 
 # Carries out a command that takes its turn in the session and ends that turn, or says what is to be answered again.
-RunCommand: TypeAlias = Callable[[Claimed], Awaitable[Retried | None]]
+RunCommand: TypeAlias = Callable[[ClaimedTurn], Awaitable[Retried | None]]
 
 # What a turn gets, after its time is over, to be given back or closed.
 _LAST_SECONDS = 3.0
@@ -59,9 +59,9 @@ class Turns:
         self._alarms = alarms
         self._since = to_instant(store.clock.now())
         self.reconfigure(settings, platforms)
-        self._running: dict[Held, Answering] = {}
+        self._running: dict[Lease, Answering] = {}
         # Replaced, never changed: the heartbeat's thread reads it.
-        self._held: tuple[Held, ...] = ()
+        self._held: tuple[TurnLease, ...] = ()
         self._wake = asyncio.Event()
         self._quiet = asyncio.Event()
         self._draining = False
@@ -86,8 +86,8 @@ class Turns:
         return len(self._held)
 
     @property
-    def held(self) -> tuple[Held, ...]:
-        """The turns that this process is at. Nobody renews the lease of another: what was let go of is taken over."""
+    def leases(self) -> tuple[TurnLease, ...]:
+        """The leases of the turns that this process runs. No other process renews them: what was let go of is taken over."""
         return self._held
 
     async def run(self) -> None:
@@ -119,19 +119,19 @@ class Turns:
             if answering.claimed.session.session_id == session_id:
                 answering.stop(stop)
 
-    def heard(self, asked: Sequence[Held], still: Sequence[StillHeld]) -> None:
-        """What came of renewing: turns that are not ours any more end at once, those that shall stop do.
+    def on_renewed(self, asked: Sequence[Lease], renewed: Sequence[RenewedLease]) -> None:
+        """End turns whose lease is lost at once, and stop those that somebody wants to end.
 
-        A turn that nobody asked for was claimed meanwhile, and is as much ours as before.
+        A turn whose lease was not asked for was claimed meanwhile, and is as much ours as before.
         """
-        stops = {one.held: one.stop for one in still}
-        for held in asked:
-            answering = self._running.get(held)
+        stops = {one.lease: one.stop for one in renewed}
+        for lease in asked:
+            answering = self._running.get(lease)
             if answering is None:
                 continue
-            if held not in stops:
+            if lease not in stops:
                 answering.lose()
-            elif (stop := stops[held]) is not None:
+            elif (stop := stops[lease]) is not None:
                 answering.stop(stop)
 
     async def recover(self) -> None:
@@ -147,10 +147,10 @@ class Turns:
                     await self._settle_crashed(claimed, decision)
                 except (LeaseLost, StoreError) as cause:
                     # Whoever holds it next settles it; the others need not wait for that.
-                    log.warning("turn.not_recovered", turn=claimed.held.turn_id, error=repr(cause))
+                    log.warning("turn.not_recovered", turn=claimed.lease.turn_id, error=repr(cause))
                 except Exception:
                     # One turn that can't be settled must not keep a gateway from all the others.
-                    log.exception("turn.not_recovered", turn=claimed.held.turn_id)
+                    log.exception("turn.not_recovered", turn=claimed.lease.turn_id)
         self.wake()
         self._outbox.wake()
 
@@ -162,27 +162,27 @@ class Turns:
                     await self._quiet.wait()
         return not self._held
 
-    def _decided(self, claimed: Claimed) -> Rerun | Close | GiveUp:
+    def _decided(self, claimed: ClaimedTurn) -> Rerun | Close | GiveUp:
         decision = recovery_decision(claimed.replay, called_tool=claimed.called_tool, suspected=claimed.suspected)
         if claimed.stop is not None or self._composer.is_attended(claimed):
             # Nobody wants it any more, or whoever waited for it has seen it break off.
             decision = Close()
         name, deaths = type(decision).__name__, claimed.suspected.deaths
-        log.info("turn.recovered", turn=claimed.held.turn_id, decision=name, deaths=deaths)
+        log.info("turn.recovered", turn=claimed.lease.turn_id, decision=name, deaths=deaths)
         self._outbox.metrics.turn_recovered(name.lower())
         return decision
 
-    async def _settle_crashed(self, claimed: Claimed, decision: Rerun | Close | GiveUp) -> None:
+    async def _settle_crashed(self, claimed: ClaimedTurn, decision: Rerun | Close | GiveUp) -> None:
         if claimed.stop is not None:
             await self._close_stopped(claimed, claimed.stop)
         elif isinstance(decision, GiveUp):
             # First the owner, who hears of it once by its name: who is parked is not looked at again.
-            await self._alarms.message_parked(claimed.held.turn_id, target_of(claimed.origin))
+            await self._alarms.message_parked(claimed.lease.turn_id, target_of(claimed.origin))
             await self._composer.park(claimed)
         elif isinstance(decision, Close):
             await self._composer.close(claimed, "interrupted", texts.BROKEN_OFF)
 
-    async def _rerun(self, left: Sequence[Claimed]) -> None:
+    async def _rerun(self, left: Sequence[ClaimedTurn]) -> None:
         """They run again after their back-offs, which are none where others are suspected."""
         first = self._settings.crash_back_off
         try:
@@ -190,14 +190,14 @@ class Turns:
         except StoreError as cause:
             log.warning("turns.not_recovered", turns=len(left), error=repr(cause))
         for turn in left:
-            self.wake(back_off(turn.held.turn_id, turn.suspected.deaths, first) / 1_000_000)
+            self.wake(back_off(turn.lease.turn_id, turn.suspected.deaths, first) / 1_000_000)
 
-    async def _close_stopped(self, claimed: Claimed, stop: StopReason) -> None:
+    async def _close_stopped(self, claimed: ClaimedTurn, stop: StopReason) -> None:
         """Nobody wants it any more: it does not run again. An agent that waits for an answer in it hears so."""
         await self._composer.close(claimed, "stopped", texts.STOPS[stop])
         _, agent = self._settings.agent_for(claimed.origin)
         if isinstance(agent, HearsOfEnds):
-            agent.abandoned(claimed.held.turn_id)
+            agent.abandoned(claimed.lease.turn_id)
 
     async def _start_some(self) -> bool:
         """Claims turns as far as there is room, and starts them; whether there may be more."""
@@ -227,29 +227,29 @@ class Turns:
             received, claimed = await self._store.turns.accept_and_claim(admission, greeting, claim)
             return received, self._start(claimed, since)
 
-    def _start(self, claimed: Sequence[Claimed], since: float) -> bool:
+    def _start(self, claimed: Sequence[ClaimedTurn], since: float) -> bool:
         """Runs turns that were claimed since then; False where they may be another's by now."""
         if claimed and not is_reliable(since, self._settings):
             # Asleep meanwhile: if they are not another's, whoever finds their leases ended takes them over.
             log.warning("turns.claimed_too_slowly", turns=len(claimed))
             return False
         for one in claimed:
-            self._held = (*self._held, one.held)
-            self._supervisor.start(f"turn.{one.held.turn_id}", self._carry_out(one))
+            self._held = (*self._held, one.lease)
+            self._supervisor.start(f"turn.{one.lease.turn_id}", self._carry_out(one))
         return bool(claimed)
 
     def _bound(self) -> tuple[bytes, ...] | None:
         bound = self._settings.bound
         return None if bound is None else tuple(self._digest(source) for source in bound())
 
-    def _claim(self, count: int, addresses: tuple[bytes, ...] | None) -> Claim:
+    def _claim(self, count: int, addresses: tuple[bytes, ...] | None) -> ClaimRequest:
         settings = self._settings
         now = self._store.clock.now()
-        return Claim(
+        return ClaimRequest(
             owner=settings.owner,
             turn_ids=new_turn_ids(now, count),
             at=to_instant(now),
-            lease=settings.lease,
+            duration=settings.lease,
             when_busy=settings.when_busy,
             burst=settings.burst,
             per_person=settings.turns_per_person,
@@ -263,7 +263,7 @@ class Turns:
     def _digest(self, source: SessionSource) -> bytes:
         return self._store.resolve_request(source, agent=self._settings.agent_for(source)[0]).address.digest
 
-    async def _carry_out(self, claimed: Claimed) -> None:
+    async def _carry_out(self, claimed: ClaimedTurn) -> None:
         try:
             if claimed.stop is not None:
                 await self._close_stopped(claimed, claimed.stop)
@@ -272,25 +272,25 @@ class Turns:
             if claimed.lane == "talk" or retried is not None:
                 await self._answer(claimed, retried)
         except LeaseLost:
-            log.warning("turn.lost", turn=claimed.held.turn_id)
+            log.warning("turn.lost", turn=claimed.lease.turn_id)
             self._outbox.metrics.turn_lost()
         finally:
-            self._held = tuple(held for held in self._held if held != claimed.held)
+            self._held = tuple(held for held in self._held if held != claimed.lease)
             if not self._held:
                 self._quiet.set()
             self._wake.set()
             self._outbox.wake()
 
-    async def _answer(self, claimed: Claimed, retried: Retried | None) -> None:
+    async def _answer(self, claimed: ClaimedTurn, retried: Retried | None) -> None:
         answering = Answering(self._composer, claimed, self._supervisor, retried)
-        self._running[claimed.held] = answering
+        self._running[claimed.lease] = answering
         began = asyncio.get_running_loop().time()
         try:
             await answering.run()
             # Whoever waits for it is answered before it is counted.
             await asyncio.sleep(0)
         finally:
-            self._running.pop(claimed.held, None)
+            self._running.pop(claimed.lease, None)
         self._outbox.metrics.turn_took(asyncio.get_running_loop().time() - began)
         where = target_of(claimed.origin)
         await self._alarms.after_turn(answering.agent, where, answering.error, is_well=answering.is_well)

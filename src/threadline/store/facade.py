@@ -39,7 +39,7 @@ from threadline.store.engine.database import (
     write,
 )
 from threadline.store.engine.sqlite.database import SqliteDatabase
-from threadline.store.leases import Held, Leases, StillHeld
+from threadline.store.leases import Lease, Leases, RenewedLease, TurnLease
 from threadline.store.maintenance import BackgroundWorker, Maintenance
 from threadline.store.people.people import People
 from threadline.store.people.person_export import PersonExports
@@ -52,7 +52,7 @@ from threadline.store.work.change_feed import ChangeFeed
 from threadline.store.work.expiry import Expiry
 from threadline.store.work.inbox import Inbox
 from threadline.store.work.message_changes import MessageChanges
-from threadline.store.work.outbox import Delivery, Outbox
+from threadline.store.work.outbox import Outbox
 from threadline.store.work.owner_alerts import OwnerAlerts
 from threadline.store.work.turns import Turns
 
@@ -248,10 +248,10 @@ class GatewayStore(AsyncSessionStore):
         """
         return resolve_request(self, source, agent=agent, flush=True, must_exist=must_exist)
 
-    def fenced(self, held: Held) -> GatewayStore:
+    def fenced(self, lease: TurnLease) -> GatewayStore:
         """Return this store for the worker of one turn: a write is `LeaseLost`, and writes nothing, once the turn is another's."""
         fenced = copy.copy(self)
-        fenced.require_lease = lambda tx: leases.require(tx, held)
+        fenced.require_lease = lambda tx: leases.require(tx, lease)
         # The groups of the copy are still those of this store, and would not ask for the lease.
         fenced._bind_groups()  # noqa: SLF001 - one of our own
         return fenced
@@ -273,11 +273,9 @@ class GatewayStore(AsyncSessionStore):
             self._failures["unavailable"] += step.kind != "task"
             raise
 
-    def renew_leases_blocking(
-        self, owner: str, held: Sequence[Held], flying: Sequence[Delivery], *, lease: int
-    ) -> list[StillHeld]:
+    def renew_leases_blocking(self, held: Sequence[Lease], *, duration: int) -> list[RenewedLease]:
         """Renew leases on a thread of its own: an event loop that is stuck must not cost them."""
-        return self.perform(Leases.renew.step(self, owner, held, flying, lease=lease))
+        return self.perform(Leases.renew.step(self, held, duration=duration))
 
 
 class ComposableStore(SessionStore):

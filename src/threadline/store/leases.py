@@ -1,60 +1,57 @@
-"""Leases: who may work on a row, until when, and the fence that proves it."""
+"""Leases: the proof that a worker may write, and the only place that renews, checks and expires it.
+
+Every leased table has four columns: `owner` (NULL: free), `fence` (grows by one with each claim or takeover, and never shrinks),
+`lease_until`, and where work is tried again `attempts`, which is for policy alone. A lease names its row and its fence: once the
+row has another fence, whatever the former holder still writes finds no row.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
 from threadline.clock import Instant, from_instant
 from threadline.errors import LeaseLost
 from threadline.model.turn import StopReason
-from threadline.store.engine.database import Perform, Step, Tx, task, write
-from threadline.store.verbs import Group, Mode, Store, reads_now, verb, writes, writes_now
-from threadline.store.work import outbox
+from threadline.store.engine.database import Tx
+from threadline.store.verbs import Group, Mode, reads_now, writes, writes_now
+
+LeaseTable: TypeAlias = Literal["turns", "deliveries", "flushes", "named_leases"]
+_TABLES: tuple[LeaseTable, ...] = get_args(LeaseTable)
 
 
-class Held(msgspec.Struct, frozen=True):
-    """A turn that its holder may write for, as long as the fence is the turn's."""
+class Lease(msgspec.Struct, frozen=True):
+    """A row that its holder may write for, as long as the row has this fence."""
 
-    turn_pk: int
-    turn_id: str
+    table: LeaseTable
+    key: int | str
     fence: int
 
-
-class StillHeld(msgspec.Struct, frozen=True):
-    """A turn whose lease was renewed, and whether somebody wants it to end."""
-
-    held: Held
-    stop: StopReason | None
+    @property
+    def proof(self) -> dict[str, Any]:
+        """The values by which a query finds the row only as long as this lease holds."""
+        return {"key": self.key, "fence": self.fence}
 
 
-def renew_turns(tx: Tx, at: Instant, held: Sequence[Held], *, lease: int) -> list[StillHeld]:
-    """Renews what is still held of these, and tells what that is."""
-    still = [own for own in held if tx.run("renew_turn", turn_pk=own.turn_pk, fence=own.fence, lease=lease, at=at)]
-    return [StillHeld(own, _stop_of(tx, own.turn_pk)) for own in still]
+class TurnLease(Lease, frozen=True):
+    """The lease of a turn."""
+
+    turn_id: str
+
+    @property
+    def turn_pk(self) -> int:
+        """The number of the turn's row."""
+        return int(self.key)
 
 
-def require(tx: Tx, held: Held) -> None:
-    """`LeaseLost` where the turn is another's now, or has ended. Until the commit it stays as it is."""
-    require_changed(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0))
+class RenewedLease(msgspec.Struct, frozen=True):
+    """A lease that was renewed; of a turn also whether somebody wants it to end."""
 
-
-def expire_owned_by(tx: Tx, owners: str) -> int:
-    """Leases of holders that are dead for certain end now; how many."""
-    return tx.run("void_turns", owners=owners) + tx.run("void_deliveries", owners=owners) + _expire_names(tx, owners)
-
-
-def _stop_of(tx: Tx, turn_pk: int) -> StopReason | None:
-    row = tx.find("stop_of_turn", turn_pk=turn_pk)
-    return None if row is None else row[0]
-
-
-def require_changed(changed: int) -> None:
-    if not changed:
-        raise LeaseLost
+    lease: Lease
+    stop: StopReason | None = None
 
 
 class NamedLease(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,48 +62,57 @@ class NamedLease(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime
 
 
-def acquire(tx: Tx, at: Instant, name: str, owner: str, *, lease: int) -> bool:
-    """Takes a name for so many microseconds from now, or renews it; False where somebody else holds it."""
-    return tx.run("take_name", name=name, owner=owner, lease=lease, at=at) == 1
+def renew(tx: Tx, at: Instant, leases: Sequence[Lease], *, duration: int) -> list[RenewedLease]:
+    """Renew these leases for so many microseconds from now; return those that still hold."""
+    held = [lease for lease in leases if tx.run(f"renew_{lease.table}_lease", duration=duration, at=at, **lease.proof)]
+    return [RenewedLease(lease, _stop_of(tx, lease)) for lease in held]
 
 
-def release(tx: Tx, name: str, owner: str) -> None:
-    """Gives a name back, so that another gets it at once. Nothing happens where it is another's by now."""
-    tx.run("release_name", name=name, owner=owner)
+def require(tx: Tx, lease: Lease) -> None:
+    """Raise `LeaseLost` unless the lease holds. Its row stays as it is until the commit."""
+    require_changed(tx.run(f"hold_{lease.table}_lease", **lease.proof))
+
+
+def require_changed(changed: int) -> None:
+    """Raise `LeaseLost` where a query that names a fence has found no row."""
+    if not changed:
+        raise LeaseLost
+
+
+def expire_owned_by(tx: Tx, owners: str) -> int:
+    """End the leases of owners that are dead for certain, by a pattern of their names; return how many."""
+    return sum(tx.run(f"expire_{table}_leases", owners=owners) for table in _TABLES)
+
+
+def acquire(tx: Tx, at: Instant, name: str, owner: str, *, duration: int) -> Lease | None:
+    """Take a name for so many microseconds, or renew it; return its lease, or None where somebody else holds it."""
+    row = tx.find("acquire_name", name=name, owner=owner, duration=duration, at=at)
+    return None if row is None else Lease("named_leases", name, row[0])
+
+
+def release(tx: Tx, lease: Lease) -> None:
+    """Give a name back, so that another gets it at once. Nothing happens where the lease is lost."""
+    tx.run("release_name", **lease.proof)
 
 
 def list_all(tx: Tx, at: Instant) -> list[NamedLease]:
-    """The names that somebody holds now, sorted."""
+    """Return the names that somebody holds now, sorted."""
     return [
         NamedLease(name=name, owner=owner, until=from_instant(until))
         for name, owner, until in tx.rows("held_names", at=at)
     ]
 
 
-def _expire_names(tx: Tx, owners: str) -> int:
-    """What holders had that are dead for certain is free now; how many names."""
-    return tx.run("void_names", owners=owners)
+def _stop_of(tx: Tx, lease: Lease) -> StopReason | None:
+    row = tx.find("stop_of_turn", turn_pk=lease.key) if lease.table == "turns" else None
+    return None if row is None else row[0]
 
 
 class Leases(Group[Mode]):
-    """Leases: renewed while their holder works, ended when it is dead for certain; and those that have a name."""
+    """Leases of all tables, and those that have a name."""
 
+    renew = writes_now(renew)
     expire_owned_by = writes(expire_owned_by)
     acquire = writes_now(acquire)
     release = writes(release)
     list_all = reads_now(list_all)
-
-    @verb
-    def renew(
-        store: Store[Any], owner: str, held: Sequence[Held], flying: Sequence[outbox.Delivery], *, lease: int
-    ) -> Step[list[StillHeld]]:
-        """Renew the leases of what an owner is at, and return the turns that it still holds. What it has let go of ends."""
-        return task(_renew, store.now(), owner, held, flying, lease)
-
-
-def _renew(
-    perform: Perform, at: Instant, owner: str, held: Sequence[Held], flying: Sequence[outbox.Delivery], lease: int
-) -> list[StillHeld]:
-    if flying:
-        perform(write(outbox.renew, at, flying, owner=owner, lease=lease))
-    return perform(write(renew_turns, at, held, lease=lease)) if held else []

@@ -167,7 +167,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
     message: MessageLine
     turn: TurnLine | None
-    deliveries: list[outbox.DeliveryLine]
+    deliveries: list[outbox.DeliverySummary]
     # What came, where nobody could read it.
     raw: str | None = None
 
@@ -212,7 +212,7 @@ def story(tx: Tx, pk: int) -> Story:
     return Story(
         message=_line(row),
         turn=None if turn is None else _turn(turn),
-        deliveries=[] if turn_pk is None else outbox.lines_of_turn(tx, turn_pk),
+        deliveries=[] if turn_pk is None else outbox.list_of_turn(tx, turn_pk),
         raw=_decode(row[4]).raw,
     )
 

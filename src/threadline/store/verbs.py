@@ -92,6 +92,8 @@ class Store(Generic[Mode]):
     def perform(self, step: Step[T]) -> T:
         """Perform a step, blocking."""
         if step.kind == "task":
+            # A task may use the database itself, which does not ask.
+            self.database.require_open()
             task_result: T = step.call(self.perform, *step.args, **step.options)
             return task_result
         result = self.database.perform(self._fenced(step))

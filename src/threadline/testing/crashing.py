@@ -20,11 +20,10 @@ from threadline.model.inbound import Arrival
 from threadline.ports.platform import Accept, Capabilities, Outgoing, Platform, Verdict
 from threadline.store.engine.database import Database, Step
 from threadline.store.facade import GatewayStore
-from threadline.store.leases import Held, StillHeld
+from threadline.store.leases import Lease, RenewedLease
 from threadline.store.verbs import StoreSettings
 from threadline.store.work import approvals, inbox, outbox, turn_end, turns
-from threadline.store.work.outbox import Delivery
-from threadline.store.work.turn_end import Claimed
+from threadline.store.work.turn_end import ClaimedTurn
 
 T = TypeVar("T")
 
@@ -115,10 +114,10 @@ _POINT_OF: dict[object, str] = {
     turns.append_journal: "journal",
     approvals.request: "ask",
     outbox.open_stream: "stream",
-    outbox.keep_stream_id: "stream id",
+    outbox.save_stream_id: "stream id",
     turn_end.finish: "finish",
     outbox.claim: "take",
-    outbox.sent: "receipt",
+    outbox.mark_sent: "receipt",
 }
 # What there is from some point on: looking for it before then is no claim and no take.
 _MADE_AT = {"accept": "message", "ask": "answer", "finish": "answer"}
@@ -136,11 +135,9 @@ class CrashingStore(GatewayStore):
         self._made: set[str] = set()
         self._first = asyncio.Lock()
 
-    def renew_leases_blocking(
-        self, owner: str, held: Sequence[Held], flying: Sequence[Delivery], *, lease: int
-    ) -> list[StillHeld]:
+    def renew_leases_blocking(self, held: Sequence[Lease], *, duration: int) -> list[RenewedLease]:
         self.trigger.passed("renewal")
-        return super().renew_leases_blocking(owner, held, flying, lease=lease)
+        return super().renew_leases_blocking(held, duration=duration)
 
     async def perform_async(self, step: Step[T]) -> T:
         point = "tool" if step.options.get("called_tool") else _POINT_OF.get(step.call)
@@ -157,7 +154,7 @@ class CrashingStore(GatewayStore):
                 self._made.add(made)
         if result or point not in _MAY_BE_EMPTY:
             self.trigger.passed(f"after {point}")
-        if step.call is turns.accept_and_claim and cast("tuple[object, list[Claimed]]", result)[1]:
+        if step.call is turns.accept_and_claim and cast(tuple[object, list[ClaimedTurn]], result)[1]:
             self.trigger.passed("after claim")
         return result
 

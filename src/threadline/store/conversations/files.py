@@ -16,7 +16,7 @@ from threadline.model.inbound import storable_text
 from threadline.model.ownership import file_owner_of
 from threadline.model.source import SessionSource
 from threadline.store.engine.database import Perform, Step, Tx, read, task, write
-from threadline.store.leases import Held
+from threadline.store.leases import TurnLease
 from threadline.store.rows import source_of
 from threadline.store.verbs import Group, Mode, Store, moment_before, person_named, reads, verb
 
@@ -52,12 +52,12 @@ def keep(tx: Tx, at: Instant, new: NewFile) -> StoredFile:
     return StoredFile(file_id=new.digest, name=new.name, mime=new.mime, size=len(new.body))
 
 
-def keep_for_turn(tx: Tx, at: Instant, turn_pk: int, fence: int, new: NewFile) -> StoredFile:
+def keep_for_turn(tx: Tx, at: Instant, lease: TurnLease, new: NewFile) -> StoredFile:
     """Keeps a file that a turn sends, in the name of the person whom it answers. `LeaseLost` where the turn is another's.
 
     Who that is the turn's own row tells: in the name of somebody who was erased meanwhile nothing is kept.
     """
-    row = tx.find("hold_turn", turn_pk=turn_pk, fence=fence)
+    row = tx.find("hold_turn", **lease.proof)
     if row is None:
         raise LeaseLost
     return keep(tx, at, replace(new, person=file_owner_of(source_of(row[0]))))
@@ -156,14 +156,14 @@ class Files(Group[Mode]):
 
     @verb
     def keep_for_turn(
-        store: Store[Any], held: Held, body: bytes, *, name: str = "", mime: str = ""
+        store: Store[Any], lease: TurnLease, body: bytes, *, name: str = "", mime: str = ""
     ) -> Step[StoredFile]:
         """Keeps a file that a turn sends, in the name of the person whom it answers; else as `keep_file` does.
 
         `LeaseLost` where the turn is another's now, or gone.
         """
         new = _checked(body, name, mime)
-        return write(keep_for_turn, store.now(), held.turn_pk, held.fence, new)
+        return write(keep_for_turn, store.now(), lease, new)
 
     @verb
     def find(_: Store[Any], person: SessionSource | str, file_id: str) -> Step[StoredFile]:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from threadline.clock import Instant
-from threadline.errors import InvalidRequest, LeaseLost, UnknownSession
+from threadline.errors import InvalidRequest, UnknownSession
 from threadline.model.address import SessionAddress, scoped_id
 from threadline.model.client_sources import ACP, merge_runtime
 from threadline.model.context import HomeChannel, NamedHomeChannel
@@ -23,7 +23,7 @@ from threadline.model.speaker import Speaker
 from threadline.model.view import View, forked_view, log_of, new_view
 from threadline.store.conversations import views
 from threadline.store.engine.database import Row, Step, Tx, find_locked, read, write
-from threadline.store.leases import Held
+from threadline.store.leases import TurnLease, require
 from threadline.store.rows import StoredSession, entry_of, json_text, session_of
 from threadline.store.text import fold
 from threadline.store.verbs import MAX_KEY_CHARS, Group, Mode, Store, clean_or_none, clean_text, reads, verb, writes
@@ -288,15 +288,14 @@ def home_names_of_person(tx: Tx, person: str) -> list[str]:
 MAX_STATE_CHARS = 8_000
 
 
-def save_state(tx: Tx, held: Held, session_pk: int, agent: str, text: str) -> None:
+def save_state(tx: Tx, lease: TurnLease, session_pk: int, agent: str, text: str) -> None:
     """Keeps what the agent of a turn wants back, in the place of what it kept before. `LeaseLost` where the turn is another's now.
 
     Of a session that was deleted meanwhile nothing is kept.
     """
     # The session first, as whoever ends a turn does: the other way round the two could wait for each other.
     tx.run("remember", session_pk=session_pk, agent=agent, text=text)
-    if not tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0):
-        raise LeaseLost
+    require(tx, lease)
 
 
 def load_state(tx: Tx, session_pk: int, agent: str) -> str | None:
@@ -380,14 +379,14 @@ class AgentState(Group[Mode]):
     load = reads(load_state)
 
     @verb
-    def save(_: Store[Any], held: Held, session_pk: int, agent: str, text: str) -> Step[None]:
+    def save(_: Store[Any], lease: TurnLease, session_pk: int, agent: str, text: str) -> Step[None]:
         """Keeps what the agent of a turn wants back with the session's next one, in the place of what it kept before.
 
         When it returns it survives a power cut. `LeaseLost` where the turn is another's now; over 8,000 characters:
         `InvalidRequest`. Forks do not have it; with the session it goes.
         """
         kept = clean_text("what an agent remembers", text, MAX_STATE_CHARS)
-        return write(save_state, held, session_pk, clean_text("the name of an agent", agent), kept)
+        return write(save_state, lease, session_pk, clean_text("the name of an agent", agent), kept)
 
 
 def _zone_of_person(tx: Tx, person: str, installation_zone: str) -> PersonZone:

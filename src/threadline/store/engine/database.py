@@ -143,6 +143,9 @@ class Database(Protocol):
     def perform_async(self, step: Step[T]) -> Awaitable[T]:
         """Carries the step out without blocking the running event loop."""
 
+    def require_open(self) -> None:
+        """Raise `StoreClosed` where the database is closed, and `StoreForked` in a process that did not open it."""
+
     def describe(self) -> EngineFacts:
         """What an operator asks first: engine, version, size, schema."""
 

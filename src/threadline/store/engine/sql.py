@@ -15,7 +15,7 @@ from threadline.errors import SchemaTooNew, SchemaTooOld, StoreDamaged
 
 # The oldest program version's schema number that can still use a database of the newest schema. Raised when a migration
 # makes older programs write nonsense, left alone when it only adds what they can ignore.
-READABLE_BY = 6
+READABLE_BY = 9
 _FILE = re.compile(r"(\d{4})\.(sqlite|postgres)\.sql")
 
 

@@ -162,7 +162,7 @@ class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
     context: str | None = None
     remembered: dict[str, str] = {}
     event: EventRecord | None = None
-    delivery: outbox.DeliveryLine | None = None
+    delivery: outbox.DeliverySummary | None = None
     file: files.FileRecord | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -323,7 +323,7 @@ def _events(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
 
 def _deliveries(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
     """What was sent to them or is to be."""
-    lines = outbox.lines_to(tx, person, after=start.after, limit=room)
+    lines = outbox.list_for_person(tx, person, after=start.after, limit=room)
     return [(_after(start, line.pk), PersonRecord(kind="delivery", delivery=line)) for line in lines]
 
 

@@ -30,7 +30,7 @@ CASE WHEN NOT EXISTS (SELECT 1 FROM inbox w WHERE w.session_pk = s.pk AND w.fate
   AND NOT EXISTS (SELECT 1 FROM turns u WHERE u.session_pk = s.pk AND u.state = 'waiting') THEN s.pk END
 
 -- fragment: has_journal
-EXISTS (SELECT 1 FROM journal j WHERE j.turn_pk = :turn_pk)
+EXISTS (SELECT 1 FROM journal j WHERE j.turn_pk = :key)
 
 -- SQLite takes CROSS JOIN as an order: the planner keeps the loops as they are written, whatever its statistics say.
 -- fragment: then

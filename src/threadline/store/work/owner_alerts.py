@@ -50,7 +50,7 @@ def raise_alert(
     Owners are the persons with that role here, and `owners`. A notice in an owner's direct chat belongs to that owner: erasing
     the owner deletes it.
     """
-    text, since = outbox.showable(alert.text), to_instant(alert.since)
+    text, since = outbox.displayable(alert.text), to_instant(alert.since)
     is_new = tx.run("add_alert", name=alert.name, text=text, at=since, is_sent=int(alert.is_sent)) == 1
     if is_new:
         _enqueue_notices(tx, at, notices, owners)

@@ -1,4 +1,4 @@
-"""Claim turns, take over those of dead processes, keep their journals."""
+"""ClaimRequest turns, take over those of dead processes, keep their journals."""
 
 from __future__ import annotations
 
@@ -24,31 +24,30 @@ from threadline.model.turn import (
     suspicion,
 )
 from threadline.model.view import message_number
-from threadline.store import leases
 from threadline.store.conversations import id_changes, records, views
 from threadline.store.engine.database import Row, Step, Tx, leaving_work, write
-from threadline.store.leases import Held, require, require_changed
+from threadline.store.leases import TurnLease, require, require_changed
 from threadline.store.rows import StoredSession, json_text, session_of, source_of
 from threadline.store.verbs import Group, Mode, Store, reads, verb, writes, writes_now
 from threadline.store.work import approvals, inbox, outbox, turn_end
 from threadline.store.work.message_changes import _append_key, _source_event
-from threadline.store.work.turn_end import Claim, Claimed, _locked, end_deleted, release, taken_by
+from threadline.store.work.turn_end import ClaimedTurn, ClaimRequest, _locked, end_deleted, messages_of, release
 
-_LOOKED_AT = 16
+_SCAN_LIMIT = 16
 _SHORT_HISTORY = 64
 _SHORT_HISTORY_BYTES = 64 * 1024
 
 
-class _Before(TypedDict):
-    """What a turn did before it was claimed again."""
+class _EarlierRun(TypedDict):
+    """What an earlier run of a turn left: its journal, and how many questions it asked."""
 
     journal: tuple[str, ...]
-    journalled: int
-    asked: int
+    last_journal_place: int
+    question_count: int
 
 
-class _Running:
-    """How many turns run, for each person and on each platform."""
+class _RunningCounts:
+    """The number of running turns of each person and on each platform."""
 
     def __init__(self, tx: Tx) -> None:
         self._people: Counter[str] = Counter()
@@ -57,51 +56,53 @@ class _Running:
             self._people[person] += count
             self._platforms[platform] += count
 
-    def has_room(self, wanted: Claim, session: StoredSession) -> bool:
-        """Whether one more may run in that session."""
+    def has_room(self, request: ClaimRequest, session: StoredSession) -> bool:
+        """Return whether one more turn may run in that session."""
         owner, platform = session.entry.owner, session.entry.platform
-        is_free = owner is None or self._people[owner] < wanted.per_person
-        return is_free and self._platforms[platform] < wanted.per_platform
+        is_free = owner is None or self._people[owner] < request.per_person
+        return is_free and self._platforms[platform] < request.per_platform
 
     def add(self, session: StoredSession) -> None:
-        """One more runs in that session."""
+        """Count one more turn in that session."""
         self._people[session.entry.owner or ""] += 1
         self._platforms[session.entry.platform] += 1
 
 
-def claim(tx: Tx, wanted: Claim) -> list[Claimed]:
-    """Turns for sessions that have something to do. Their messages are taken by them from then on."""
-    ready = _ready(tx, wanted)
-    claimed: list[Claimed] = []
+def claim(tx: Tx, request: ClaimRequest) -> list[ClaimedTurn]:
+    """Claim turns for sessions that have work; their pending messages belong to them from then on."""
+    ready = _ready(tx, request)
+    claimed: list[ClaimedTurn] = []
     if not ready:
         return claimed
-    running = _Running(tx)
+    running = _RunningCounts(tx)
     for _, session_pk in ready:
         row = tx.find("session_of_pk", session_pk=session_pk)
         if row is None or tx.find("live_turn", session_pk=session_pk) is not None:
             tx.run("drop_ready", session_pk=session_pk)
             continue
         session = session_of(row)
-        if not running.has_room(wanted, session):
+        if not running.has_room(request, session):
             continue
         again = tx.find("waiting_turn", session_pk=session_pk)
         tx.run("drop_ready", session_pk=session_pk)
-        if again is not None and (wait := _held_back(tx, wanted, again)) > 0:
-            inbox.mark_ready(tx, wanted.at, session_pk, wait=wait)
+        if again is not None and (wait := _remaining_back_off(tx, request, again)) > 0:
+            inbox.mark_ready(tx, request.at, session_pk, wait=wait)
             continue
-        taken = _again(tx, wanted, session, again) or _fresh(tx, wanted, wanted.turn_ids[len(claimed)], session)
+        taken = _claim_again(tx, request, session, again) or _claim_new(
+            tx, request, request.turn_ids[len(claimed)], session
+        )
         if taken is None:
             continue
         claimed.append(taken)
         running.add(session)
-        if len(claimed) == len(wanted.turn_ids):
+        if len(claimed) == len(request.turn_ids):
             break
     return claimed
 
 
 def accept_and_claim(
-    tx: Tx, wanted: Claim, admission: inbox.AdmitRequest, greeting: inbox.Greeting
-) -> tuple[inbox.ReceiveResult, list[Claimed]]:
+    tx: Tx, request: ClaimRequest, admission: inbox.AdmitRequest, greeting: inbox.Greeting
+) -> tuple[inbox.ReceiveResult, list[ClaimedTurn]]:
     """Takes an event in, once, and begins turns: its own with it, where nothing else is to be done in its session.
 
     Where as much runs as may, the session waits like any other.
@@ -111,104 +112,108 @@ def accept_and_claim(
     def make(session: StoredSession, *, is_alone: bool) -> int | None:
         if admission.lane != "talk" or admission.burst:
             return None
-        if not is_alone and not _Running(tx).has_room(wanted, session):
+        if not is_alone and not _RunningCounts(tx).has_room(request, session):
             return None
-        row = _add_turn(tx, wanted, wanted.turn_ids[0], session, admission.lane, admission.role, admission.event.source)
+        row = _add_turn(
+            tx, request, request.turn_ids[0], session, admission.lane, admission.role, admission.event.source
+        )
         made.append((session, row))
         return int(row[0])
 
     received = inbox.accept_and_greet(tx, admission, greeting, make)
     pk = received.admit_result.pk
     if not made:
-        return received, claim(tx, wanted)
+        return received, claim(tx, request)
     if pk is None:
         return received, []
     said = PendingMessage(pk, admission.lane, admission.event, admission.person, admission.role, admission.at)
     (session, row), *_ = made
-    return received, [_claimed(tx, wanted.turn_ids[0], session, row, [said], admission.role)]
+    return received, [_claimed(tx, request.turn_ids[0], session, row, [said], admission.role)]
 
 
-def take_over(tx: Tx, at: Instant, owner: str, platforms: Sequence[str], *, lease: int) -> list[Claimed]:
-    """Turns on these platforms whose holder is gone, now held by `owner`, who decides what becomes of them."""
-    taken: list[Claimed] = []
+def take_over(tx: Tx, at: Instant, owner: str, platforms: Sequence[str], *, duration: int) -> list[ClaimedTurn]:
+    """Take over the turns on these platforms whose leases have expired; `owner` decides whether they run again."""
+    turns: list[ClaimedTurn] = []
     left_behind: defaultdict[str, list[int]] = defaultdict(list)
     for dead, deaths in tx.rows("left_behind", at=at):
         left_behind[dead].append(deaths)
-    expired = [row for platform in platforms for row in tx.rows("expired_turns", platform=platform, lease=lease, at=at)]
+    expired = [
+        row for platform in platforms for row in tx.rows("expired_turns", platform=platform, duration=duration, at=at)
+    ]
     for row in expired:
         pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop, dead, deaths = row
-        if not tx.run("take_over", turn_pk=pk, fence=fence, owner=owner, lease=lease, at=at):
+        if not tx.run("take_over_turn", key=pk, fence=fence, owner=owner, duration=duration, at=at):
             continue
-        found = tx.find("session_of_pk", session_pk=session_pk)
-        if found is None:
-            end_deleted(tx, at, Held(pk, turn_id, fence + 1))
+        session_row = tx.find("session_of_pk", session_pk=session_pk)
+        if session_row is None:
+            end_deleted(tx, at, TurnLease("turns", pk, fence + 1, turn_id))
             continue
-        taken.append(
-            Claimed(
-                held=Held(pk, turn_id, fence + 1),
+        turns.append(
+            ClaimedTurn(
+                lease=TurnLease("turns", pk, fence + 1, turn_id),
                 attempts=attempts,
-                session=session_of(found).entry,
-                speakers=records.speakers_of(tx, session_of(found)),
+                session=session_of(session_row).entry,
+                speakers=records.speakers_of(tx, session_of(session_row)),
                 session_pk=session_pk,
                 lane=lane,
-                taken=taken_by(tx, pk),
+                messages=messages_of(tx, pk),
                 role=role,
                 origin=source_of(origin),
-                **_before(tx, pk),
+                **_earlier_run(tx, pk),
                 replay=replay,
                 called_tool=bool(tools),
                 stop=stop,
                 suspected=suspicion(deaths, left_behind[dead] or [deaths]),
             )
         )
-    return taken
+    return turns
 
 
-def _ready(tx: Tx, wanted: Claim) -> list[Row]:
-    """Sessions that have something to do, each with since when, the longest first."""
-    if wanted.addresses is not None:
-        found = [row for digest in wanted.addresses for row in tx.rows("ready_at", digest=digest, at=wanted.at)]
+def _ready(tx: Tx, request: ClaimRequest) -> list[Row]:
+    """Return the sessions that have work, each with the time since when, oldest first."""
+    if request.addresses is not None:
+        found = [row for digest in request.addresses for row in tx.rows("ready_at", digest=digest, at=request.at)]
     else:
         found = [
             row
-            for platform in wanted.platforms
+            for platform in request.platforms
             for row in tx.rows(
-                "ready_sessions", platform=platform, at=wanted.at, per_person=wanted.per_person, limit=_LOOKED_AT
+                "ready_sessions", platform=platform, at=request.at, per_person=request.per_person, limit=_SCAN_LIMIT
             )
         ]
     return sorted((due_at, pk) for pk, due_at in found)
 
 
-def _held_back(tx: Tx, wanted: Claim, row: Row) -> int:
-    """How many microseconds a turn is not to run yet that a dead gateway left behind. Not one that is to end."""
+def _remaining_back_off(tx: Tx, request: ClaimRequest, row: Row) -> int:
+    """Return the microseconds of back-off that are left for a turn of a dead gateway; 0 for a turn that shall end."""
     _, turn_id, *_, stop, deaths, died_at = row
     if not deaths or stop is not None:
         return 0
-    lived = wanted.at - max(int(died_at), wanted.since)
-    apart = apart_for(deaths, wanted.back_off) - lived
-    if (left := back_off(turn_id, deaths, wanted.back_off) - lived) > 0 or apart <= 0:
+    lived = request.at - max(int(died_at), request.since)
+    apart = apart_for(deaths, request.back_off) - lived
+    if (left := back_off(turn_id, deaths, request.back_off) - lived) > 0 or apart <= 0:
         return left
-    running = [part_of(*suspect) for suspect in tx.rows("running_suspects", owner=wanted.owner)]
+    running = [part_of(*suspect) for suspect in tx.rows("running_suspects", owner=request.owner)]
     is_apart = all(part == part_of(turn_id, deaths) for part in running)
-    return 0 if is_apart else min(apart, wanted.back_off)
+    return 0 if is_apart else min(apart, request.back_off)
 
 
-def _again(tx: Tx, wanted: Claim, session: StoredSession, row: Row | None) -> Claimed | None:
+def _claim_again(tx: Tx, request: ClaimRequest, session: StoredSession, row: Row | None) -> ClaimedTurn | None:
     if row is None:
         return None
     pk, turn_id, fence, attempts, lane, role, origin, stop, *_ = row
-    if not tx.run("take_turn", turn_pk=pk, owner=wanted.owner, lease=wanted.lease, at=wanted.at):
+    if not tx.run("claim_turn", turn_pk=pk, owner=request.owner, duration=request.duration, at=request.at):
         return None
-    return Claimed(
-        held=Held(pk, turn_id, fence + 1),
+    return ClaimedTurn(
+        lease=TurnLease("turns", pk, fence + 1, turn_id),
         attempts=attempts + 1,
         session=session.entry,
         session_pk=session.pk,
         lane=lane,
-        taken=taken_by(tx, pk),
+        messages=messages_of(tx, pk),
         role=role,
         origin=source_of(origin),
-        **_before(tx, pk),
+        **_earlier_run(tx, pk),
         answers=approvals.take_answers(tx, pk),
         context=_context(tx, session.pk),
         speakers=records.speakers_of(tx, session),
@@ -216,35 +221,43 @@ def _again(tx: Tx, wanted: Claim, session: StoredSession, row: Row | None) -> Cl
     )
 
 
-def _fresh(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession) -> Claimed | None:
-    batch = next_turn_messages(inbox.pending_in(tx, session.pk), wanted.when_busy, wanted.burst)
-    return _made(tx, wanted, turn_id, session, batch) if batch else None
+def _claim_new(tx: Tx, request: ClaimRequest, turn_id: str, session: StoredSession) -> ClaimedTurn | None:
+    batch = next_turn_messages(inbox.pending_in(tx, session.pk), request.when_busy, request.burst)
+    return _create_turn(tx, request, turn_id, session, batch) if batch else None
 
 
-def _made(tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, batch: Sequence[PendingMessage]) -> Claimed:
-    """A turn that answers these. None runs in the session: the index that says so has the last word."""
+def _create_turn(
+    tx: Tx, request: ClaimRequest, turn_id: str, session: StoredSession, batch: Sequence[PendingMessage]
+) -> ClaimedTurn:
+    """Create a turn that answers these messages. The unique index guarantees that no other runs in the session."""
     role, origin = lowest_role(item.role for item in batch), batch[-1].event.source
-    row = _add_turn(tx, wanted, turn_id, session, batch[0].lane, role, origin)
+    row = _add_turn(tx, request, turn_id, session, batch[0].lane, role, origin)
     for item in batch:
         tx.run("take_inbound", turn_pk=row[0], pk=item.pk)
     return _claimed(tx, turn_id, session, row, batch, role)
 
 
 def _add_turn(
-    tx: Tx, wanted: Claim, turn_id: str, session: StoredSession, lane: QueueKind, role: Role, origin: SessionSource
+    tx: Tx,
+    request: ClaimRequest,
+    turn_id: str,
+    session: StoredSession,
+    lane: QueueKind,
+    role: Role,
+    origin: SessionSource,
 ) -> Row:
     row = tx.find(
         "add_turn",
         turn_id=turn_id,
         session_pk=session.pk,
         lane=lane,
-        owner=wanted.owner,
-        lease=wanted.lease,
+        owner=request.owner,
+        duration=request.duration,
         person=session.entry.owner,
         platform=session.entry.platform,
         role=role,
         origin=json_text(origin),
-        at=wanted.at,
+        at=request.at,
     )
     assert row is not None  # noqa: S101 - what is added is returned
     return row
@@ -252,16 +265,16 @@ def _add_turn(
 
 def _claimed(
     tx: Tx, turn_id: str, session: StoredSession, row: Row, batch: Sequence[PendingMessage], role: Role
-) -> Claimed:
-    """The turn that was added as that row, for its first run."""
+) -> ClaimedTurn:
+    """Return the turn of a row that was just added, for its first run."""
     lane = batch[0].lane
-    return Claimed(
-        held=Held(row[0], turn_id, 1),
+    return ClaimedTurn(
+        lease=TurnLease("turns", row[0], 1, turn_id),
         attempts=1,
         session=session.entry,
         session_pk=session.pk,
         lane=lane,
-        taken=tuple(batch),
+        messages=tuple(batch),
         role=role,
         origin=batch[-1].event.source,
         context=row[1],
@@ -270,17 +283,17 @@ def _claimed(
     )
 
 
-def _before(tx: Tx, turn_pk: int) -> _Before:
+def _earlier_run(tx: Tx, turn_pk: int) -> _EarlierRun:
     rows = tx.rows("journal_of", turn_pk=turn_pk)
     return {
         "journal": tuple(str(event) for _, event in rows),
-        "journalled": rows[-1][0] if rows else 0,
-        "asked": approvals.count(tx, turn_pk),
+        "last_journal_place": rows[-1][0] if rows else 0,
+        "question_count": approvals.count(tx, turn_pk),
     }
 
 
 def _short_history(tx: Tx, session: StoredSession) -> Sequence[Message] | None:
-    """A short history is read along: it costs less than to come again for it. A long one must not keep other writers waiting."""
+    """Return a short history, which is cheaper to read here than later. A long one would keep other writers waiting: None."""
     if session.last_seq > _SHORT_HISTORY or session.entry.parent_session_id is not None:
         return None
     if not session.last_seq:
@@ -302,78 +315,78 @@ def _context(tx: Tx, session_pk: int) -> str | None:
     return None if row is None else str(row[0])
 
 
-def set_replay(tx: Tx, held: Held, replay: Replay) -> None:
-    """Notes whether the turn may run again, before it does anything."""
-    require_changed(tx.run("set_replay", turn_pk=held.turn_pk, fence=held.fence, replay=replay))
+def set_replay(tx: Tx, lease: TurnLease, replay: Replay) -> None:
+    """Store whether the turn may run again, before it does anything."""
+    require_changed(tx.run("set_replay", replay=replay, **lease.proof))
 
 
 def ensure_context(tx: Tx, session_pk: int, block: str) -> str:
-    """The session's context block: the one that is stored, else this one, from now on."""
+    """Return the session's context block: the stored one, else this one, which is stored."""
     tx.run("keep_context", session_pk=session_pk, block=block)
     row = tx.find("find_context", session_pk=session_pk)
     return block if row is None else str(row[0])
 
 
-def take_pending(tx: Tx, held: Held, session_id: str, role: Role) -> list[PendingMessage]:
-    """Takes what was said since the turn began into it. Not behind a command, nor words that count less than the turn does."""
+def take_pending(tx: Tx, lease: TurnLease, session_id: str, role: Role) -> list[PendingMessage]:
+    """Take messages that came since the turn began into it, up to the first command or message of a lower role."""
     session_pk = _locked(tx, session_id)
-    require_changed(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0))
+    require(tx, lease)
     taken: list[PendingMessage] = []
     for item in [] if session_pk is None else inbox.pending_in(tx, session_pk):
         if item.lane != "talk" or not allows(item.role, role):
             break
-        tx.run("take_inbound", turn_pk=held.turn_pk, pk=item.pk)
+        tx.run("take_inbound", turn_pk=lease.turn_pk, pk=item.pk)
         taken.append(item)
     return taken
 
 
-def append_journal(tx: Tx, held: Held, place: int, events: Sequence[str], *, called_tool: bool = False) -> None:
-    """Keeps what the turn said and did, from `place` on. `LeaseLost` where the turn is another's now."""
-    require_changed(tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=int(called_tool)))
+def append_journal(tx: Tx, lease: TurnLease, place: int, events: Sequence[str], *, called_tool: bool = False) -> None:
+    """Store events of the turn from `place` on. Raises `LeaseLost`."""
+    require_changed(tx.run("note_tools", tools=int(called_tool), **lease.proof))
     for offset, event in enumerate(events):
-        tx.run("add_journal", turn_pk=held.turn_pk, place=place + offset, event=event)
+        tx.run("add_journal", turn_pk=lease.turn_pk, place=place + offset, event=event)
 
 
-def enqueue_progress(tx: Tx, at: Instant, held: Held, notice: outbox.NewDelivery) -> bool:
-    """Stores what is said while the turn runs; False, and nothing is stored, once it runs no more or is another's.
+def enqueue_progress(tx: Tx, at: Instant, lease: TurnLease, notice: outbox.NewDelivery) -> bool:
+    """Enqueue a notice while the turn runs; return False, and store nothing, where its lease is lost.
 
     The turn's row is held meanwhile: its end waits, and the answer stands behind what is said here.
     """
-    if not tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0):
+    if not tx.run("note_tools", tools=0, **lease.proof):
         return False
     outbox.enqueue(tx, at, replace(notice, target=id_changes.forward(tx, at, notice.target)))
     return True
 
 
-def suggest_title(tx: Tx, at: Instant, held: Held, session_id: str, title: str) -> None:
-    """Names the session of a turn, unless it has a name. `LeaseLost` where the turn is another's now."""
+def suggest_title(tx: Tx, at: Instant, lease: TurnLease, session_id: str, title: str) -> None:
+    """Set the title of a turn's session unless it has one. Raises `LeaseLost`."""
     is_there = _locked(tx, session_id) is not None
-    require(tx, held)
+    require(tx, lease)
     if is_there and records.get_entry(tx, session_id).title is None:
         records.set_title(tx, at, session_id, title)
 
 
-def clear_journal(tx: Tx, held: Held) -> None:
-    """A turn that runs again starts with an empty journal."""
-    require(tx, held)
-    tx.run("drop_journal", turn_pk=held.turn_pk)
+def clear_journal(tx: Tx, lease: TurnLease) -> None:
+    """Delete the journal of a turn that starts again. Raises `LeaseLost`."""
+    require(tx, lease)
+    tx.run("drop_journal", turn_pk=lease.turn_pk)
 
 
-def rerun(tx: Tx, at: Instant, left: Sequence[Claimed], *, first: int) -> None:
-    """Turns that were left behind run again from the start, each after its back-off; `first` is the first one.
+def rerun(tx: Tx, at: Instant, left: Sequence[ClaimedTurn], *, first: int) -> None:
+    """Let turns of a dead gateway run again from the start, each after its back-off; `first` is the shortest one.
 
     All at once: a death between two would leave the second behind as if it had been alone. Those that are another's now are not
     touched.
     """
     for turn in left:
-        held, deaths = turn.held, turn.suspected.deaths
-        if tx.run("suspect_turn", turn_pk=held.turn_pk, fence=held.fence, deaths=deaths, at=at):
-            tx.run("drop_journal", turn_pk=held.turn_pk)
-            release(tx, at, held, turn.session_pk, wait=back_off(held.turn_id, deaths, first))
+        lease, deaths = turn.lease, turn.suspected.deaths
+        if tx.run("suspect_turn", deaths=deaths, at=at, **lease.proof):
+            tx.run("drop_journal", turn_pk=lease.turn_pk)
+            release(tx, at, lease, turn.session_pk, wait=back_off(lease.turn_id, deaths, first))
 
 
 def request_stop(tx: Tx, at: Instant, session_id: str, stop: StopReason) -> bool:
-    """Asks the turn that runs in a session to end; False if none does."""
+    """Ask the running turn of a session to end; return False if none runs."""
     return inbox.request_stop(tx, at, records.get_session(tx, session_id).pk, stop)
 
 
@@ -381,12 +394,12 @@ _MAX_UNANSWERED = 200
 
 
 def people_of_running(tx: Tx, session_id: str) -> list[str | None]:
-    """Whose messages the turn that runs in a session answers; empty where none runs."""
+    """Return the people whose messages the running turn of a session answers; empty where none runs."""
     return [person for (person,) in tx.rows("people_of_turn", session_pk=records.get_session(tx, session_id).pk)]
 
 
 def roles_of_unanswered(tx: Tx, session_id: str) -> list[Role]:
-    """The roles of those whose messages a session ends with, unanswered. What did not come through the door counts least."""
+    """Return the roles of those whose unanswered messages a session ends with. A message that was not admitted counts least."""
     roles: list[Role] = []
     for _, number, role, *_ in reversed(views.rows_before(tx, records.get_session(tx, session_id), _MAX_UNANSWERED)):
         if role != "user":
@@ -413,35 +426,37 @@ class Turns(Group[Mode]):
     roles_of_unanswered = reads(roles_of_unanswered)
 
     @verb
-    def finish(_: Store[Any], wanted: turn_end.Finish) -> Step[None]:
-        """Ends a turn."""
-        return leaving_work(write(turn_end.finish, wanted))
+    def finish(_: Store[Any], request: turn_end.TurnResult) -> Step[None]:
+        """End a turn: transcript, usage, replies and outcomes in one transaction. Raises `LeaseLost`."""
+        return leaving_work(write(turn_end.finish, request))
 
     @verb
     def release(
         store: Store[Any],
-        held: leases.Held,
+        lease: TurnLease,
         session_pk: int,
         *,
         wait: int = 0,
         is_counted: bool = True,
         unused: Sequence[int] = (),
     ) -> Step[None]:
-        """Gives a turn back, to be run again, and with it the answers that it has not used.
+        """Give a turn back, to be run again, with the answers that it has not used.
 
-        `is_counted`: it has cost one of its attempts.
+        With `is_counted` it has cost one of its attempts.
         """
         at = store.now()
-        return write(turn_end.release, at, held, session_pk, wait=wait, is_counted=is_counted, unused=unused)
+        return write(turn_end.release, at, lease, session_pk, wait=wait, is_counted=is_counted, unused=unused)
 
     @verb
-    def take_over(store: Store[Any], owner: str, platforms: Sequence[str], lease: int) -> Step[list[turn_end.Claimed]]:
-        """Turns on these platforms whose holder is gone."""
-        return write(take_over, store.now(), owner, platforms, lease=lease)
+    def take_over(
+        store: Store[Any], owner: str, platforms: Sequence[str], duration: int
+    ) -> Step[list[turn_end.ClaimedTurn]]:
+        """Take over the turns on these platforms whose leases have expired."""
+        return write(take_over, store.now(), owner, platforms, duration=duration)
 
     @verb
     def accept_and_claim(
-        _: Store[Any], wanted: inbox.AdmitRequest, greeting: inbox.Greeting, claim: turn_end.Claim
-    ) -> Step[tuple[inbox.ReceiveResult, list[turn_end.Claimed]]]:
-        """Takes an event in, once, and begins its turn where nothing else is to be done there: one commit for both."""
-        return leaving_work(write(accept_and_claim, claim, wanted, greeting))
+        _: Store[Any], request: inbox.AdmitRequest, greeting: inbox.Greeting, claim: turn_end.ClaimRequest
+    ) -> Step[tuple[inbox.ReceiveResult, list[turn_end.ClaimedTurn]]]:
+        """Accept an event, once, and claim its turn where its session has no other work: one commit for both."""
+        return leaving_work(write(accept_and_claim, claim, request, greeting))

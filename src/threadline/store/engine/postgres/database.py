@@ -114,6 +114,9 @@ class PostgresDatabase:
         queue = self._lane if step.kind == "batch" else self._thread_pool
         return queue.perform_async(step)
 
+    def require_open(self) -> None:
+        self._opened.require()
+
     def describe(self) -> EngineFacts:
         with connect(self._url) as connection, translated():
             state = read_state(connection)

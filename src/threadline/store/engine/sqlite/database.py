@@ -155,6 +155,9 @@ class SqliteDatabase:
         queue = self._reader_pool if step.kind in _READS else self._lane
         return queue.perform_async(step)
 
+    def require_open(self) -> None:
+        self._opened.require()
+
     def describe(self) -> EngineFacts:
         with self._reader() as connection:
             state = read_state(connection)

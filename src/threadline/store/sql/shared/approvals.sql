@@ -5,7 +5,7 @@ CASE WHEN NOT EXISTS (SELECT 1 FROM deliveries p WHERE p.turn_pk = a.turn_pk AND
 
 -- name: mark_turn_asking
 -- The turn holds no lease and no slot until the question is answered. Asking costs no attempt.
-UPDATE turns SET state = 'asking', attempts = attempts - 1, owner = NULL, lease_until = NULL
+UPDATE turns SET state = 'asking', attempts = attempts - 1, {lease_ended}
 WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
 
 -- name: add_approval

@@ -1,15 +1,15 @@
--- name: find_place
+-- name: find_cursor
 SELECT p.listed_at, p.session_pk FROM expiry_places p WHERE p.platform = :platform AND p.chat_type = :chat_type
 
--- name: hold_place
+-- name: lock_cursor
 -- One watcher at a time, over all processes, until its step ends. No row: another is at it.
 SELECT p.listed_at, p.session_pk FROM expiry_places p WHERE p.platform = :platform AND p.chat_type = :chat_type {lock_row}
 
--- name: add_place
+-- name: add_cursor
 INSERT INTO expiry_places (platform, chat_type, listed_at, session_pk) VALUES (:platform, :chat_type, :listed_at, :session_pk)
 ON CONFLICT (platform, chat_type) DO NOTHING
 
--- name: move_place
+-- name: move_cursor
 UPDATE expiry_places SET listed_at = :listed_at, session_pk = :session_pk WHERE platform = :platform AND chat_type = :chat_type
 
 -- name: listed_after
@@ -53,9 +53,10 @@ SELECT a.key FROM addresses a LEFT JOIN sessions s ON s.pk = a.session_pk
 WHERE (s.ended_at IS NOT NULL AND a.expired IS NULL) OR (a.expired IS NOT NULL AND s.ended_at IS NULL) ORDER BY a.pk LIMIT :limit
 
 -- name: queue_flush
--- Where nothing is new nothing is queued. One that runs goes on, and what has been said since follows it.
-INSERT INTO flushes (session_pk, platform, upto, due_at)
-SELECT t.session_pk, t.platform, t.last_seq, CAST(:at AS BIGINT) FROM session_state t {then} sessions s ON s.pk = t.session_pk
+-- Where nothing is new nothing is queued. One that runs goes on, and what has been said since follows it. The fence starts at the
+-- time: a row that comes after a deleted one has a higher fence than anybody has seen.
+INSERT INTO flushes (session_pk, platform, upto, due_at, fence)
+SELECT t.session_pk, t.platform, t.last_seq, CAST(:at AS BIGINT), CAST(:at AS BIGINT) FROM session_state t {then} sessions s ON s.pk = t.session_pk
 WHERE t.session_pk = :session_pk AND t.last_seq > s.flushed_seq
 ON CONFLICT (session_pk) DO UPDATE SET upto = excluded.upto, due_at = excluded.due_at,
   attempts = CASE WHEN flushes.owner IS NULL THEN 0 ELSE flushes.attempts END
@@ -65,25 +66,20 @@ SELECT MAX(due_at) FROM flushes WHERE platform = :platform
 
 -- name: due_flush
 -- Lock, then look: whoever holds the row takes it.
-SELECT f.session_pk, f.upto, f.attempts FROM flushes f
+SELECT f.session_pk, f.upto, f.attempts, f.fence FROM flushes f
 WHERE f.platform = :platform AND f.due_at <= :at AND (f.owner IS NULL OR f.lease_until < {now})
 ORDER BY f.due_at, f.session_pk LIMIT 1 {lock_row}
 
 -- name: take_flush
 -- Counted at the claim, not at the end: a crash must cost an attempt.
-UPDATE flushes SET owner = :owner, lease_until = {now} + :lease, attempts = attempts + 1 WHERE session_pk = :session_pk
-
--- name: renew_flush
--- Only the holder of this attempt may renew. Zero rows: it is another's, or nobody wants it any more.
-UPDATE flushes SET lease_until = {now} + :lease WHERE session_pk = :session_pk AND owner = :owner AND attempts = :attempts
+UPDATE flushes SET {lease_taken}, attempts = attempts + 1 WHERE session_pk = :session_pk
 
 -- name: end_flush
 -- Zero rows: more was said meanwhile, or another has it.
-DELETE FROM flushes WHERE session_pk = :session_pk AND owner = :owner AND attempts = :attempts AND upto = :upto
+DELETE FROM flushes WHERE session_pk = :key AND fence = :fence AND owner IS NOT NULL AND upto = :upto
 
--- name: put_off_flush
-UPDATE flushes SET owner = NULL, lease_until = NULL, due_at = :due_at, attempts = :used
-WHERE session_pk = :session_pk AND owner = :owner AND attempts = :attempts
+-- name: reschedule_flush
+UPDATE flushes SET {lease_ended}, due_at = :due_at, attempts = :attempts WHERE session_pk = :key AND fence = :fence AND owner IS NOT NULL
 
 -- name: drop_flush
 DELETE FROM flushes WHERE session_pk = :session_pk

@@ -10,7 +10,7 @@ ON CONFLICT (person, digest) DO UPDATE SET name = excluded.name, mime = excluded
 
 -- name: hold_turn
 -- An update that changes nothing, because it waits for the row: who is erased meanwhile is erased after this, file and all.
-UPDATE turns SET tools = tools WHERE pk = :turn_pk AND fence = :fence AND state = 'running' RETURNING origin
+UPDATE turns SET fence = fence WHERE pk = :key AND fence = :fence AND state = 'running' RETURNING origin
 
 -- name: find_file_of
 SELECT s.name, s.mime, f.size FROM file_senders s {then} files f ON f.digest = s.digest

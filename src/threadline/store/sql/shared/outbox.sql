@@ -8,46 +8,42 @@ ON CONFLICT (delivery_id) DO NOTHING
 
 -- name: due_deliveries
 -- The first of each chat that is due; what stands behind it waits, also while it is tried again.
-SELECT d.pk, d.delivery_id, d.target, d.text, d.reply_to, d.external_id, d.doubtful, d.attempts, d.created_at, d.session_pk, d.turn_pk, d.kind, d.buttons, d.files
+SELECT d.pk, d.delivery_id, d.target, d.text, d.reply_to, d.external_id, d.doubtful, d.attempts, d.created_at, d.session_pk, d.turn_pk, d.kind, d.buttons, d.files, d.fence
 FROM deliveries d WHERE d.state = 'pending' AND d.platform = :platform AND d.account = :account AND d.due_at <= :at
   AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.lane = d.lane AND e.state IN ('pending', 'sending') AND e.pk < d.pk)
 ORDER BY d.due_at, d.pk LIMIT :limit {lock_row}
 
--- name: due_in_lane
+-- name: due_for_key
 -- The same in one chat alone.
-SELECT d.pk, d.delivery_id, d.target, d.text, d.reply_to, d.external_id, d.doubtful, d.attempts, d.created_at, d.session_pk, d.turn_pk, d.kind, d.buttons, d.files
+SELECT d.pk, d.delivery_id, d.target, d.text, d.reply_to, d.external_id, d.doubtful, d.attempts, d.created_at, d.session_pk, d.turn_pk, d.kind, d.buttons, d.files, d.fence
 FROM deliveries d WHERE d.state = 'pending' AND d.lane = :lane AND d.due_at <= :at
   AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.lane = d.lane AND e.state IN ('pending', 'sending') AND e.pk < d.pk)
 ORDER BY d.pk LIMIT 1 {lock_row}
 
 -- name: mark_sending
--- The attempt is the fence: whoever was taken over finds no row of their own any more.
-UPDATE deliveries SET state = 'sending', owner = :owner, lease_until = {now} + :lease, attempts = attempts + 1
+-- Counted at the claim, not at the end: a crash must cost an attempt.
+UPDATE deliveries SET state = 'sending', {lease_taken}, attempts = attempts + 1
 WHERE pk = :pk AND state = 'pending'
-
--- name: renew_delivery
--- A send may take longer than a lease; as long as its sender lives nobody else sends it.
-UPDATE deliveries SET lease_until = {now} + :lease WHERE pk = :pk AND owner = :owner AND attempts = :attempts AND state = 'sending'
 
 -- name: mark_sent
 -- A receipt: the platform's own id. One that may be a repetition stays marked. Where the id is the row's own, the row is the message:
 -- what no transcript has is read here. Names and ids of files go with the text.
-UPDATE deliveries SET state = :state, external_id = :external_id, sent_at = :at, owner = NULL, lease_until = NULL, error = NULL, files = :files,
+UPDATE deliveries SET state = :state, external_id = :external_id, sent_at = :at, {lease_ended}, error = NULL, files = :files,
   text = CASE WHEN kind <> 'reply' AND delivery_id = :external_id THEN text ELSE '' END,
   asked = CASE WHEN kind <> 'reply' AND delivery_id = :external_id THEN asked ELSE '' END
-WHERE pk = :pk AND owner = :owner AND attempts = :attempts AND state = 'sending'
+WHERE pk = :key AND fence = :fence AND state = 'sending'
 
--- name: forget_message
+-- name: forget_external_id
 -- The message is gone: what is sent now is a new one, and as much in doubt as any until there is a receipt.
-UPDATE deliveries SET external_id = NULL WHERE pk = :pk AND owner = :owner AND attempts = :attempts AND state = 'sending'
+UPDATE deliveries SET external_id = NULL WHERE pk = :key AND fence = :fence AND state = 'sending'
 
 -- name: reschedule
-UPDATE deliveries SET state = 'pending', due_at = :due_at, owner = NULL, lease_until = NULL, error = :error, doubtful = :doubtful
-WHERE pk = :pk AND owner = :owner AND attempts = :attempts AND state = 'sending'
+UPDATE deliveries SET state = 'pending', due_at = :due_at, {lease_ended}, error = :error, doubtful = :doubtful
+WHERE pk = :key AND fence = :fence AND state = 'sending'
 
 -- name: park_delivery
-UPDATE deliveries SET state = 'parked', owner = NULL, lease_until = NULL, error = :error, doubtful = :doubtful
-WHERE pk = :pk AND owner = :owner AND attempts = :attempts AND state = 'sending'
+UPDATE deliveries SET state = 'parked', {lease_ended}, error = :error, doubtful = :doubtful
+WHERE pk = :key AND fence = :fence AND state = 'sending'
 
 -- name: next_delivery_due
 SELECT MIN(due_at) FROM deliveries WHERE state = 'pending' AND platform = :platform AND account = :account
@@ -85,13 +81,10 @@ UPDATE deliveries SET state = 'dropped' WHERE turn_pk = :turn_pk AND state = 'op
 SELECT pk, platform, account, attempts, created_at FROM deliveries WHERE state = 'sending' AND lease_until < {now}
 ORDER BY lease_until, pk LIMIT :limit {lock_row}
 
--- name: doubt_delivery
+-- name: recover_delivery
 -- Whoever sent it is gone, and so is the knowledge whether it arrived. An edit can be made again without harm.
-UPDATE deliveries SET state = :state, owner = NULL, lease_until = NULL, due_at = :at, error = :error,
-  doubtful = CASE WHEN external_id IS NULL AND :is_safe = 0 THEN 1 ELSE doubtful END WHERE pk = :pk AND state = 'sending'
-
--- name: void_deliveries
-UPDATE deliveries SET lease_until = 0 WHERE state = 'sending' AND owner LIKE :owners
+UPDATE deliveries SET state = :state, {lease_ended}, due_at = :at, error = :error,
+  doubtful = CASE WHEN external_id IS NULL AND :is_idempotent = 0 THEN 1 ELSE doubtful END WHERE pk = :pk AND state = 'sending'
 
 -- name: list_deliveries
 SELECT pk, delivery_id, target, kind, state, doubtful, attempts, created_at, due_at, sent_at, external_id, error, text, files, asked FROM deliveries

@@ -57,26 +57,22 @@ SELECT {entry} FROM {entry_tables} WHERE s.pk = :session_pk
 
 -- name: add_turn
 INSERT INTO turns (turn_id, session_pk, lane, state, attempts, owner, lease_until, person, platform, role, origin, created_at)
-VALUES (:turn_id, :session_pk, :lane, 'running', 1, :owner, {now} + :lease, :person, :platform, :role, :origin, :at)
+VALUES (:turn_id, :session_pk, :lane, 'running', 1, :owner, {now} + :duration, :person, :platform, :role, :origin, :at)
 RETURNING pk, (SELECT c.block FROM contexts c WHERE c.session_pk = :session_pk)
 
--- name: take_turn
-UPDATE turns SET state = 'running', attempts = attempts + 1, fence = fence + 1, owner = :owner, lease_until = {now} + :lease
+-- name: claim_turn
+UPDATE turns SET state = 'running', attempts = attempts + 1, {lease_taken}
 WHERE pk = :turn_pk AND state = 'waiting'
 
 -- name: set_replay
-UPDATE turns SET replay = :replay WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
-
--- name: renew_turn
--- Only the holder of this fence may renew. Zero rows: the lease is gone, stop working.
-UPDATE turns SET lease_until = {now} + :lease WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+UPDATE turns SET replay = :replay WHERE pk = :key AND fence = :fence AND state = 'running'
 
 -- name: stop_of_turn
 SELECT stop FROM turns WHERE pk = :turn_pk
 
--- name: touch_turn
--- Only the holder of this fence may write. Zero rows: the lease is gone, stop working.
-UPDATE turns SET tools = CASE WHEN :tools > tools THEN :tools ELSE tools END WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+-- name: note_tools
+-- Only the holder of this fence may write. Zero rows: the lease is lost, stop working.
+UPDATE turns SET tools = CASE WHEN :tools > tools THEN :tools ELSE tools END WHERE pk = :key AND fence = :fence AND state = 'running'
 
 -- name: add_journal
 -- A piece that was kept unheard is kept again, with what was said since.
@@ -92,12 +88,12 @@ DELETE FROM journal WHERE turn_pk = :turn_pk
 -- name: end_turn
 -- Most turns leave nothing behind. So it tells along what is left, and only that is asked for: its session, messages that it took and
 -- that have no fate, a stream, a journal, questions, and work for the next one; and where its session's next message goes.
-UPDATE turns SET state = 'done', outcome = :outcome, ended_at = :at, owner = NULL, lease_until = NULL, error = :error
-WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+UPDATE turns SET state = 'done', outcome = :outcome, ended_at = :at, {lease_ended}, error = :error
+WHERE pk = :key AND fence = :fence AND state = 'running'
 RETURNING (SELECT t.session_pk FROM session_state t WHERE t.session_pk = turns.session_pk), origin,
-  (SELECT COUNT(*) FROM inbox i WHERE i.turn_pk = :turn_pk AND i.fate IS NULL),
-  EXISTS (SELECT 1 FROM deliveries d WHERE d.turn_pk = :turn_pk AND d.state = 'open'),
-  {has_journal}, EXISTS (SELECT 1 FROM asks q WHERE q.turn_pk = :turn_pk),
+  (SELECT COUNT(*) FROM inbox i WHERE i.turn_pk = :key AND i.fate IS NULL),
+  EXISTS (SELECT 1 FROM deliveries d WHERE d.turn_pk = :key AND d.state = 'open'),
+  {has_journal}, EXISTS (SELECT 1 FROM asks q WHERE q.turn_pk = :key),
   EXISTS (SELECT 1 FROM turns w WHERE w.session_pk = turns.session_pk AND w.state = 'waiting')
   OR EXISTS (SELECT 1 FROM inbox i WHERE i.session_pk = turns.session_pk AND i.fate IS NULL AND i.turn_pk IS NULL AND i.lane <> 'control'),
   (SELECT t.last_seq FROM session_state t WHERE t.session_pk = turns.session_pk),
@@ -106,10 +102,10 @@ RETURNING (SELECT t.session_pk FROM session_state t WHERE t.session_pk = turns.s
 
 -- name: release_turn
 -- It runs again later, by whoever takes it. One that was given back in good order has not cost an attempt.
-UPDATE turns SET state = 'waiting', attempts = attempts - :uncounted, owner = NULL, lease_until = NULL WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+UPDATE turns SET state = 'waiting', attempts = attempts - :uncounted, {lease_ended} WHERE pk = :key AND fence = :fence AND state = 'running'
 
 -- name: suspect_turn
-UPDATE turns SET deaths = :deaths, died_at = :at WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
+UPDATE turns SET deaths = :deaths, died_at = :at WHERE pk = :key AND fence = :fence AND state = 'running'
 
 -- name: running_suspects
 SELECT turn_id, deaths FROM turns WHERE {running} AND owner = :owner AND deaths > 1
@@ -128,16 +124,12 @@ UPDATE turns SET stop = :stop WHERE pk IN (
 -- What a death left behind is taken over together: while a lease of the same owner has less than a third to go, its holder is gone too.
 SELECT pk, turn_id, fence, attempts, lane, role, origin, session_pk, replay, tools, stop, owner, deaths FROM turns
 WHERE {running} AND platform = :platform AND lease_until < {now}
-  AND NOT EXISTS (SELECT 1 FROM turns w WHERE {running} AND w.owner = turns.owner AND w.lease_until BETWEEN {now} AND {now} + :lease / 3)
+  AND NOT EXISTS (SELECT 1 FROM turns w WHERE {running} AND w.owner = turns.owner AND w.lease_until BETWEEN {now} AND {now} + :duration / 3)
 ORDER BY lease_until, pk {lock_row}
 
--- name: take_over
+-- name: take_over_turn
 -- A new fence: whatever the former holder still writes finds no row.
-UPDATE turns SET fence = fence + 1, owner = :owner, lease_until = {now} + :lease WHERE pk = :turn_pk AND fence = :fence AND state = 'running'
-
--- name: void_turns
--- Their holder is dead for certain: nobody waits for a lease to run out.
-UPDATE turns SET lease_until = 0 WHERE {running} AND owner LIKE :owners
+UPDATE turns SET {lease_taken} WHERE pk = :key AND fence = :fence AND state = 'running'
 
 -- name: find_context
 SELECT block FROM contexts WHERE session_pk = :session_pk
