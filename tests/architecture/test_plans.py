@@ -51,7 +51,7 @@ HOT = (
         "waiting_turn",
         "pending_of_session",
         "take_inbound",
-        "unmake_turn",
+        "delete_new_turn",
         "find_context",
     ),
     (

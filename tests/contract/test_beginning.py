@@ -245,7 +245,7 @@ def test_what_another_gateway_takes_in_at_the_same_time_leaves_no_turn(gateway: 
         return int(made[0])
 
     def take(tx: Tx) -> AdmitResult:
-        return accept(tx, wanted, lambda session, is_alone: make(tx, session))
+        return accept(tx, wanted, lambda session, is_first: make(tx, session))
 
     admitted = gateway.database.perform(write(take))
     assert admitted.pk is None

@@ -86,28 +86,28 @@ class PendingControl(msgspec.Struct, frozen=True):
     session_pk: int
 
 
-class MakeTurn(Protocol):
+class CreateTurn(Protocol):
     """Create the turn of a message that is about to enter a locked session; return its key, or `None` to leave it pending.
 
-    `is_alone` says that no turn runs anywhere.
+    `is_first` says that no turn runs anywhere.
     """
 
-    def __call__(self, session: StoredSession, *, is_alone: bool) -> int | None: ...
+    def __call__(self, session: StoredSession, *, is_first: bool) -> int | None: ...
 
 
-def no_turn(session: StoredSession, *, is_alone: bool) -> int | None:  # noqa: ARG001 - see `MakeTurn`
+def create_no_turn(session: StoredSession, *, is_first: bool) -> int | None:  # noqa: ARG001 - see `CreateTurn`
     """Create no turn: the message stays pending."""
     return None
 
 
-def accept(tx: Tx, request: AdmitRequest, make_turn: MakeTurn = no_turn) -> AdmitResult:
+def accept(tx: Tx, request: AdmitRequest, create_turn: CreateTurn = create_no_turn) -> AdmitResult:
     """Store an event once: the same event again changes nothing.
 
     When this is durable, the platform may be sent its acknowledgement. The session is the current one of the address, reset
     if it is stale. A session with too many pending messages refuses the event and enqueues `full_notice`, except for events
     sent while no gateway ran. Raises `ConversationBusy` if `only_if_idle` was set and the session is not idle, and
     `UnknownSession` if the request may not create a session and there is none. After an error nothing is stored.
-    `make_turn` creates the turn that answers the event, if the session has nothing else to do.
+    `create_turn` creates the turn that answers the event, if the session has nothing else to do.
     """
     source = request.event.source
     key = {"platform": source.platform, "account": source.account, "dedupe_key": request.event.dedupe_key}
@@ -124,12 +124,12 @@ def accept(tx: Tx, request: AdmitRequest, make_turn: MakeTurn = no_turn) -> Admi
         raise ConversationBusy
     if request.lane != "control" and pending_count >= request.max_pending and _is_full(tx, request, session.pk):
         return _refuse_full(tx, request, session)
-    turn_pk = None if pending_count or open_turns else make_turn(session, is_alone=not rows[0][1])
+    turn_pk = None if pending_count or open_turns else create_turn(session, is_first=not rows[0][1])
     row = _add_pending(tx, request, session.pk, turn_pk)
     if row is None:
         # Another gateway has stored the event since we looked.
         if turn_pk is not None:
-            tx.run("unmake_turn", turn_pk=turn_pk)
+            tx.run("delete_new_turn", turn_pk=turn_pk)
         return AdmitResult(pk=None)
     if turn_pk is not None:
         return AdmitResult(pk=int(row[0]), session=session.entry, session_pk=session.pk)
@@ -336,9 +336,11 @@ class ReceiveResult(msgspec.Struct, frozen=True):
     is_greeted: bool
 
 
-def accept_and_greet(tx: Tx, request: AdmitRequest, greeting: Greeting, make_turn: MakeTurn = no_turn) -> ReceiveResult:
+def accept_and_greet(
+    tx: Tx, request: AdmitRequest, greeting: Greeting, create_turn: CreateTurn = create_no_turn
+) -> ReceiveResult:
     """Store an event once and enqueue the greeting that is due: both or neither is stored."""
-    result = accept(tx, request, make_turn)
+    result = accept(tx, request, create_turn)
     if result.pk is None or result.is_refused or result.session is None:
         return ReceiveResult(result, is_greeted=False)
     notice = _greeting_for(tx, request, result.session, greeting)

@@ -109,10 +109,10 @@ def accept_and_claim(
     """
     made: list[tuple[StoredSession, Row]] = []
 
-    def make(session: StoredSession, *, is_alone: bool) -> int | None:
+    def make(session: StoredSession, *, is_first: bool) -> int | None:
         if admission.lane != "talk" or admission.burst:
             return None
-        if not is_alone and not _RunningCounts(tx).has_room(request, session):
+        if not is_first and not _RunningCounts(tx).has_room(request, session):
             return None
         row = _add_turn(
             tx, request, request.turn_ids[0], session, admission.lane, admission.role, admission.event.source

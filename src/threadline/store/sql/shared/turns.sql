@@ -45,7 +45,7 @@ WHERE s.pk = :session_pk
   AND (SELECT COALESCE(SUM(octet_length(w.body)), 0) FROM messages w WHERE w.number BETWEEN :lo AND :hi) <= :most
 ORDER BY v.place DESC, m.number DESC LIMIT :limit
 
--- name: unmake_turn
+-- name: delete_new_turn
 -- It was made a moment ago, and nothing knows of it.
 DELETE FROM turns WHERE pk = :turn_pk
 
