@@ -94,7 +94,7 @@ def check_messages(tx: Tx, after: int) -> Stretch:
                 faults.append(f"message {number}: search does not know it")
         elif not expected and doc is not None:
             faults.append(f"message {number}: search knows it, and should not")
-        elif doc is not None and not tx.index_agrees(known, tokens):
+        elif doc is not None and not tx.index_matches(known, tokens):
             faults.append(f"message {number}: search knows other words than it has")
     return Stretch(faults, len(rows), rows[-1][0] if rows else None)
 
@@ -286,7 +286,7 @@ class Maintenance(Group[Mode]):
 
 
 def _facts(perform: Perform, database: Database) -> StoreFacts:
-    return StoreFacts(database.describe(), *perform(read(counts)))
+    return StoreFacts(database.facts(), *perform(read(counts)))
 
 
 def _backup(_: Perform, database: Database, target: Path, progress: Progress) -> Path:

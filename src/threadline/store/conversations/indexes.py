@@ -14,7 +14,7 @@ from threadline.model.message import decode_body, searchable_text
 from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
 from threadline.model.view import MAX_SEQ, message_number
-from threadline.store.engine.database import Row, Tx, find_locked
+from threadline.store.engine.database import Row, Tx, find_after_lock
 from threadline.store.rows import (
     END,
     Page,
@@ -102,7 +102,7 @@ def index_session(tx: Tx, session_pk: int) -> int:
 
 def _index(tx: Tx, session_pk: int, limit: int, most: int) -> tuple[int, int]:
     """Takes in messages of one session, at most `limit`, and no more of them once they come to `most` bytes; how many of both."""
-    state = find_locked(tx, "lock_index_state", session_pk=session_pk)
+    state = find_after_lock(tx, "lock_index_state", session_pk=session_pk)
     if state is None:
         tx.run("drop_unindexed", session_pk=session_pk)
         return 0, 0

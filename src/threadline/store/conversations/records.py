@@ -22,7 +22,7 @@ from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker
 from threadline.model.view import View, forked_view, log_of, new_view
 from threadline.store.conversations import views
-from threadline.store.engine.database import Row, Step, Tx, find_locked, read, write
+from threadline.store.engine.database import Row, Step, Tx, find_after_lock, read, write
 from threadline.store.leases import Held
 from threadline.store.rows import StoredSession, entry_of, json_text, session_of
 from threadline.store.text import fold
@@ -126,7 +126,7 @@ def end(tx: Tx, at: Instant, session: StoredSession, *, reason: str, flush: bool
 def get_session(tx: Tx, session_id: str, *, lock: bool = False) -> StoredSession:
     """The session of that id, or `UnknownSession`. Locked, its log and view stay as they are until the transaction ends."""
     row = (
-        find_locked(tx, "lock_session", session_id=session_id)
+        find_after_lock(tx, "lock_session", session_id=session_id)
         if lock
         else tx.find("find_session", session_id=session_id)
     )

@@ -137,7 +137,7 @@ def search(tx: Tx, wanted: SearchRequest) -> SearchPage:
         return SearchPage([], behind=behind(tx, _COUNTED_BEHIND))
     only = None if wanted.session_id is None else _place_of(tx, wanted.session_id, wanted.viewer)
     query = _scoped(tx, wanted, only)
-    match = tx.match(query)
+    match = tx.match_expression(query)
     name = _query_name(tx, wanted, query)
     found: list[_Found] = []
     window, cursor, is_behind = wanted.limit + _SPARE, None, True
@@ -214,7 +214,7 @@ def _query_name(tx: Tx, wanted: SearchRequest, query: Query) -> str:
         return "search_newest"
     if not query.scope:
         return "search_ranked"
-    filters = tx.match(msgspec.structs.replace(query, wanted=(), unwanted=()))
+    filters = tx.match_expression(msgspec.structs.replace(query, wanted=(), unwanted=()))
     row = tx.find("count_matches", match=filters, limit=_FEW + 1)
     return "search_close" if row is not None and row[0] <= _FEW else "search_ranked"
 

@@ -41,7 +41,7 @@ class Tx(Protocol):
     def run(self, name: str, /, **values: Any) -> int:
         """Carries out a change and tells how many rows it touched."""
 
-    def hold(self, name: str, /, **values: Any) -> None:
+    def lock_rows(self, name: str, /, **values: Any) -> None:
         """Keeps the rows of a query that locks them as they are, where the engine does not keep all as it is."""
 
     def run_many(self, name: str, rows: Sequence[Row], /) -> None:
@@ -56,10 +56,10 @@ class Tx(Protocol):
     def unindex(self, numbers: Sequence[int]) -> None:
         """Makes messages unfindable; those that were not indexed are passed over."""
 
-    def index_agrees(self, known: Any, tokens: Sequence[str]) -> bool:
+    def index_matches(self, known: Any, tokens: Sequence[str]) -> bool:
         """Whether what the engine keeps of an indexed message (a column of `indexed_part`) fits these tokens."""
 
-    def match(self, query: Query) -> str:
+    def match_expression(self, query: Query) -> str:
         """The engine's own words for a parsed search."""
 
 
@@ -143,7 +143,7 @@ class Database(Protocol):
     def perform_async(self, step: Step[T]) -> Awaitable[T]:
         """Carries the step out without blocking the running event loop."""
 
-    def describe(self) -> EngineFacts:
+    def facts(self) -> EngineFacts:
         """What an operator asks first: engine, version, size, schema."""
 
     def verify(self) -> list[str]:
@@ -152,7 +152,7 @@ class Database(Protocol):
     def backup(self, target: Path, progress: Progress) -> None:
         """Writes a consistent copy to `target`, an SQLite database, while others read and write."""
 
-    def scrub(self) -> None:
+    def rewrite_files(self) -> None:
         """Rewrites the files so that nothing deleted can be read from them."""
 
     def migrate(self) -> tuple[int, int]:
@@ -170,10 +170,10 @@ class EngineFacts(msgspec.Struct, frozen=True):
     location: str
     schema_version: int
     size_bytes: int
-    journal_bytes: int = 0
+    wal_bytes: int = 0
 
 
-def find_locked(tx: Tx, name: str, /, **values: Any) -> Row | None:
+def find_after_lock(tx: Tx, name: str, /, **values: Any) -> Row | None:
     """The row of a query that locks a session's state and tells last whether it waited for a change; all as it is now."""
     row = tx.find(name, **values)
     if row is not None and row[-1]:
@@ -181,7 +181,7 @@ def find_locked(tx: Tx, name: str, /, **values: Any) -> Row | None:
     return None if row is None else row[:-1]
 
 
-def unbindable() -> InvalidRequest:
+def unstorable_text_error() -> InvalidRequest:
     """The error for text that an engine can't take as a value: nothing in a store is called that."""
     return InvalidRequest("an id, key or name holds NUL or half of a surrogate pair; nothing here is called that")
 
@@ -250,21 +250,21 @@ def _absolute(path: Path) -> Path:
         raise InvalidLocation(f"{path}: {cause}; use an absolute path") from cause
 
 
-class Opened:
+class OpenState:
     """An engine's state from opening to closing. It belongs to the process that opened it: a fork's child may not use it."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
         self.closed = False
 
-    def require(self) -> None:
+    def require_open(self) -> None:
         """Raises `StoreForked` in another process and `StoreClosed` after the end."""
         if os.getpid() != self._pid:
             raise StoreForked
         if self.closed:
             raise StoreClosed
 
-    def end(self) -> bool:
+    def mark_closed(self) -> bool:
         """Closes it. True where what it holds is to be released now: once, and never in a child, whose parent still uses it."""
         first, self.closed = not self.closed, True
         return first and os.getpid() == self._pid

@@ -72,7 +72,7 @@ def require_current(steps: tuple[Migration, ...], state: SchemaState) -> None:
         )
 
 
-def unlike_its_schema(state: SchemaState, cause: Exception) -> StoreDamaged:
+def schema_mismatch_error(state: SchemaState, cause: Exception) -> StoreDamaged:
     """The error for a database that a step can't be taken on, because it is not made as its schema says."""
     why = (str(cause).strip().splitlines() or [type(cause).__name__])[0][:200]
     return StoreDamaged(
@@ -81,7 +81,7 @@ def unlike_its_schema(state: SchemaState, cause: Exception) -> StoreDamaged:
     )
 
 
-def state_from(values: dict[str, str]) -> SchemaState:
+def parse_schema_state(values: dict[str, str]) -> SchemaState:
     """The state that the `meta` table tells of."""
     try:
         return SchemaState(int(values["schema_version"]), int(values["readable_by"]))
@@ -95,23 +95,23 @@ _FRAGMENT = re.compile(r"\{(\w+)\}")
 _COMMENT = re.compile(r"^\s*--.*$\n?", re.MULTILINE)
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class PreparedQuery(msgspec.Struct, frozen=True):
     """A query in an engine's own form, and the names of its values in the order in which they are bound."""
 
     name: str
     text: str
     names: tuple[str, ...]
-    pick: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    values_of: Callable[[Mapping[str, Any]], tuple[Any, ...]]
 
     def bind(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """The values in order. A missing or surplus name is a mistake in the calling operation."""
         if len(values) != len(self.names):
             raise TypeError(f"{self.name} takes {self.names}, not {tuple(values)}")
-        return self.pick(values)
+        return self.values_of(values)
 
 
 @cache
-def load_queries(engine: str, marker: str) -> dict[str, Prepared]:
+def load_queries(engine: str, marker: str) -> dict[str, PreparedQuery]:
     """All queries for an engine (`sqlite` or `postgres`), with `marker` (`?` or `$`) before each value's number."""
     root = files("threadline.store") / "sql"
     shared = [path.read_text() for path in (root / "shared").iterdir() if path.name.endswith(".sql")]
@@ -138,10 +138,10 @@ def _expand(text: str, fragments: Mapping[str, str]) -> str:
     return text
 
 
-def _prepare(name: str, text: str, marker: str) -> Prepared:
+def _prepare(name: str, text: str, marker: str) -> PreparedQuery:
     names: dict[str, int] = {}
     numbered = _PARAMETER.sub(lambda m: f"{marker}{names.setdefault(m.group(1), len(names) + 1)}", text)
-    return Prepared(name, numbered, tuple(names), _picker(tuple(names)))
+    return PreparedQuery(name, numbered, tuple(names), _picker(tuple(names)))
 
 
 def _picker(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:

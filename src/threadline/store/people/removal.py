@@ -17,7 +17,18 @@ from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.model.view import MAX_SEQ, Span, log_of, merge_spans, message_number
 from threadline.store.conversations import adoptions, files, id_changes, indexes, records, transcripts
-from threadline.store.engine.database import Database, Perform, Progress, Row, Step, Tx, find_locked, read, task, write
+from threadline.store.engine.database import (
+    Database,
+    Perform,
+    Progress,
+    Row,
+    Step,
+    Tx,
+    find_after_lock,
+    read,
+    task,
+    write,
+)
 from threadline.store.people import web_access
 from threadline.store.rows import StoredSession, entry_of, json_text, session_of, source_of
 from threadline.store.verbs import Group, Mode, Store, moment_before, person_named, verb
@@ -152,7 +163,7 @@ def prune_some(tx: Tx, wanted: Pruning, limit: int) -> int:
     while not done and (ids := _old_sessions(tx, wanted, limit)) != seen:
         seen = ids
         for session_id in ids:
-            row = find_locked(tx, "lock_session", session_id=session_id)
+            row = find_after_lock(tx, "lock_session", session_id=session_id)
             if row is not None and _is_taken(session := session_of(row), wanted):
                 _delete(tx, session)
                 done += 1
@@ -370,7 +381,7 @@ def _erase_person(perform: Perform, database: Database, at: Instant, name: str) 
     for known_as in (*reversed(perform(read(id_changes.other_names, name))), name):
         done += _erase_name(perform, at, known_as)
     collect(perform)
-    database.scrub()
+    database.rewrite_files()
     return done
 
 

@@ -143,7 +143,7 @@ def finish(tx: Tx, wanted: Finish) -> None:
     """Ends a turn: transcript, usage, replies and fates in one. `LeaseLost`, and nothing is written, where it is another's."""
     held = wanted.held
     # The session first, as whoever takes a message in does: the other way round the two could wait for each other.
-    tx.hold("lock_session_pk", session_id=wanted.session_id)
+    tx.lock_rows("lock_session_pk", session_id=wanted.session_id)
     ended = tx.find(
         "end_turn",
         turn_pk=held.turn_pk,

@@ -12,16 +12,16 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from threadline.errors import StoreDamaged, StoreFull, StoreReadOnly, StoreUnavailable, ThreadlineError
-from threadline.store.engine.database import unbindable
+from threadline.store.engine.database import unstorable_text_error
 from threadline.store.engine.sql import (
     READABLE_BY,
     Migration,
     SchemaState,
     migrations,
+    parse_schema_state,
     pending,
     require_current,
-    state_from,
-    unlike_its_schema,
+    schema_mismatch_error,
 )
 
 SCHEMA = "threadline"
@@ -49,7 +49,7 @@ RETRYABLE = (errors.SerializationFailure, errors.DeadlockDetected, errors.Unique
 
 def connect(url: str) -> psycopg.Connection[Any]:
     """One connection outside of any pool, in autocommit mode."""
-    with translated():
+    with translating_errors():
         connection = psycopg.connect(
             url, autocommit=True, connect_timeout=CONNECT_SECONDS, options=_OPTIONS, cursor_factory=psycopg.RawCursor
         )
@@ -86,18 +86,18 @@ def _configure(connection: psycopg.Connection[Any]) -> None:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translating_errors() -> Iterator[None]:
     """PostgreSQL's errors as ours, with what to do about them."""
     try:
         yield
     except FAILURES as cause:
-        raise translate(cause) from cause
+        raise to_store_error(cause) from cause
 
 
-def translate(cause: Exception) -> ThreadlineError:
+def to_store_error(cause: Exception) -> ThreadlineError:
     """What a PostgreSQL error means for the caller."""
     if isinstance(cause, (UnicodeEncodeError, psycopg.DataError)):
-        return unbindable()
+        return unstorable_text_error()
     if isinstance(cause, (errors.DiskFull, errors.OutOfMemory)):
         return StoreFull("the PostgreSQL server has no room left; make room and try again")
     if isinstance(cause, (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege)):
@@ -109,7 +109,7 @@ def translate(cause: Exception) -> ThreadlineError:
     )
 
 
-def lost(cause: Exception) -> bool:
+def is_connection_lost(cause: Exception) -> bool:
     """Whether the connection, not the statement, failed."""
     return isinstance(cause, (psycopg.OperationalError, psycopg.InterfaceError)) and not isinstance(
         cause, (errors.DiskFull, errors.OutOfMemory, *RETRYABLE)
@@ -140,7 +140,9 @@ def read_state(connection: psycopg.Connection[Any]) -> SchemaState | None:
     row = connection.execute("SELECT to_regclass($1)", [f"{SCHEMA}.meta"]).fetchone()
     if row is None or row[0] is None:
         return None
-    return state_from(dict(connection.execute(cast("Any", f"SELECT name, value FROM {SCHEMA}.meta")).fetchall()))
+    return parse_schema_state(
+        dict(connection.execute(cast("Any", f"SELECT name, value FROM {SCHEMA}.meta")).fetchall())
+    )
 
 
 def migrate_schema(connection: psycopg.Connection[Any], steps: tuple[Migration, ...]) -> tuple[int, int]:
@@ -166,7 +168,7 @@ def _take(connection: psycopg.Connection[Any], steps: tuple[Migration, ...], sta
     except errors.InsufficientPrivilege:
         raise
     except psycopg.ProgrammingError as cause:
-        raise unlike_its_schema(state, cause) from cause
+        raise schema_mismatch_error(state, cause) from cause
 
 
 def _run_script(connection: psycopg.Connection[Any], script: str) -> None:

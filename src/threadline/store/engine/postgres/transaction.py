@@ -10,7 +10,7 @@ from typing import Any, cast
 import psycopg
 
 from threadline.store.engine.database import Row
-from threadline.store.engine.sql import Prepared, load_queries
+from threadline.store.engine.sql import PreparedQuery, load_queries
 from threadline.store.text import MAX_QUERY_TERMS, Document, Query, Term
 
 # A tsvector keeps at most 255 positions of a lexeme, up to 16,383: parts of this many tokens stay well within both.
@@ -82,7 +82,7 @@ def words_of(vector: str) -> set[str]:
     return {lexeme for lexeme in _LEXEME.findall(vector) if lexeme[:1] not in _SCOPE_KINDS}
 
 
-def agrees(vector: object, tokens: Sequence[str]) -> bool:
+def vector_matches(vector: object, tokens: Sequence[str]) -> bool:
     """Whether a stored vector has exactly these words."""
     return isinstance(vector, str) and words_of(vector) == set(tokens)
 
@@ -121,7 +121,7 @@ class PostgresTx:
         query = QUERIES[name]
         return self._execute(query, query.bind(values)).rowcount
 
-    def hold(self, name: str, /, **values: Any) -> None:
+    def lock_rows(self, name: str, /, **values: Any) -> None:
         self.rows(name, **values)
 
     def run_many(self, name: str, rows: Sequence[Row], /) -> None:
@@ -140,13 +140,13 @@ class PostgresTx:
     def unindex(self, numbers: Sequence[int]) -> None:
         self.run_many("drop_documents", [(number,) for number in numbers])
 
-    def index_agrees(self, known: Any, tokens: Sequence[str]) -> bool:
-        return agrees(known, tokens)
+    def index_matches(self, known: Any, tokens: Sequence[str]) -> bool:
+        return vector_matches(known, tokens)
 
-    def match(self, query: Query) -> str:
+    def match_expression(self, query: Query) -> str:
         return match_expression(query)
 
-    def _execute(self, query: Prepared, values: Sequence[Any]) -> psycopg.Cursor[Any]:
+    def _execute(self, query: PreparedQuery, values: Sequence[Any]) -> psycopg.Cursor[Any]:
         # Our own named text; values are bound.
         return self._connection.execute(cast("Any", query.text), values)
 

@@ -14,7 +14,7 @@ from threadline.model.view import MAX_SEQ, message_number
 from threadline.store.conversations.indexes import document_of
 from threadline.store.engine.database import Progress, Row
 from threadline.store.engine.sql import migrations
-from threadline.store.engine.sqlite.connection import migrate_schema, translated
+from threadline.store.engine.sqlite.connection import migrate_schema, translating_errors
 from threadline.store.engine.sqlite.writer import SqliteTx
 
 ReadTable: TypeAlias = Callable[[str, Sequence[str]], Iterable[Row]]
@@ -26,7 +26,7 @@ _DERIVED = ("documents", "unindexed", "moved", "words")
 
 def copy_database(source: apsw.Connection, target: Path, progress: Progress) -> None:
     """Copies page by page. A write by someone else starts the copy over; after a few such restarts it is done in one go."""
-    with _partial(target) as copy, copy.backup("main", source, "main") as backup:
+    with _partial_copy(target) as copy, copy.backup("main", source, "main") as backup:
         restarts, remaining = 0, None
         while not backup.done:
             backup.step(_PAGES_A_STEP if restarts < _RESTARTS else -1)
@@ -43,7 +43,7 @@ def build_copy(
 
     `last_pk` tells the last number that a table gave to a row, whether that row is still there or not.
     """
-    with _partial(target) as copy:
+    with _partial_copy(target) as copy:
         migrate_schema(copy, migrations("sqlite"))
         tables = {name: _columns(copy, name) for name in _tables(copy)}
         total, done = sum(count(name) for name in tables), 0
@@ -54,7 +54,7 @@ def build_copy(
             copy.executemany(text, read(name, columns)).fetchall()
             done += _count(copy, name)
             progress(done, total)
-        _go_on_counting(copy, last_pk)
+        _copy_sequences(copy, last_pk)
         # Listings lag further there than here.
         copy.execute("UPDATE session_state SET indexed_seq = 0, listed_at = updated_at").fetchall()
         copy.execute("INSERT INTO unindexed SELECT session_pk FROM session_state WHERE last_seq > 0").fetchall()
@@ -64,7 +64,7 @@ def build_copy(
             raise StoreDamaged(f"the copy has {done} rows of {total}; it was thrown away, try again")
 
 
-def _go_on_counting(copy: apsw.Connection, last_pk: Callable[[str], int]) -> None:
+def _copy_sequences(copy: apsw.Connection, last_pk: Callable[[str], int]) -> None:
     """No number is given twice, those of rows that are gone included: a new session would show what a deleted one said."""
     counted = copy.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'"
@@ -88,7 +88,7 @@ def _index_deleted_logs(copy: apsw.Connection) -> None:
 
 
 @contextmanager
-def _partial(target: Path) -> Iterator[apsw.Connection]:
+def _partial_copy(target: Path) -> Iterator[apsw.Connection]:
     """A connection to a new file that gets its real name only once it is complete, verified and on disk."""
     partial = target.with_name(target.name + ".part")
     if target.exists():
@@ -99,7 +99,7 @@ def _partial(target: Path) -> Iterator[apsw.Connection]:
     except OSError as cause:
         raise StoreUnavailable(f"{partial} can't be made: {cause.strerror}; choose another place") from cause
     try:
-        with translated(partial):
+        with translating_errors(partial):
             copy = apsw.Connection(str(partial))
             try:
                 yield copy

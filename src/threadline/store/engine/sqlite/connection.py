@@ -18,16 +18,16 @@ from threadline.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from threadline.store.engine.database import unbindable
+from threadline.store.engine.database import unstorable_text_error
 from threadline.store.engine.sql import (
     READABLE_BY,
     Migration,
     SchemaState,
     migrations,
+    parse_schema_state,
     pending,
     require_current,
-    state_from,
-    unlike_its_schema,
+    schema_mismatch_error,
 )
 
 # What the kernel says of a place that may not be written.
@@ -40,33 +40,33 @@ _READER_CACHE_KIB = 8 * 1024
 
 def connect_writer(path: Path, vfs: str | None = None) -> apsw.Connection:
     """A connection that may write. A commit on it survives a power cut."""
-    with translated(path):
+    with translating_errors(path):
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         connection = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=256)
         _prepare(connection)
         _require_ours(connection, path)
-        _use_journal(connection)
-        _require(connection, "synchronous", 2, ask="FULL")
-        _require(connection, "secure_delete", 1)
-        _require(connection, "foreign_keys", 1)
-        _require(connection, "cache_size", -_WRITER_CACHE_KIB)
-        _require(connection, "journal_size_limit", 64 * 1024 * 1024)
+        _enable_wal(connection)
+        _set_pragma(connection, "synchronous", 2, ask="FULL")
+        _set_pragma(connection, "secure_delete", 1)
+        _set_pragma(connection, "foreign_keys", 1)
+        _set_pragma(connection, "cache_size", -_WRITER_CACHE_KIB)
+        _set_pragma(connection, "journal_size_limit", 64 * 1024 * 1024)
         return connection
 
 
 def connect_reader(path: Path, vfs: str | None = None) -> apsw.Connection:
     """A connection that only reads and never waits for the writer."""
-    with translated(path):
+    with translating_errors(path):
         flags = apsw.SQLITE_OPEN_READWRITE
         connection = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=128)
         _prepare(connection)
-        connection.register_fts5_function("closeness", closeness)
-        _require(connection, "query_only", 1)
-        _require(connection, "cache_size", -_READER_CACHE_KIB)
+        connection.register_fts5_function("match_rank", match_rank)
+        _set_pragma(connection, "query_only", 1)
+        _set_pragma(connection, "cache_size", -_READER_CACHE_KIB)
         return connection
 
 
-def closeness(api: apsw.FTS5ExtensionApi, *_: object) -> float:
+def match_rank(api: apsw.FTS5ExtensionApi, *_: object) -> float:
     """How well a row matches, smaller is better: how often it has each word, not how rare the word is or how long the row.
 
     So nothing but the row's own matches is read; of equal rows the newest comes first.
@@ -95,19 +95,19 @@ def _require_ours(connection: apsw.Connection, path: Path) -> None:
         raise StoreDamaged(f"{path} is another program's database; choose another file: nothing was changed")
 
 
-def _use_journal(connection: apsw.Connection) -> None:
+def _enable_wal(connection: apsw.Connection) -> None:
     """A new file is switched over by one process alone, and SQLite does not wait for the others by itself."""
     deadline = time.monotonic() + BUSY_MILLISECONDS / 1000
     while True:
         try:
-            return _require(connection, "journal_mode", "wal")
+            return _set_pragma(connection, "journal_mode", "wal")
         except apsw.BusyError:
             if time.monotonic() > deadline:
                 raise
         time.sleep(0.005)
 
 
-def _require(connection: apsw.Connection, pragma: str, value: int | str, ask: str | None = None) -> None:
+def _set_pragma(connection: apsw.Connection, pragma: str, value: int | str, ask: str | None = None) -> None:
     """Sets a pragma and reads it back: SQLite passes over in silence what it can't do."""
     connection.execute(f"PRAGMA {pragma} = {ask or value}").fetchall()
     rows = connection.execute(f"PRAGMA {pragma}").fetchall()
@@ -119,17 +119,17 @@ def _require(connection: apsw.Connection, pragma: str, value: int | str, ask: st
 
 
 @contextmanager
-def translated(path: Path | str) -> Iterator[None]:
+def translating_errors(path: Path | str) -> Iterator[None]:
     """SQLite's errors as ours, with what to do about them."""
     try:
         yield
     except UnicodeEncodeError as cause:
-        raise unbindable() from cause
+        raise unstorable_text_error() from cause
     except apsw.Error as cause:
-        raise translate(cause, path) from cause
+        raise to_store_error(cause, path) from cause
 
 
-def translate(cause: apsw.Error, path: Path | str) -> StoreError:
+def to_store_error(cause: apsw.Error, path: Path | str) -> StoreError:
     """What a SQLite error means for the caller."""
     if isinstance(cause, apsw.FullError):
         return StoreFull(f"no room left for {path}; make room and try again: what was acknowledged is kept")
@@ -169,7 +169,7 @@ def read_state(connection: apsw.Connection) -> SchemaState | None:
     if application != APPLICATION_ID:
         return None
     rows = connection.execute("SELECT name, value FROM meta").fetchall()
-    return state_from({str(name): str(value) for name, value in rows})
+    return parse_schema_state({str(name): str(value) for name, value in rows})
 
 
 def migrate_schema(connection: apsw.Connection, steps: tuple[Migration, ...]) -> tuple[int, int]:
@@ -200,4 +200,4 @@ def _take(connection: apsw.Connection, steps: tuple[Migration, ...], state: Sche
         for step in steps:
             connection.execute(step.script).fetchall()
     except apsw.SQLError as cause:
-        raise unlike_its_schema(state, cause) from cause
+        raise schema_mismatch_error(state, cause) from cause

@@ -17,11 +17,11 @@ import msgspec
 from threadline.errors import AlreadyServed, StoreReadOnly, StoreUnavailable
 from threadline.store.engine.database import (
     EngineFacts,
-    Opened,
+    OpenState,
     Progress,
     Step,
 )
-from threadline.store.engine.group_commit import Lane, ReaderPool
+from threadline.store.engine.group_commit import GroupCommitQueue, ReaderPool
 from threadline.store.engine.sql import latest_version, migrations
 from threadline.store.engine.sqlite.backup import copy_database
 from threadline.store.engine.sqlite.connection import (
@@ -31,13 +31,13 @@ from threadline.store.engine.sqlite.connection import (
     ensure_schema,
     migrate_schema,
     read_state,
-    translated,
+    translating_errors,
 )
-from threadline.store.engine.sqlite.writer import BetweenBatches, SqliteTx, Writer
+from threadline.store.engine.sqlite.writer import BatchWriter, ConnectionWork, SqliteTx
 
 T = TypeVar("T")
 
-_MOST = 1000
+_MAX_BYTES = 1000
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ class ServeLock:
         """Tells others, while the lock is held, at which address the page of its holder is."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
-            os.pwrite(self._file, f"{self._process}\n{address}".encode()[:_MOST], 0)
+            os.pwrite(self._file, f"{self._process}\n{address}".encode()[:_MAX_BYTES], 0)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
@@ -109,12 +109,12 @@ class ServeLock:
 
 
 def _read(opened: int) -> Holder:
-    process, _, address = os.pread(opened, _MOST, 0).decode(errors="replace").partition("\n")
+    process, _, address = os.pread(opened, _MAX_BYTES, 0).decode(errors="replace").partition("\n")
     return Holder(process.strip() or "another gateway", address.strip())
 
 
 _ASYNC_READERS = 4
-_KEPT_READERS = 8
+_MAX_IDLE_READERS = 8
 _READS = ("read", "loose_read")
 
 
@@ -126,36 +126,36 @@ class SqliteDatabase:
         self.location = location
         self._path = path
         self._vfs = vfs
-        self._opened = Opened()
+        self._state = OpenState()
         _make_private(path)
         connection = connect_writer(path, vfs)
         try:
-            with translated(path):
+            with translating_errors(path):
                 ensure_schema(connection, migrate=migrate)
-            self._writer = Writer(connection, path)
+            self._writer = BatchWriter(connection, path)
         except BaseException:
             connection.close()
             raise
-        self._lane = Lane(self._writer.run, name="threadline-sqlite-writer")
+        self._commit_queue = GroupCommitQueue(self._writer.run, name="threadline-sqlite-writer")
         self._readers: list[apsw.Connection] = []
         self._readers_lock = threading.Lock()
         self._reader_pool = ReaderPool(self.perform, max_threads=_ASYNC_READERS, name="threadline-sqlite-reader")
 
     def perform(self, step: Step[T]) -> T:
-        self._opened.require()
+        self._state.require_open()
         if step.kind in _READS:
             with self._reader() as connection:
                 result: T = step.call(SqliteTx(connection), *step.args, **step.options)
                 return result
-        written: T = self._lane.perform(step)
+        written: T = self._commit_queue.perform(step)
         return written
 
     def perform_async(self, step: Step[T]) -> Awaitable[T]:
-        self._opened.require()
-        queue = self._reader_pool if step.kind in _READS else self._lane
+        self._state.require_open()
+        queue = self._reader_pool if step.kind in _READS else self._commit_queue
         return queue.perform_async(step)
 
-    def describe(self) -> EngineFacts:
+    def facts(self) -> EngineFacts:
         with self._reader() as connection:
             state = read_state(connection)
         return EngineFacts(
@@ -164,7 +164,7 @@ class SqliteDatabase:
             location=self.location,
             schema_version=state.version if state else latest_version(),
             size_bytes=_size(self._path),
-            journal_bytes=_size(self._path.with_name(self._path.name + "-wal")),
+            wal_bytes=_size(self._path.with_name(self._path.name + "-wal")),
         )
 
     def verify(self) -> list[str]:
@@ -176,22 +176,22 @@ class SqliteDatabase:
         with self._reader(in_transaction=False) as connection:
             copy_database(connection, target, progress)
 
-    def scrub(self) -> None:
-        self._opened.require()
-        self._lane.perform(BetweenBatches(scrub_file))
+    def rewrite_files(self) -> None:
+        self._state.require_open()
+        self._commit_queue.perform(ConnectionWork(rewrite_file))
 
     def migrate(self) -> tuple[int, int]:
-        self._opened.require()
-        versions: tuple[int, int] = self._lane.perform(
-            BetweenBatches(lambda connection: migrate_schema(connection, migrations("sqlite")))
+        self._state.require_open()
+        versions: tuple[int, int] = self._commit_queue.perform(
+            ConnectionWork(lambda connection: migrate_schema(connection, migrations("sqlite")))
         )
         return versions
 
     def close(self) -> None:
-        if not self._opened.end():
+        if not self._state.mark_closed():
             return
         self._reader_pool.close()
-        self._lane.close()
+        self._commit_queue.close()
         with self._readers_lock:
             readers, self._readers = self._readers, []
         for connection in readers:
@@ -200,24 +200,24 @@ class SqliteDatabase:
 
     @contextmanager
     def _reader(self, *, in_transaction: bool = True) -> Iterator[apsw.Connection]:
-        self._opened.require()
+        self._state.require_open()
         with self._readers_lock:
             connection = self._readers.pop() if self._readers else None
         if connection is None:
             connection = connect_reader(self._path, self._vfs)
         try:
-            with translated(self._path):
+            with translating_errors(self._path):
                 if in_transaction:
                     connection.execute("BEGIN")
                 yield connection
         finally:
-            self._give_back(connection)
+            self._return_reader(connection)
 
-    def _give_back(self, connection: apsw.Connection) -> None:
+    def _return_reader(self, connection: apsw.Connection) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         with self._readers_lock:
-            if not self._opened.closed and len(self._readers) < _KEPT_READERS:
+            if not self._state.closed and len(self._readers) < _MAX_IDLE_READERS:
                 self._readers.append(connection)
                 return
         connection.close()
@@ -237,7 +237,7 @@ def _make_private(path: Path) -> None:
         raise StoreUnavailable(f"{path} can't be made: {cause.strerror}; choose another place") from cause
 
 
-def scrub_file(connection: apsw.Connection) -> None:
+def rewrite_file(connection: apsw.Connection) -> None:
     """Deleted words stay in the index's segments, in free pages and in the journal until all three are rewritten.
 
     If somebody had the planner's statistics made, they hold samples too. `StoreUnavailable` while somebody reads on in the file
@@ -246,12 +246,12 @@ def scrub_file(connection: apsw.Connection) -> None:
     connection.execute("INSERT INTO words(words) VALUES ('optimize')").fetchall()
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'").fetchall():
         connection.execute("ANALYZE").fetchall()
-    _empty_journal(connection)
+    _truncate_wal(connection)
     connection.execute("VACUUM").fetchall()
-    _empty_journal(connection)
+    _truncate_wal(connection)
 
 
-def _empty_journal(connection: apsw.Connection) -> None:
+def _truncate_wal(connection: apsw.Connection) -> None:
     ((is_busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     if is_busy:
         raise StoreUnavailable(

@@ -13,10 +13,10 @@ import apsw
 import msgspec
 
 from threadline.errors import StoreReadOnly, StoreUnavailable
-from threadline.store.engine.database import Row, unbindable
-from threadline.store.engine.group_commit import Job, fail_unsettled
+from threadline.store.engine.database import Row, unstorable_text_error
+from threadline.store.engine.group_commit import QueuedStep, fail_pending
 from threadline.store.engine.sql import load_queries
-from threadline.store.engine.sqlite.connection import translate, translated
+from threadline.store.engine.sqlite.connection import to_store_error, translating_errors
 from threadline.store.text import Document, Query, Term
 
 QUERIES = load_queries("sqlite", "?")
@@ -49,7 +49,7 @@ class SqliteTx:
         self._execute(query.text, query.bind(values)).fetchall()
         return self._connection.changes()
 
-    def hold(self, name: str, /, **values: Any) -> None:
+    def lock_rows(self, name: str, /, **values: Any) -> None:
         """Nobody else writes until the transaction ends."""
 
     def run_many(self, name: str, rows: Sequence[Row], /) -> None:
@@ -74,11 +74,11 @@ class SqliteTx:
         self.run_many("drop_words", rows)
         self.run_many("drop_documents", rows)
 
-    def index_agrees(self, known: Any, tokens: Sequence[str]) -> bool:
+    def index_matches(self, known: Any, tokens: Sequence[str]) -> bool:
         # FTS5 keeps the number of tokens of each column; the words themselves are spread over its segments.
         return isinstance(known, bytes) and _first_varint(known) == len(tokens)
 
-    def match(self, query: Query) -> str:
+    def match_expression(self, query: Query) -> str:
         return match_expression(query)
 
 
@@ -114,13 +114,13 @@ R = TypeVar("R")
 _WAL_AUTOCHECKPOINT_PAGES = 2_000
 
 
-class BetweenBatches(msgspec.Struct, frozen=True):
+class ConnectionWork(msgspec.Struct, frozen=True):
     """Work on the writer's connection while no transaction is open: a vacuum, a migration."""
 
     work: Callable[[apsw.Connection], Any]
 
 
-class Writer:
+class BatchWriter:
     """Runs batches on its own connection; the lane sees to it that one runs at a time in this process."""
 
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
@@ -133,77 +133,77 @@ class Writer:
         # SQLite's own waiting starves processes for seconds; a kernel lock beside the file makes them take turns.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
-            self._turnstile = os.open(path.with_name(path.name + ".lock"), flags, 0o600)
+            self._process_lock = os.open(path.with_name(path.name + ".lock"), flags, 0o600)
         except OSError as cause:
             raise StoreReadOnly(f"{path} can't be written; check who owns the file and its folder") from cause
 
-    def run(self, jobs: Sequence[Job]) -> None:
+    def run(self, steps: Sequence[QueuedStep]) -> None:
         """Settles every job: with its result once that is durable, or with the error that kept it from being stored.
 
         Where a signal's exception strikes, jobs that were rolled back stay unsettled and can be run again.
         """
         self._committing = False
         try:
-            fcntl.flock(self._turnstile, fcntl.LOCK_EX)
+            fcntl.flock(self._process_lock, fcntl.LOCK_EX)
             try:
-                if len(jobs) == 1 and type(jobs[0].step) is not BetweenBatches:
-                    self._run_lone(jobs[0])
+                if len(steps) == 1 and type(steps[0].step) is not ConnectionWork:
+                    self._run_single(steps[0])
                 else:
-                    self._run_groups(jobs)
+                    self._run_groups(steps)
             finally:
-                fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+                fcntl.flock(self._process_lock, fcntl.LOCK_UN)
         except BaseException:
-            self._interrupted(jobs)
+            self._interrupted(steps)
             raise
 
     def close(self) -> None:
         """Releases the connection and the turn."""
         self._connection.close()
-        os.close(self._turnstile)
+        os.close(self._process_lock)
 
-    def _interrupted(self, jobs: Sequence[Job]) -> None:
+    def _interrupted(self, steps: Sequence[QueuedStep]) -> None:
         if self._committing:
-            fail_unsettled(jobs, StoreUnavailable("interrupted; it is not known whether this was stored"))
+            fail_pending(steps, StoreUnavailable("interrupted; it is not known whether this was stored"))
 
-    def _run_groups(self, jobs: Sequence[Job]) -> None:
-        if not any(type(job.step) is BetweenBatches for job in jobs):
-            self._run_batch(jobs)
+    def _run_groups(self, steps: Sequence[QueuedStep]) -> None:
+        if not any(type(queued.step) is ConnectionWork for queued in steps):
+            self._run_batch(steps)
             return
-        for between, group in groupby(jobs, key=lambda job: type(job.step) is BetweenBatches):
+        for between, group in groupby(steps, key=lambda queued: type(queued.step) is ConnectionWork):
             if between:
-                self._run_between(list(group))
+                self._run_connection_work(list(group))
             else:
                 self._run_batch(list(group))
 
-    def _run_lone(self, job: Job) -> None:
+    def _run_single(self, queued: QueuedStep) -> None:
         """The shortest way for a job that comes alone: its fault is nobody else's."""
         try:
-            _settle(job, self._commit(self._apply_one, job))
+            _set_outcome(queued, self._commit(self._apply_one, queued))
         except Exception as cause:  # noqa: BLE001 - handed to the caller whose job it was
-            job.error = self._translated(cause)
+            queued.error = self._to_store_error(cause)
 
-    def _run_batch(self, jobs: Sequence[Job]) -> None:
+    def _run_batch(self, steps: Sequence[QueuedStep]) -> None:
         try:
-            results = self._commit(self._apply, jobs)
+            results = self._commit(self._apply, steps)
         except Exception:  # noqa: BLE001 - whose fault it was shows in the replay, and that caller hears it
-            if not self._replay(jobs):
-                self._run_apart(jobs)
+            if not self._replay(steps):
+                self._run_one_by_one(steps)
             return
-        for job, result in zip(jobs, results, strict=True):
-            _settle(job, result)
+        for queued, result in zip(steps, results, strict=True):
+            _set_outcome(queued, result)
 
-    def _apply(self, jobs: Sequence[Job]) -> list[Any]:
+    def _apply(self, steps: Sequence[QueuedStep]) -> list[Any]:
         """The outcome of each job, in order; neighbours of one batch operation are carried out together."""
         results: list[Any] = []
-        for operation, group in groupby(jobs, key=_batch_operation):
+        for operation, group in groupby(steps, key=_batch_operation):
             if operation is None:
-                results.extend(self._apply_one(job) for job in group)
+                results.extend(self._apply_one(queued) for queued in group)
             else:
-                results.extend(operation(self._tx, [job.step.args[0] for job in group]))
+                results.extend(operation(self._tx, [queued.step.args[0] for queued in group]))
         return results
 
-    def _apply_one(self, job: Job) -> Any:
-        step = job.step
+    def _apply_one(self, queued: QueuedStep) -> Any:
+        step = queued.step
         if step.kind == "batch":
             return step.call(self._tx, step.args)[0]
         return step.call(self._tx, *step.args, **step.options)
@@ -224,56 +224,56 @@ class Writer:
             raise
         return result
 
-    def _replay(self, jobs: Sequence[Job]) -> bool:
+    def _replay(self, steps: Sequence[QueuedStep]) -> bool:
         """The batch again, each job fenced off by a savepoint. False where the whole transaction was lost again."""
         try:
-            outcomes = self._commit(lambda jobs: [self._guarded(job) for job in jobs], jobs)
+            outcomes = self._commit(lambda given: [self._run_in_savepoint(queued) for queued in given], steps)
         except apsw.Error:
             return False
-        for job, outcome in zip(jobs, outcomes, strict=True):
-            _settle(job, outcome)
+        for queued, outcome in zip(steps, outcomes, strict=True):
+            _set_outcome(queued, outcome)
         return True
 
-    def _guarded(self, job: Job) -> Any:
+    def _run_in_savepoint(self, queued: QueuedStep) -> Any:
         connection = self._connection
         connection.execute("SAVEPOINT job")
         try:
-            result = self._apply_one(job)
+            result = self._apply_one(queued)
         except Exception as cause:
             if not connection.in_transaction:
                 raise
             connection.execute("ROLLBACK TO job")
-            result = self._translated(cause)
+            result = self._to_store_error(cause)
         connection.execute("RELEASE job")
         return result
 
-    def _run_apart(self, jobs: Sequence[Job]) -> None:
+    def _run_one_by_one(self, steps: Sequence[QueuedStep]) -> None:
         """One transaction a job: what can still be written is, and each of the others gets its own reason."""
-        for job in jobs:
-            self._run_lone(job)
+        for queued in steps:
+            self._run_single(queued)
 
-    def _run_between(self, jobs: Sequence[Job]) -> None:
-        for job in jobs:
+    def _run_connection_work(self, steps: Sequence[QueuedStep]) -> None:
+        for queued in steps:
             try:
-                with translated(self._path):
-                    job.result = job.step.work(self._connection)
+                with translating_errors(self._path):
+                    queued.result = queued.step.work(self._connection)
             except Exception as cause:  # noqa: BLE001 - handed to the caller whose job it was
-                job.error = cause
+                queued.error = cause
 
-    def _translated(self, cause: Exception) -> Exception:
+    def _to_store_error(self, cause: Exception) -> Exception:
         if not isinstance(cause, (apsw.Error, UnicodeEncodeError)):
             return cause
-        error = translate(cause, self._path) if isinstance(cause, apsw.Error) else unbindable()
+        error = to_store_error(cause, self._path) if isinstance(cause, apsw.Error) else unstorable_text_error()
         error.__cause__ = cause
         return error
 
 
-def _batch_operation(job: Job) -> Any:
-    return job.step.call if job.step.kind == "batch" else None
+def _batch_operation(queued: QueuedStep) -> Any:
+    return queued.step.call if queued.step.kind == "batch" else None
 
 
-def _settle(job: Job, outcome: Any) -> None:
+def _set_outcome(queued: QueuedStep, outcome: Any) -> None:
     if isinstance(outcome, Exception):
-        job.error = outcome
+        queued.error = outcome
     else:
-        job.result = outcome
+        queued.result = outcome
