@@ -29,7 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 IsBusy: TypeAlias = Callable[[str], bool]
-Who: TypeAlias = SessionSource | str | None
+PersonRef: TypeAlias = SessionSource | str | None
 
 MAX_KEY_CHARS = 512
 MAX_TITLE_CHARS = 200
@@ -237,21 +237,23 @@ def clean_title(title: str | None) -> str | None:
     return text
 
 
-def person_named(who: Who) -> str | None:
+def person_name_of(person: PersonRef) -> str | None:
     """The person that a source speaks for, or that a name such as `telegram:7` names."""
     return (
-        person_of(who) if isinstance(who, SessionSource) else clean_or_none("a person's name", who, 2 * MAX_KEY_CHARS)
+        person_of(person)
+        if isinstance(person, SessionSource)
+        else clean_or_none("a person's name", person, 2 * MAX_KEY_CHARS)
     )
 
 
-def viewer_of(who: Who) -> Viewer | None:
+def viewer_of(person: PersonRef) -> Viewer | None:
     """What a person sees, or the sender of a source from where they write; `None`: the operator, who sees all."""
-    if who is None:
+    if person is None:
         return None
-    return viewer_of_source(who) if isinstance(who, SessionSource) else Viewer(person_named(who))
+    return viewer_of_source(person) if isinstance(person, SessionSource) else Viewer(person_name_of(person))
 
 
-def instant_of(moment: datetime | None, otherwise: int = 0) -> Instant:
+def parse_instant(moment: datetime | None, otherwise: int = 0) -> Instant:
     """A moment that a caller named; a naive one is `InvalidRequest`, because its zone would be a guess."""
     if moment is None:
         return Instant(otherwise)
@@ -261,7 +263,7 @@ def instant_of(moment: datetime | None, otherwise: int = 0) -> Instant:
         raise InvalidRequest(str(cause)) from cause
 
 
-def minutes_before(now: datetime, minutes: float) -> Instant:
+def instant_minutes_ago(now: datetime, minutes: float) -> Instant:
     """The instant so many minutes ago."""
     try:
         return to_instant(now - timedelta(minutes=minutes))
@@ -269,10 +271,10 @@ def minutes_before(now: datetime, minutes: float) -> Instant:
         raise InvalidRequest(f"{minutes!r} is no number of minutes that can be counted back from now") from cause
 
 
-def moment_before(now: datetime, older_than: timedelta | datetime) -> Instant:
+def parse_age(now: datetime, older_than: timedelta | datetime) -> Instant:
     """A moment, or the one that lies so long ago."""
     if isinstance(older_than, datetime):
-        return instant_of(older_than)
+        return parse_instant(older_than)
     try:
         return to_instant(now - older_than)
     except (OverflowError, TypeError) as cause:

@@ -19,7 +19,7 @@ from threadline.model.session import SessionEntry
 from threadline.ports.agent import AskPermission
 from threadline.store.conversations.search import Hit as Found
 from threadline.store.rows import json_reader
-from threadline.store.text import CLOSE, OPEN, first_words
+from threadline.store.text import CLOSE, OPEN, preview
 from threadline.store.work.approvals import OpenAsk
 from threadline.store.work.change_feed import CutShort, Listed, Seen, Told
 from threadline.texts import gateway as texts
@@ -48,7 +48,7 @@ def conversation_of(listed: Listed) -> Conversation:
 def conversation_seen(seen: Seen) -> Conversation:
     """The conversation that somebody looks at."""
     at_hand = [*(seen.turn.said if seen.turn is not None else ()), *seen.waiting]
-    first = seen.words or next((first_words(one.event.text) for one in at_hand), "")
+    first = seen.words or next((preview(one.event.text) for one in at_hand), "")
     return _conversation(seen.entry, first, is_busy=seen.turn is not None or bool(seen.waiting))
 
 

@@ -25,7 +25,7 @@ from threadline.store.conversations.indexes import Listing
 from threadline.store.engine.database import Perform, Row, Step, Tx, loose_read, read, task, write
 from threadline.store.people import removal
 from threadline.store.rows import Page, StoredSession, check_limit, json_text, session_of
-from threadline.store.text import words_of_message
+from threadline.store.text import preview_of_message
 from threadline.store.verbs import (
     MAX_PATH_CHARS,
     Group,
@@ -142,7 +142,7 @@ def page(tx: Tx, *, cwd: str | None, limit: int, cursor: str | None) -> Page[Hel
     # A copy that nobody went on with is at no place of its own.
     held = _measured(tx, [session for session in found if session.is_current])
     unnamed = [(one.entry.session_id,) for one in held if one.entry.title is None]
-    said = {str(row[0]): words_of_message(row[1]) for row in tx.rows_many("first_words", unnamed)}
+    said = {str(row[0]): preview_of_message(row[1]) for row in tx.rows_many("first_words", unnamed)}
     return Page([replace(one, words=said.get(one.entry.session_id, "")) for one in held], found.cursor)
 
 

@@ -18,7 +18,7 @@ from threadline.model.source import SessionSource
 from threadline.store.engine.database import Perform, Step, Tx, read, task, write
 from threadline.store.leases import Held
 from threadline.store.rows import source_of
-from threadline.store.verbs import Group, Mode, Store, moment_before, person_named, reads, verb
+from threadline.store.verbs import Group, Mode, Store, parse_age, person_name_of, reads, verb
 
 _STEP = 100
 
@@ -178,7 +178,7 @@ class Files(Group[Mode]):
     @verb
     def delete_unsent(store: Store[Any]) -> Step[int]:
         """Drops files that were kept a week ago and came with no message; how many."""
-        return task(_delete_unsent, moment_before(store.clock.now(), _UNSENT_FOR))
+        return task(_delete_unsent, parse_age(store.clock.now(), _UNSENT_FOR))
 
 
 def _delete_unsent(perform: Perform, before: Instant) -> int:
@@ -205,7 +205,7 @@ def _checked(body: bytes, name: str, mime: str, person: str = "") -> NewFile:
 
 
 def _sender(person: SessionSource | str) -> str:
-    name = person_named(person)
+    name = person_name_of(person)
     if name is None:
         raise InvalidRequest("say whose file it is: a name such as telegram:7")
     return name

@@ -25,7 +25,7 @@ from threadline.store.conversations import views
 from threadline.store.engine.database import Row, Step, Tx, find_after_lock, read, write
 from threadline.store.leases import Held
 from threadline.store.rows import StoredSession, entry_of, json_text, session_of
-from threadline.store.text import fold
+from threadline.store.text import fold_text
 from threadline.store.verbs import MAX_KEY_CHARS, Group, Mode, Store, clean_or_none, clean_text, reads, verb, writes
 
 # Fact: sessions existed once, though none is left. Pruning must not bring the first-contact welcome back.
@@ -329,7 +329,7 @@ def find_by_title(tx: Tx, title: str, viewer: Viewer | None) -> SessionEntry | N
 
 def title_key(title: str | None) -> str | None:
     """The form in which titles are compared."""
-    return None if title is None else " ".join(fold(title).split())
+    return None if title is None else " ".join(fold_text(title).split())
 
 
 class PersonZone(msgspec.Struct, frozen=True):

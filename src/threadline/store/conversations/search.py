@@ -21,7 +21,7 @@ from threadline.store.conversations.indexes import Listing, behind, filter_token
 from threadline.store.engine.database import Perform, Row, Step, Tx, loose_read, read, task, write
 from threadline.store.rows import Page, StoredSession, check_limit, decode_cursor, encode_cursor, entry_of, session_of
 from threadline.store.text import Query, make_snippet, parse_query
-from threadline.store.verbs import Group, Mode, Store, Who, instant_of, person_named, reads, verb, viewer_of
+from threadline.store.verbs import Group, Mode, PersonRef, Store, parse_instant, person_name_of, reads, verb, viewer_of
 
 Order: TypeAlias = Literal["rank", "newest"]
 # A viewer with more borrowed logs than this is searched without the help of the index's filter, which is slower but right.
@@ -133,7 +133,7 @@ def search(tx: Tx, wanted: SearchRequest) -> SearchPage:
     (offset,) = decode_cursor("q", wanted.cursor, 1) if wanted.cursor else (0,)
     if offset < 0:
         raise InvalidCursor
-    if not wanted.query.wanted:
+    if not wanted.query.required:
         return SearchPage([], behind=behind(tx, _COUNTED_BEHIND))
     only = None if wanted.session_id is None else _place_of(tx, wanted.session_id, wanted.viewer)
     query = _scoped(tx, wanted, only)
@@ -214,7 +214,7 @@ def _query_name(tx: Tx, wanted: SearchRequest, query: Query) -> str:
         return "search_newest"
     if not query.scope:
         return "search_ranked"
-    filters = tx.match_expression(msgspec.structs.replace(query, wanted=(), unwanted=()))
+    filters = tx.match_expression(msgspec.structs.replace(query, required=(), excluded=()))
     row = tx.find("count_matches", match=filters, limit=_FEW + 1)
     return "search_close" if row is not None and row[0] <= _FEW else "search_ranked"
 
@@ -395,9 +395,9 @@ class Search(Group[Mode]):
         _: Store[Any],
         query: str,
         *,
-        viewer: Who = None,
+        viewer: PersonRef = None,
         platform: str | None = None,
-        person: Who = None,
+        person: PersonRef = None,
         role: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -418,10 +418,10 @@ class Search(Group[Mode]):
             query=parse_query(query),
             viewer=viewer_of(viewer),
             platform=platform,
-            person=person_named(person),
+            person=person_name_of(person),
             role=role,
-            since=instant_of(since, -rows.END),
-            until=instant_of(until, rows.END),
+            since=parse_instant(since, -rows.END),
+            until=parse_instant(until, rows.END),
             session_id=session,
             order=order,
             limit=limit,

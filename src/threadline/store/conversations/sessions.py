@@ -38,12 +38,12 @@ from threadline.store.verbs import (
     Group,
     IsBusy,
     Mode,
+    PersonRef,
     Store,
-    Who,
     clean_or_none,
     clean_text,
     clean_title,
-    minutes_before,
+    instant_minutes_ago,
     reads,
     verb,
     viewer_of,
@@ -400,7 +400,7 @@ class Sessions(Group[Mode]):
         active_minutes: float | None = None,
         *,
         include_ended: bool = False,
-        person: Who = None,
+        person: PersonRef = None,
         platform: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
@@ -417,7 +417,7 @@ class Sessions(Group[Mode]):
             cursor=cursor,
         )
         if active_minutes is not None:
-            since = minutes_before(store.settings.clock.now(), active_minutes)
+            since = instant_minutes_ago(store.settings.clock.now(), active_minutes)
             wanted = msgspec.structs.replace(wanted, active_since=since)
         return read(indexes.list_sessions, wanted)
 
@@ -427,7 +427,7 @@ class Sessions(Group[Mode]):
         return write(records.set_title, store.now(), session_id, clean_title(title))
 
     @verb
-    def find_by_title(_: Store[Any], title: str, *, viewer: Who = None) -> Step[SessionEntry | None]:
+    def find_by_title(_: Store[Any], title: str, *, viewer: PersonRef = None) -> Step[SessionEntry | None]:
         """The most recently updated session of that name that the viewer may see; case and accents do not matter."""
         return read(records.find_by_title, title, viewer_of(viewer))
 

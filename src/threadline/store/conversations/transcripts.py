@@ -37,11 +37,11 @@ from threadline.store.verbs import (
     MAX_PATH_CHARS,
     Group,
     Mode,
+    PersonRef,
     Store,
-    Who,
     clean_or_none,
     clean_text,
-    person_named,
+    person_name_of,
     reads,
     verb,
     writes_now,
@@ -381,7 +381,7 @@ class Transcripts(Group[Mode]):
         messages: Message | Sequence[Message],
         idempotency_key: str | None = None,
         *,
-        author: Who = None,
+        author: PersonRef = None,
         external_id: str | None = None,
     ) -> Step[Appended]:
         """Appends one message or several, all or none; when it returns they survive a power cut.
@@ -399,7 +399,7 @@ class Transcripts(Group[Mode]):
             store.now(),
             idempotency_key,
             None if idempotency_key is None else content_digest(encoded),
-            person_named(author),
+            person_name_of(author),
             clean_or_none("external_id", external_id),
         )
         size = len(encoded[0].body) if len(encoded) == 1 else sum(len(message.body) for message in encoded)

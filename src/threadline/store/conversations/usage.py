@@ -16,7 +16,17 @@ from threadline.store import rows
 from threadline.store.conversations import records
 from threadline.store.engine.database import Step, Tx, leaving_work, read, write
 from threadline.store.rows import StoredSession
-from threadline.store.verbs import Group, Mode, Store, Who, clean_or_none, clean_text, instant_of, person_named, verb
+from threadline.store.verbs import (
+    Group,
+    Mode,
+    PersonRef,
+    Store,
+    clean_or_none,
+    clean_text,
+    parse_instant,
+    person_name_of,
+    verb,
+)
 
 UsageGroup: TypeAlias = Literal["session", "person", "platform", "model", "day"]
 _MICROSECONDS_A_DAY = 86_400_000_000
@@ -154,13 +164,13 @@ class UsageRecords(Group[Mode]):
         *,
         since: datetime | None = None,
         until: datetime | None = None,
-        person: Who = None,
+        person: PersonRef = None,
     ) -> Step[list[UsageLine]]:
         """Usage and cost per `session`, `person`, `platform`, `model` or `day` (UTC), the dearest first."""
         if by not in ("session", "person", "platform", "model", "day"):
             raise InvalidRequest(f"usage is summed by session, person, platform, model or day, not by {by!r}")
-        bounds = {"since": instant_of(since, -rows.END), "until": instant_of(until, rows.END)}
-        return read(report, by, person=person_named(person), **bounds)
+        bounds = {"since": parse_instant(since, -rows.END), "until": parse_instant(until, rows.END)}
+        return read(report, by, person=person_name_of(person), **bounds)
 
 
 def _checked_usage(*, cost_usd: float | Decimal | None = None, model: str | None = None, **tokens: Any) -> Usage:

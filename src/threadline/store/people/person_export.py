@@ -23,7 +23,7 @@ from threadline.store.conversations.transcripts import named
 from threadline.store.engine.database import Row, Step, Tx, read
 from threadline.store.people import web_access
 from threadline.store.rows import END, Page, check_limit, entry_of, json_value
-from threadline.store.verbs import Group, Mode, Store, person_named, verb
+from threadline.store.verbs import Group, Mode, Store, person_name_of, verb
 from threadline.store.work import outbox
 
 
@@ -408,7 +408,7 @@ class PersonExports(Group[Mode]):
         What is stored between two pages may turn up in a later one. Nothing is told twice, unless a session is deleted meanwhile
         and a fork of it lives on.
         """
-        name = person_named(person)
+        name = person_name_of(person)
         if not name:
             raise InvalidRequest("say who it is about: a name such as telegram:7")
         return read(export, name, limit=limit, cursor=cursor)

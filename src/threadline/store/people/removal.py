@@ -31,7 +31,7 @@ from threadline.store.engine.database import (
 )
 from threadline.store.people import web_access
 from threadline.store.rows import StoredSession, entry_of, json_text, session_of, source_of
-from threadline.store.verbs import Group, Mode, Store, moment_before, person_named, verb
+from threadline.store.verbs import Group, Mode, Store, parse_age, person_name_of, verb
 from threadline.store.work import owner_alerts
 
 STEP = 500
@@ -325,7 +325,7 @@ class Removal(Group[Mode]):
         progress: Progress | None = None,
     ) -> Step[int]:
         """Deletes sessions last updated longer ago than `older_than` (or before that moment), oldest first; how many."""
-        before = moment_before(store.clock.now(), older_than)
+        before = parse_age(store.clock.now(), older_than)
         wanted = Pruning(before=before, ended_only=ended_only, platform=platform)
         return read(prunable, wanted) if dry_run else task(_prune, wanted, progress)
 
@@ -341,7 +341,7 @@ class Removal(Group[Mode]):
         Afterwards the database's files no longer contain their words. Returns how many things went. `StoreUnavailable`: somebody
         kept the files from being rewritten; once it is run again, it is done.
         """
-        name = person_named(person)
+        name = person_name_of(person)
         if name is None:
             raise InvalidRequest("say whose words to erase: a name such as telegram:7")
         return task(_erase_person, store.database, store.now(), name)

@@ -22,7 +22,7 @@ from threadline.model.view import MAX_SEQ, View, message_number
 from threadline.store.conversations import indexes, records, sessions, transcripts, views
 from threadline.store.engine.database import Row, Step, Tx, read, write
 from threadline.store.rows import Page, StoredSession, check_limit, session_of
-from threadline.store.text import words_of_event, words_of_message
+from threadline.store.text import preview_of_event, preview_of_message
 from threadline.store.verbs import Group, Mode, Store, reads, verb
 from threadline.store.work import approvals, inbox
 
@@ -219,12 +219,12 @@ def labelled(tx: Tx, entries: Sequence[SessionEntry]) -> list[Listed]:
     """Sessions with their first words, and whether they have something to do."""
     ids = [(entry.session_id,) for entry in entries]
     unnamed = [(entry.session_id,) for entry in entries if entry.title is None]
-    said = {str(row[0]): words_of_message(row[1]) for row in tx.rows_many("first_words", unnamed)}
+    said = {str(row[0]): preview_of_message(row[1]) for row in tx.rows_many("first_words", unnamed)}
     at_hand = {str(row[0]): row[1] or row[2] for row in tx.rows_many("work_at_hand", ids)}
     return [
         Listed(
             entry,
-            said.get(entry.session_id) or words_of_event(at_hand.get(entry.session_id) or ""),
+            said.get(entry.session_id) or preview_of_event(at_hand.get(entry.session_id) or ""),
             entry.session_id in at_hand,
         )
         for entry in entries
@@ -312,7 +312,7 @@ def _turn(tx: Tx, session_pk: int, wanted: Looking) -> TurnSeen | None:
 
 def _words(tx: Tx, entry: SessionEntry) -> str:
     rows = tx.rows_many("first_words", [(entry.session_id,)]) if entry.title is None else []
-    return words_of_message(rows[0][1]) if rows else ""
+    return preview_of_message(rows[0][1]) if rows else ""
 
 
 def _ask(tx: Tx, session_pk: int, at: Instant) -> approvals.OpenAsk | None:

@@ -71,9 +71,9 @@ def _fitting(tokens: Sequence[str]) -> int:
 
 def match_expression(query: Query) -> str:
     """A parsed query as a tsquery literal. Tokens hold nothing but letters and digits, so quoting them is enough."""
-    clauses = [_term(term) for term in query.wanted]
+    clauses = [_term(term) for term in query.required]
     clauses += ["({})".format(" | ".join(map(_filter, clause))) for clause in query.scope]
-    clauses += [f"!({_term(term)})" for term in query.unwanted]
+    clauses += [f"!({_term(term)})" for term in query.excluded]
     return " & ".join(clauses)
 
 

@@ -85,11 +85,11 @@ class SqliteTx:
 def match_expression(query: Query) -> str:
     """A parsed query in FTS5's language. Tokens hold nothing but letters and digits, so quoting them is enough."""
     clauses = ["(scope : ({}))".format(" OR ".join(f'"{token}"' for token in clause)) for clause in query.scope]
-    if query.wanted:
-        clauses.insert(0, "(body : ({}))".format(" AND ".join(_term(term) for term in query.wanted)))
+    if query.required:
+        clauses.insert(0, "(body : ({}))".format(" AND ".join(_term(term) for term in query.required)))
     expression = " AND ".join(clauses)
-    if query.unwanted:
-        unwanted = " OR ".join(_term(term) for term in query.unwanted)
+    if query.excluded:
+        unwanted = " OR ".join(_term(term) for term in query.excluded)
         expression = f"({expression}) NOT (body : ({unwanted}))"
     return expression
 
