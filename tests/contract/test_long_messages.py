@@ -16,7 +16,7 @@ def test_a_step_of_indexing_is_bounded_by_what_the_messages_say(store: SessionSt
         session_id = store.get_or_create_session(dm(person)).session_id
         store.append_to_transcript(session_id, [user(f"{LONG} {n}") for n in range(3)])
     steps = []
-    while step := store.perform(write(indexes.index_some)):
+    while step := store.perform(write(indexes.index_batch)):
         steps.append(step)
     # The thread behind the writes may have taken some.
     assert all(step <= 3 for step in steps)

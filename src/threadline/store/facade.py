@@ -25,7 +25,7 @@ from threadline.store.conversations.id_changes import IdChanges
 from threadline.store.conversations.records import AgentState, Preferences
 from threadline.store.conversations.resume import Resume
 from threadline.store.conversations.search import OwnerSearch, Search
-from threadline.store.conversations.sessions import Resolve, Sessions, resolve_request
+from threadline.store.conversations.sessions import ResolveRequest, Sessions, resolve_request
 from threadline.store.conversations.transcripts import Transcripts
 from threadline.store.conversations.usage import UsageRecords
 from threadline.store.engine.database import (
@@ -241,7 +241,9 @@ class GatewayStore(AsyncSessionStore):
         zone = checked_zone(timezone)
         self.settings = msgspec.structs.replace(self.settings, policies=policies, scope=scope, zone=zone)
 
-    def resolve_request(self, source: SessionSource, *, agent: str | None = None, must_exist: bool = False) -> Resolve:
+    def resolve_request(
+        self, source: SessionSource, *, agent: str | None = None, must_exist: bool = False
+    ) -> ResolveRequest:
         """Return the request for the session that a message from `source` belongs to, as of now.
 
         With `must_exist` no session is made for it.

@@ -17,7 +17,14 @@ from threadline.model.message import decode_body, searchable_text
 from threadline.model.view import View, log_of, open_span, seq_of
 from threadline.store import rows
 from threadline.store.conversations import views
-from threadline.store.conversations.indexes import INDEX_STEP, RELIST_STEP, STEP_BYTES, behind, index_some, relist_some
+from threadline.store.conversations.indexes import (
+    INDEX_STEP,
+    RELIST_STEP,
+    STEP_BYTES,
+    count_unindexed,
+    index_batch,
+    relist_batch,
+)
 from threadline.store.engine.database import Database, EngineFacts, Perform, Progress, Row, Step, Tx, read, task, write
 from threadline.store.people.removal import collect_some
 from threadline.store.rows import NO_LIMIT, json_value
@@ -56,7 +63,7 @@ def counts(tx: Tx) -> tuple[int, int, int, int]:
     messages = tx.find("count_messages")
     assert sessions is not None, "an aggregate has a row"  # noqa: S101
     assert messages is not None, "an aggregate has a row"  # noqa: S101
-    return int(sessions[0]), int(sessions[1]), int(messages[0]), behind(tx)
+    return int(sessions[0]), int(sessions[1]), int(messages[0]), count_unindexed(tx)
 
 
 def check_views(tx: Tx, after: int) -> Stretch:
@@ -80,7 +87,7 @@ def check_views(tx: Tx, after: int) -> Stretch:
 def check_messages(tx: Tx, after: int) -> Stretch:
     """A stretch of messages: each parses, and the index knows it exactly if it should."""
     faults: list[str] = []
-    rows = tx.rows("indexed_part", lo=after + 1, hi=views.FAR, limit=STEP, most=STEP_BYTES)
+    rows = tx.rows("indexed_part", lo=after + 1, hi=views.NO_LIMIT, limit=STEP, most=STEP_BYTES)
     for number, redacted_at, body, should, doc, known in rows:
         try:
             tokens = tokenise(searchable_text(decode_body(body)))
@@ -322,8 +329,8 @@ _AFTER_FAULT_SECONDS = 5.0
 # What is to be done, and how much a step has to find for another to follow. Of sessions to list anew a full one: beside busy
 # writers there is always one more, and it would never end.
 _STEPS = (
-    (write(relist_some), RELIST_STEP),
-    (write(index_some, INDEX_STEP), 1),
+    (write(relist_batch), RELIST_STEP),
+    (write(index_batch, INDEX_STEP), 1),
     (write(collect_some), 1),
 )
 

@@ -16,9 +16,9 @@ from threadline.model.source import SessionSource
 from threadline.model.view import MAX_SEQ, message_number
 from threadline.store import rows
 from threadline.store.conversations import indexes, records, resume, transcripts
-from threadline.store.conversations.indexes import Listing
-from threadline.store.conversations.records import AddressRow, Beginning
-from threadline.store.conversations.sessions import Resolve
+from threadline.store.conversations.indexes import ListRequest
+from threadline.store.conversations.records import AddressRow, NewSession
+from threadline.store.conversations.sessions import ResolveRequest
 from threadline.store.engine.database import Tx
 from threadline.store.rows import Page, StoredSession, json_text, session_of
 
@@ -76,8 +76,8 @@ def create(tx: Tx, arrival: Arrival, *, is_current: bool = True) -> SessionEntry
     tx.run("rename_deleted_log", session_id=arrival.session_id)
     address = records.ensure_address(tx, arrival.source, arrival.address, arrival.key)
     options: dict[str, Any] = dict(arrival.start)
-    how = Beginning(arrival.session_id, arrival.source, arrival.at, arrival.display_name, **options)
-    return records.begin(tx, address, how, current=is_current and address.session_pk is None)
+    new = NewSession(arrival.session_id, arrival.source, arrival.at, arrival.display_name, **options)
+    return records.begin(tx, address, new, current=is_current and address.session_pk is None)
 
 
 def ensure(tx: Tx, arrival: Arrival) -> SessionEntry:
@@ -151,10 +151,10 @@ def take_over(tx: Tx, key: str, arrival: Arrival) -> SessionEntry | None:
         tx.run("unpoint_session", session_pk=session.pk)
         platform = session.entry.platform
         if address.session_pk is not None:
-            here = session_of(_the(tx.find("find_session_by_pk", session_pk=address.session_pk)))
+            here = session_of(require_row(tx.find("find_session_by_pk", session_pk=address.session_pk)))
             records.end(tx, arrival.at, here, reason="session_switch")
-            how = records.new_session_at(here.entry, session.entry, new_id=arrival.session_id, at=arrival.at)
-            resume.bring(tx, session, how)
+            new = records.new_session_at(here.entry, session.entry, new_id=arrival.session_id, at=arrival.at)
+            resume.apply_place_settings(tx, session, new)
             platform = here.entry.platform
             if session.entry.display_name is None:
                 set_fields(tx, arrival.session_id, {"display_name": here.entry.display_name})
@@ -177,14 +177,14 @@ def _adopt_entry(tx: Tx, entry: AdoptedEntry) -> bool:
         return False
     address = records.ensure_address(tx, arrival.source, arrival.address, arrival.key)
     if address.session_pk is not None:
-        there = session_of(_the(tx.find("find_session_by_pk", session_pk=address.session_pk)))
+        there = session_of(require_row(tx.find("find_session_by_pk", session_pk=address.session_pk)))
         if there.entry.updated_at >= entry.fields["updated_at"]:
             arrival = msgspec.structs.replace(arrival, address=_apart(arrival), key=entry.stored_key)
         else:
             _move_apart(tx, there, address)
     created = create(tx, arrival)
     set_fields(tx, created.session_id, entry.fields)
-    here = _the(tx.find("find_address", digest=arrival.address.digest))
+    here = require_row(tx.find("find_address", digest=arrival.address.digest))
     if entry.stored_key != entry.arrival.key or not entry.has_origin:
         # Else its address is found without it, and nobody else whose key is spelled alike is led here.
         tx.run("add_key_alias", key=entry.stored_key, address_pk=here[0])
@@ -208,7 +208,9 @@ def adopt_transcript(
     if row is None and session is not None:
         # It is one of ours: a file of its name that appeared later is somebody else's.
         return False
-    entry = create(tx, arrival, is_current=False) if session is None and arrival else session_of(_the(session)).entry
+    entry = (
+        create(tx, arrival, is_current=False) if session is None and arrival else session_of(require_row(session)).entry
+    )
     at = to_instant(entry.updated_at)
     if messages:
         transcripts.append(tx, transcripts.AppendRequest(session_id, messages, at))
@@ -246,11 +248,11 @@ def waiting(tx: Tx, after: str = "") -> list[str]:
     return [str(row[0]) for row in tx.rows("waiting_adoptions", after=after, limit=_PAGE)]
 
 
-def find_current(tx: Tx, wanted: Resolve) -> StoredSession | None:
+def find_current(tx: Tx, request: ResolveRequest) -> StoredSession | None:
     """The session that `wanted` asks for, as it is, or `None`. Nothing is locked or touched."""
-    row = tx.find("peek_current", digest=wanted.address.digest)
+    row = tx.find("peek_current", digest=request.address.digest)
     if row is None:
-        row = tx.find("peek_current_by_alias", key=wanted.key)
+        row = tx.find("peek_current_by_alias", key=request.key)
     return None if row is None else session_of(row)
 
 
@@ -262,13 +264,15 @@ def find_row(tx: Tx, session_id: str) -> SessionEntry | None:
 
 def list_rows(tx: Tx, cursor: str | None, platform: str | None) -> Page[SessionEntry]:
     """A page of such entries, the most recently updated first, ended ones included."""
-    page = indexes.list_stored(tx, Listing(include_ended=True, platform=platform, limit=_PAGE, cursor=cursor))
+    page = indexes.list_stored_sessions(
+        tx, ListRequest(include_ended=True, platform=platform, limit=_PAGE, cursor=cursor)
+    )
     return Page([_with_count(tx, session) for session in page], page.cursor)
 
 
 def list_current(tx: Tx, cursor: str | None) -> Page[SessionEntry]:
     """A page of the sessions that are some conversation's current one, the most recently updated first."""
-    page = indexes.list_stored(tx, Listing(include_ended=True, limit=_PAGE, cursor=cursor))
+    page = indexes.list_stored_sessions(tx, ListRequest(include_ended=True, limit=_PAGE, cursor=cursor))
     return Page([session.entry for session in page if session.is_current], page.cursor)
 
 
@@ -324,6 +328,6 @@ def _change_owner(tx: Tx, session: StoredSession, address: AddressRow, platform:
         tx.run_many("mark_unindexed", [(session.pk,)])
 
 
-def _the(row: Any) -> Any:
+def require_row(row: Any) -> Any:
     assert row is not None, "a row that this transaction wrote or locked is there"  # noqa: S101
     return row

@@ -23,7 +23,7 @@ from threadline.store.verbs import Group, Mode, Store, parse_age, person_name_of
 _STEP = 100
 
 
-class NewFile(msgspec.Struct, frozen=True, kw_only=True):
+class FileContent(msgspec.Struct, frozen=True, kw_only=True):
     """A file that somebody sends, or is sent, under the name that it is given. `digest` is that of its body."""
 
     person: str
@@ -43,7 +43,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-def keep(tx: Tx, at: Instant, new: NewFile) -> StoredFile:
+def keep(tx: Tx, at: Instant, new: FileContent) -> StoredFile:
     """Keeps a file, once whoever sends it; the last name that a person gave it is its name for them."""
     # Locked before it is named: whoever takes unused files away looks at the names only behind the same lock.
     if tx.find("has_file", digest=new.digest) is None:
@@ -52,7 +52,7 @@ def keep(tx: Tx, at: Instant, new: NewFile) -> StoredFile:
     return StoredFile(file_id=new.digest, name=new.name, mime=new.mime, size=len(new.body))
 
 
-def keep_for_turn(tx: Tx, at: Instant, turn_pk: int, fence: int, new: NewFile) -> StoredFile:
+def keep_for_turn(tx: Tx, at: Instant, turn_pk: int, fence: int, new: FileContent) -> StoredFile:
     """Keeps a file that a turn sends, in the name of the person whom it answers. `LeaseLost` where the turn is another's.
 
     Who that is the turn's own row tells: in the name of somebody who was erased meanwhile nothing is kept.
@@ -63,7 +63,7 @@ def keep_for_turn(tx: Tx, at: Instant, turn_pk: int, fence: int, new: NewFile) -
     return keep(tx, at, replace(new, person=file_owner_of(source_of(row[0]))))
 
 
-def of_person(tx: Tx, person: str, file_id: str) -> StoredFile:
+def find_owned(tx: Tx, person: str, file_id: str) -> StoredFile:
     """A file that this person sent; `UnknownFile` for any other, be it somebody's or nobody's."""
     row = tx.find("find_file_of", person=person, digest=file_id)
     if row is None:
@@ -71,12 +71,12 @@ def of_person(tx: Tx, person: str, file_id: str) -> StoredFile:
     return StoredFile(file_id=file_id, name=row[0], mime=row[1], size=row[2])
 
 
-def read_of_person(tx: Tx, person: str, file_id: str) -> tuple[StoredFile, bytes]:
+def read_owned(tx: Tx, person: str, file_id: str) -> tuple[StoredFile, bytes]:
     """The same with what is in it."""
-    return of_person(tx, person, file_id), body_of(tx, file_id)
+    return find_owned(tx, person, file_id), read_body(tx, file_id)
 
 
-def body_of(tx: Tx, file_id: str) -> bytes:
+def read_body(tx: Tx, file_id: str) -> bytes:
     """What is in a file, whoever sent it: for the agent that answers the message."""
     row = tx.find("file_body", digest=file_id)
     if row is None:
@@ -84,24 +84,24 @@ def body_of(tx: Tx, file_id: str) -> bytes:
     return bytes(row[0])
 
 
-def use(tx: Tx, number: int, file_ids: Iterable[str]) -> None:
+def link_files(tx: Tx, number: int, file_ids: Iterable[str]) -> None:
     """The message with this number shows these files: they stay as long as it does."""
     for file_id in file_ids:
         tx.run("use_file", number=number, digest=file_id)
 
 
-def disuse(tx: Tx, lo: int, hi: int) -> None:
+def unlink_files(tx: Tx, lo: int, hi: int) -> None:
     """The messages from `lo` to `hi` are gone, or say nothing any more: files that no other message shows go with them."""
     digests = [digest for (digest,) in tx.rows("files_used_between", lo=lo, hi=hi)]
     if digests:
         tx.run("drop_file_uses", lo=lo, hi=hi)
-        _drop_unused(tx, digests)
+        _delete_unused(tx, digests)
 
 
-def drop_unsent(tx: Tx, *, before: Instant) -> int:
+def delete_unsent_batch(tx: Tx, *, before: Instant) -> int:
     """Takes some files away that were kept before then and never came with a message; how many."""
     digests = [digest for (digest,) in tx.rows("unused_files", before=before, limit=_STEP)]
-    _drop_unused(tx, digests)
+    _delete_unused(tx, digests)
     return len(digests)
 
 
@@ -110,7 +110,7 @@ def forget_person(tx: Tx, person: str) -> None:
     digests = [row[0] for row in tx.rows("files_of_person", person=person, after="", limit=1 << 40)]
     tx.run("drop_file_names_of", person=person)
     for digest in digests:
-        _drop_nameless(tx, digest)
+        _delete_nameless(tx, digest)
 
 
 def records_of(tx: Tx, person: str, *, after: str, limit: int) -> list[FileRecord]:
@@ -122,27 +122,27 @@ def records_of(tx: Tx, person: str, *, after: str, limit: int) -> list[FileRecor
     ]
 
 
-def _drop_unused(tx: Tx, digests: Iterable[str]) -> None:
+def _delete_unused(tx: Tx, digests: Iterable[str]) -> None:
     for digest in digests:
         tx.find("has_file", digest=digest)
         tx.run("drop_unused_names", digest=digest)
         tx.run("drop_unused_file", digest=digest)
 
 
-def _drop_nameless(tx: Tx, digest: str) -> None:
+def _delete_nameless(tx: Tx, digest: str) -> None:
     tx.find("has_file", digest=digest)
     tx.run("drop_unused_file", digest=digest)
 
 
 MAX_NAME_BYTES = 512
 # Longer than any message waits before its turn has ended.
-_UNSENT_FOR = timedelta(days=7)
+_UNSENT_LIFETIME = timedelta(days=7)
 
 
 class Files(Group[Mode]):
     """Files that come and go with messages."""
 
-    read_body = reads(body_of)
+    read_body = reads(read_body)
 
     @verb
     def keep(
@@ -152,50 +152,50 @@ class Files(Group[Mode]):
 
         One that is larger than 10 MB, or empty, is `InvalidRequest`. One that comes with no message is dropped after a week.
         """
-        return write(keep, store.now(), _checked(body, name, mime, _sender(person)))
+        return write(keep, store.now(), _checked_content(body, name, mime, _sender_name(person)))
 
     @verb
     def keep_for_turn(
-        store: Store[Any], held: Held, body: bytes, *, name: str = "", mime: str = ""
+        store: Store[Any], lease: Held, body: bytes, *, name: str = "", mime: str = ""
     ) -> Step[StoredFile]:
         """Keeps a file that a turn sends, in the name of the person whom it answers; else as `keep_file` does.
 
         `LeaseLost` where the turn is another's now, or gone.
         """
-        new = _checked(body, name, mime)
-        return write(keep_for_turn, store.now(), held.turn_pk, held.fence, new)
+        new = _checked_content(body, name, mime)
+        return write(keep_for_turn, store.now(), lease.turn_pk, lease.fence, new)
 
     @verb
     def find(_: Store[Any], person: SessionSource | str, file_id: str) -> Step[StoredFile]:
         """A file that this person sent; `UnknownFile` for any other."""
-        return read(of_person, _sender(person), storable_text(file_id, MAX_NAME_BYTES))
+        return read(find_owned, _sender_name(person), storable_text(file_id, MAX_NAME_BYTES))
 
     @verb
     def read(_: Store[Any], person: SessionSource | str, file_id: str) -> Step[tuple[StoredFile, bytes]]:
         """A file that this person sent, with what is in it; `UnknownFile` for any other."""
-        return read(read_of_person, _sender(person), storable_text(file_id, MAX_NAME_BYTES))
+        return read(read_owned, _sender_name(person), storable_text(file_id, MAX_NAME_BYTES))
 
     @verb
     def delete_unsent(store: Store[Any]) -> Step[int]:
         """Drops files that were kept a week ago and came with no message; how many."""
-        return task(_delete_unsent, parse_age(store.clock.now(), _UNSENT_FOR))
+        return task(_delete_unsent, parse_age(store.clock.now(), _UNSENT_LIFETIME))
 
 
 def _delete_unsent(perform: Perform, before: Instant) -> int:
     done = 0
-    while step := perform(write(drop_unsent, before=before)):
+    while step := perform(write(delete_unsent_batch, before=before)):
         done += step
     return done
 
 
-def _checked(body: bytes, name: str, mime: str, person: str = "") -> NewFile:
+def _checked_content(body: bytes, name: str, mime: str, person: str = "") -> FileContent:
     if not body:
         raise InvalidRequest("the file is empty; nothing was kept")
     if len(body) > MAX_FILE_BYTES:
         raise InvalidRequest(
             f"the file is larger than {MAX_FILE_BYTES // 1_000_000} MB; send a smaller one, or a link to it"
         )
-    return NewFile(
+    return FileContent(
         person=person,
         digest=file_id_of(body),
         name=storable_text(name, MAX_NAME_BYTES) or "file",
@@ -204,7 +204,7 @@ def _checked(body: bytes, name: str, mime: str, person: str = "") -> NewFile:
     )
 
 
-def _sender(person: SessionSource | str) -> str:
+def _sender_name(person: SessionSource | str) -> str:
     name = person_name_of(person)
     if name is None:
         raise InvalidRequest("say whose file it is: a name such as telegram:7")

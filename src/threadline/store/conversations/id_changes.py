@@ -22,17 +22,17 @@ from threadline.store.engine.database import Row, Step, Tx, leaving_work, write
 from threadline.store.rows import json_text, source_of
 from threadline.store.verbs import Group, Mode, Store, verb
 
-What: TypeAlias = Literal["chat", "user"]
+IdKind: TypeAlias = Literal["chat", "user"]
 # The moves from and to an id: the old one, the new one, and when.
-_MovesOf: TypeAlias = Callable[[str], Sequence[Row]]
+_ChangesOf: TypeAlias = Callable[[str], Sequence[Row]]
 # How long, in microseconds, something may be on its way under an id that was given up.
-LATE_WITHIN = 24 * 3600 * 1_000_000
+REDIRECT_MICROSECONDS = 24 * 3600 * 1_000_000
 # An id changes once or twice in its life. Whoever makes up more is not followed further.
-_IDS_AT_MOST = 16
+_MAX_IDS = 16
 _ALWAYS = Instant(1 << 62)
 
 
-class Elsewhere(msgspec.Struct, frozen=True):
+class FormerConversation(msgspec.Struct, frozen=True):
     """A conversation that is still kept under an id which its chat or sender had before."""
 
     address: SessionAddress
@@ -40,7 +40,7 @@ class Elsewhere(msgspec.Struct, frozen=True):
     session_pk: int
 
 
-class Late(msgspec.Struct, frozen=True):
+class RedirectedSource(msgspec.Struct, frozen=True):
     """What was asked for is an id that was given up just now: its conversation is that of the new one, begun or not."""
 
     source: SessionSource
@@ -55,38 +55,43 @@ class _Ids(msgspec.Struct, frozen=True):
 
     ids: tuple[str | None, ...]
     now: str | None
-    is_late: bool = False
+    is_redirected: bool = False
 
 
-def find_elsewhere(tx: Tx, at: Instant, source: SessionSource, address: SessionAddress) -> Elsewhere | Late | None:
+def find_under_former_id(
+    tx: Tx, at: Instant, source: SessionSource, address: SessionAddress
+) -> FormerConversation | RedirectedSource | None:
     """The conversation of an address that has none, under an id that its chat or sender had before, or has now; locked."""
     if tx.find("has_moves", platform=address.platform, account=address.account) is None:
         # By far most often: no further question is asked for a new conversation.
         return None
-    chats, senders = _ids_of(tx, address, "chat", address.chat, at), _ids_of(tx, address, "user", address.sender, at)
-    is_late = chats.is_late or senders.is_late
+    chats, senders = _all_ids(tx, address, "chat", address.chat, at), _all_ids(tx, address, "user", address.sender, at)
+    is_redirected = chats.is_redirected or senders.is_redirected
     for chat, sender in product(chats.ids, senders.ids):
         other = msgspec.structs.replace(address, chat=chat, sender=sender)
         row = None if other == address else tx.find("find_address", digest=other.digest)
         if row is None or row[5] is None:
             continue
-        if is_late:
-            return Late(_renamed(tx, source, other, at), other)
+        if is_redirected:
+            return RedirectedSource(_source_at(tx, source, other, at), other)
         if Ownership(row[3], row[4]) in _ownerships(source, address):
-            return Elsewhere(other, row[0], row[5])
-    if not is_late:
+            return FormerConversation(other, row[0], row[5])
+    if not is_redirected:
         return None
     other = msgspec.structs.replace(address, chat=chats.now, sender=senders.now)
-    return Late(_renamed(tx, source, other, at), other)
+    return RedirectedSource(_source_at(tx, source, other, at), other)
 
 
-def find_former(
+def find_former_holder(
     tx: Tx, at: Instant, source: SessionSource, address: SessionAddress, owned: Ownership
 ) -> SessionAddress | None:
     """Where a conversation belongs that is kept at an address whose ids its people gave up more than a day ago."""
     if tx.find("has_moves", platform=address.platform, account=address.account) is None:
         return None
-    chats, senders = _holders(tx, address, "chat", address.chat, at), _holders(tx, address, "user", source.sender, at)
+    chats, senders = (
+        _current_ids_of_former_holders(tx, address, "chat", address.chat, at),
+        _current_ids_of_former_holders(tx, address, "user", source.sender, at),
+    )
     for chat, sender in product(chats, senders):
         other = msgspec.structs.replace(address, chat=chat, sender=sender if address.sender else None)
         # A direct chat is somebody's alone, whatever they are called.
@@ -98,7 +103,7 @@ def find_former(
     return None
 
 
-def bring(tx: Tx, old_pk: int, session_pk: int | None, address_pk: int) -> None:
+def move_sessions(tx: Tx, old_pk: int, session_pk: int | None, address_pk: int) -> None:
     """The sessions of an address go to another. With `session_pk` that one goes on there; the other address has none."""
     tx.run("unpoint_address", address_pk=old_pk)
     tx.run("rehouse_sessions", address_pk=address_pk, old_pk=old_pk)
@@ -107,21 +112,21 @@ def bring(tx: Tx, old_pk: int, session_pk: int | None, address_pk: int) -> None:
     tx.run("drop_unused_address", pk=old_pk)
 
 
-def forward(tx: Tx, at: Instant, target: Target) -> Target:
+def current_target(tx: Tx, at: Instant, target: Target) -> Target:
     """Where what is meant for a chat goes now."""
-    moves_of = _moves_of(tx, target.platform, target.account, "chat")
-    later = _later_if_late(moves_of, target.chat_id, at)
+    changes_of = _changes_of(tx, target.platform, target.account, "chat")
+    later = _later_ids_if_redirected(changes_of, target.chat_id, at)
     return msgspec.structs.replace(target, chat_id=later[-1]) if later else target
 
 
-def forward_stream(tx: Tx, at: Instant, turn_pk: int) -> None:
+def redirect_stream(tx: Tx, at: Instant, turn_pk: int) -> None:
     """What a turn streams is shown in full where its chat is now."""
     for pk, text in tx.rows("open_streams", turn_pk=turn_pk):
-        target = forward(tx, at, msgspec.json.decode(text, type=Target))
+        target = current_target(tx, at, msgspec.json.decode(text, type=Target))
         tx.run("retarget_delivery", pk=pk, target=json_text(target), lane=target.ordering_key)
 
 
-def other_names(tx: Tx, person: str) -> list[str]:
+def former_names(tx: Tx, person: str) -> list[str]:
     """What a person was or is called under the other ids that their platform has given them.
 
     A name under which somebody has written long after it was given up is that one's alone.
@@ -131,80 +136,86 @@ def other_names(tx: Tx, person: str) -> list[str]:
         return tx.rows("names_of_moved", name=name)
 
     def is_anothers(name: str, given_up: Instant) -> bool:
-        return tx.find("name_used_after", name=name, at=given_up + LATE_WITHIN) is not None
+        return tx.find("name_used_after", name=name, at=given_up + REDIRECT_MICROSECONDS) is not None
 
-    given_up = _given_up(moves_of(person), person)
+    given_up = _given_up_at(moves_of(person), person)
     if given_up is not None and is_anothers(person, given_up):
         given_up = None
-    later = [] if given_up is None else _later_id(moves_of, person, given_up)
+    later = [] if given_up is None else _later_ids(moves_of, person, given_up)
     earlier = _earlier_ids(moves_of, person, _ALWAYS if given_up is None else given_up)
     names = [*reversed(later), *(name for name, until in earlier.items() if not is_anothers(name, until))]
     return [name for name in dict.fromkeys(names) if name != person]
 
 
-def _ids_of(tx: Tx, address: SessionAddress, what: What, first: str | None, at: Instant) -> _Ids:
+def _all_ids(tx: Tx, address: SessionAddress, kind: IdKind, first: str | None, at: Instant) -> _Ids:
     if first is None:
         return _Ids((None,), None)
-    moves_of = _moves_of(tx, address.platform, address.account, what)
-    later = _later_if_late(moves_of, first, at)
-    until = _given_up(moves_of(first), first) if later else None
-    ids = dict.fromkeys((first, *reversed(later), *_earlier_ids(moves_of, first, _ALWAYS if until is None else until)))
+    changes_of = _changes_of(tx, address.platform, address.account, kind)
+    later = _later_ids_if_redirected(changes_of, first, at)
+    until = _given_up_at(changes_of(first), first) if later else None
+    ids = dict.fromkeys(
+        (first, *reversed(later), *_earlier_ids(changes_of, first, _ALWAYS if until is None else until))
+    )
     return _Ids(tuple(ids), later[-1] if later else first, bool(later))
 
 
-def _holders(tx: Tx, address: SessionAddress, what: What, first: str | None, at: Instant) -> list[str | None]:
+def _current_ids_of_former_holders(
+    tx: Tx, address: SessionAddress, kind: IdKind, first: str | None, at: Instant
+) -> list[str | None]:
     """The id itself, and what those are called now who gave it up more than a day ago."""
     if first is None:
         return [None]
-    moves_of = _moves_of(tx, address.platform, address.account, what)
-    times = [when for old, _, when in moves_of(first) if old == first and when < at - LATE_WITHIN]
-    return [first, *(_later_id(moves_of, first, when)[-1] for when in times)]
+    changes_of = _changes_of(tx, address.platform, address.account, kind)
+    times = [when for old, _, when in changes_of(first) if old == first and when < at - REDIRECT_MICROSECONDS]
+    return [first, *(_later_ids(changes_of, first, when)[-1] for when in times)]
 
 
-def _later_if_late(moves_of: _MovesOf, first: str, at: Instant) -> list[str]:
+def _later_ids_if_redirected(changes_of: _ChangesOf, first: str, at: Instant) -> list[str]:
     """The ids since, where this one was given up less than a day ago; empty for any other."""
-    given_up = _given_up(moves_of(first), first)
-    return [] if given_up is None or given_up < at - LATE_WITHIN else _later_id(moves_of, first, given_up)
+    given_up = _given_up_at(changes_of(first), first)
+    return [] if given_up is None or given_up < at - REDIRECT_MICROSECONDS else _later_ids(changes_of, first, given_up)
 
 
-def _given_up(rows: Sequence[Row], first: str) -> Instant | None:
+def _given_up_at(rows: Sequence[Row], first: str) -> Instant | None:
     """When an id was given up last; `None` if it was given to somebody since."""
     given_up: Instant | None = max((at for old, _, at in rows if old == first), default=None)
     got = max((at for _, new, at in rows if new == first), default=0)
     return given_up if given_up is not None and given_up > got else None
 
 
-def _later_id(moves_of: _MovesOf, first: str, since: Instant) -> list[str]:
+def _later_ids(changes_of: _ChangesOf, first: str, since: Instant) -> list[str]:
     """The ids that the holder of `first`, who gave it up at `since`, has had since then, the newest last."""
-    found: list[str] = []
-    one = first
-    while len(found) < _IDS_AT_MOST:
-        following = min(((at, new) for old, new, at in moves_of(one) if old == one and at >= since), default=None)
+    ids: list[str] = []
+    current = first
+    while len(ids) < _MAX_IDS:
+        following = min(
+            ((at, new) for old, new, at in changes_of(current) if old == current and at >= since), default=None
+        )
         if following is None:
             break
-        since, one = following
-        found.append(one)
-    return found
+        since, current = following
+        ids.append(current)
+    return ids
 
 
-def _earlier_ids(moves_of: _MovesOf, first: str, until: Instant) -> dict[str, Instant]:
+def _earlier_ids(changes_of: _ChangesOf, first: str, until: Instant) -> dict[str, Instant]:
     """The ids that the holder of `first` at `until` had before, the nearest first, each with the time when it was given up."""
-    found: dict[str, Instant] = {}
-    waiting = [(first, until)]
-    while waiting and len(found) < _IDS_AT_MOST:
-        one, until = waiting.pop(0)
-        rows = moves_of(one)
+    ids: dict[str, Instant] = {}
+    to_visit = [(first, until)]
+    while to_visit and len(ids) < _MAX_IDS:
+        current, until = to_visit.pop(0)
+        rows = changes_of(current)
         # What was before that was somebody else.
-        since = max((at for old, _, at in rows if old == one and at < until), default=0)
-        steps = [(old, at) for old, new, at in rows if new == one and since <= at <= until and old not in found]
-        found.update(steps)
-        waiting += steps
-    found.pop(first, None)
-    return found
+        since = max((at for old, _, at in rows if old == current and at < until), default=0)
+        steps = [(old, at) for old, new, at in rows if new == current and since <= at <= until and old not in ids]
+        ids.update(steps)
+        to_visit += steps
+    ids.pop(first, None)
+    return ids
 
 
-def _moves_of(tx: Tx, platform: str, account: str, what: What) -> _MovesOf:
-    return lambda one: tx.rows("moves_of", platform=platform, account=account, what=what, id=one)
+def _changes_of(tx: Tx, platform: str, account: str, kind: IdKind) -> _ChangesOf:
+    return lambda one: tx.rows("moves_of", platform=platform, account=account, what=kind, id=one)
 
 
 def _ownerships(source: SessionSource, address: SessionAddress) -> tuple[Ownership, Ownership]:
@@ -212,9 +223,9 @@ def _ownerships(source: SessionSource, address: SessionAddress) -> tuple[Ownersh
     return ownership_of(source, address), ownership_of(_alias_named(source, source.chat_id, None), address)
 
 
-def _renamed(tx: Tx, source: SessionSource, other: SessionAddress, at: Instant) -> SessionSource:
+def _source_at(tx: Tx, source: SessionSource, other: SessionAddress, at: Instant) -> SessionSource:
     """The source as it would be at the other address. In a direct chat that one does not say who speaks."""
-    sender = other.sender or _ids_of(tx, other, "user", source.sender, at).now
+    sender = other.sender or _all_ids(tx, other, "user", source.sender, at).now
     return _alias_named(source, other.chat or source.chat_id, sender)
 
 
@@ -224,10 +235,10 @@ def _alias_named(source: SessionSource, chat: str | None, sender: str | None) ->
     return source if sender == source.sender else msgspec.structs.replace(source, user_id=sender, user_id_alt=None)
 
 
-_UNINDEXED_AT_ONCE = 500
-_ALL = 1 << 40
+_UNINDEX_STEP = 500
+_NO_LIMIT = 1 << 40
 # What stands under a person's name, each with how it comes under another.
-OF_PERSON = (
+PERSON_UPDATES = (
     "move_owner_of_addresses",
     "move_owner_of_sessions",
     "move_author",
@@ -246,7 +257,7 @@ OF_PERSON = (
 )
 
 
-def move(tx: Tx, at: Instant, event: IdChange) -> bool:
+def apply(tx: Tx, at: Instant, event: IdChange) -> bool:
     """Carries a move out, once; False if it was done before.
 
     Takes as long as there are messages to be indexed anew: those of the chat, or of the person. Where the new id has a conversation
@@ -254,10 +265,12 @@ def move(tx: Tx, at: Instant, event: IdChange) -> bool:
     """
     old, new = (scoped_id(event.platform, event.account, one) for one in (event.old_id, event.new_id))
     person = new if event.what == "user" else _whose_chat(tx, event)
-    if not _note(tx, at, event, person):
+    if not _record_event(tx, at, event, person):
         return False
     ids = {"platform": event.platform, "account": event.account, "old_id": event.old_id, "new_id": event.new_id}
-    tx.run("add_move", what=event.what, old_name=old, new_name=new, person=person, at=_told_at(tx, event, at), **ids)
+    tx.run(
+        "add_move", what=event.what, old_name=old, new_name=new, person=person, at=_change_time(tx, event, at), **ids
+    )
     if event.what == "user":
         _move_person(tx, old, new)
     else:
@@ -268,7 +281,7 @@ def move(tx: Tx, at: Instant, event: IdChange) -> bool:
     return True
 
 
-def moved_source(source: SessionSource, event: IdChange) -> SessionSource:
+def renamed_source(source: SessionSource, event: IdChange) -> SessionSource:
     """The source as its platform would name it now; the same one where it is about others."""
     if (source.platform, source.account) != (event.platform, event.account):
         return source
@@ -281,13 +294,13 @@ def _whose_chat(tx: Tx, event: IdChange) -> str | None:
     """The person whose direct chat has moved: its ids tell of them."""
     for _, text in tx.rows("origins_with", pattern=_pattern(event.old_id)):
         source = source_of(text)
-        if source.chat_type == "dm" and (moved := moved_source(source, event)) is not source:
-            return person_of(moved)
+        if source.chat_type == "dm" and (renamed := renamed_source(source, event)) is not source:
+            return person_of(renamed)
     return None
 
 
-def _note(tx: Tx, at: Instant, event: IdChange, person: str | None) -> bool:
-    told = {"kind": "moved", "raw": f"{event.what} {event.old_id} is {event.new_id}"}
+def _record_event(tx: Tx, at: Instant, event: IdChange, person: str | None) -> bool:
+    event_left = {"kind": "moved", "raw": f"{event.what} {event.old_id} is {event.new_id}"}
     row = tx.find(
         "add_inbound",
         platform=event.platform,
@@ -295,7 +308,7 @@ def _note(tx: Tx, at: Instant, event: IdChange, person: str | None) -> bool:
         dedupe_key=event.dedupe_key,
         session_pk=None,
         lane="talk",
-        event=json_text(told),
+        event=json_text(event_left),
         person=person,
         role="group",
         at=at,
@@ -306,7 +319,7 @@ def _note(tx: Tx, at: Instant, event: IdChange, person: str | None) -> bool:
     return row is not None
 
 
-def _told_at(tx: Tx, event: IdChange, at: Instant) -> Instant:
+def _change_time(tx: Tx, event: IdChange, at: Instant) -> Instant:
     """When it was, always after earlier moves of the same ids: which came first must not depend on a clock that goes back."""
     place = {"platform": event.platform, "account": event.account, "what": event.what}
     rows = [row for one in (event.old_id, event.new_id) for row in tx.rows("moves_of", id=one, **place)]
@@ -315,7 +328,7 @@ def _told_at(tx: Tx, event: IdChange, at: Instant) -> Instant:
 
 def _move_person(tx: Tx, old: str, new: str) -> None:
     logs = tx.rows("logs_of_person", person=old)
-    for step in OF_PERSON:
+    for step in PERSON_UPDATES:
         tx.run(step, old=old, new=new)
     _move_role(tx, old, new)
     for left in ("drop_person", "drop_pairing_of", "drop_preferences", "drop_speaker", "drop_file_names_of"):
@@ -340,10 +353,10 @@ def _move_chat(tx: Tx, event: IdChange, old: str, new: str) -> None:
     place = {"platform": event.platform, "account": event.account}
     tx.run("move_home", old_id=event.old_id, new_id=event.new_id, **place)
     for pk, text in tx.rows("deliveries_with", pattern=_pattern(event.old_id), **place):
-        if (target := _moved_target(text, event)) is not None:
+        if (target := _renamed_target(text, event)) is not None:
             tx.run("retarget_delivery", pk=pk, target=json_text(target), lane=target.ordering_key)
     for pk, text in tx.rows("pairings_with", pattern=_pattern(event.old_id)):
-        if (target := _moved_target(text, event)) is not None:
+        if (target := _renamed_target(text, event)) is not None:
             tx.run("set_pairing_target", pk=pk, target=json_text(target))
     _move_token(tx, filter_token("c", old), filter_token("c", new))
     _index_anew(tx, logs)
@@ -353,30 +366,30 @@ def _readdress(tx: Tx, event: IdChange, new: str) -> None:
     """Whatever waits, runs or may go on is answered where its people are now, and is theirs under the name that they have now."""
     pattern = _pattern(event.old_id)
     for pk, text in tx.rows("origins_with", pattern=pattern):
-        if (moved := _moved_origin(text, event)) is not None:
-            tx.run("set_origin", origin=moved, session_pk=pk)
+        if (renamed := _renamed_origin(text, event)) is not None:
+            tx.run("set_origin", origin=renamed, session_pk=pk)
     if event.what == "user":
-        turns = tx.rows("turns_answering", person=new, after=0, limit=_ALL)
+        turns = tx.rows("turns_answering", person=new, after=0, limit=_NO_LIMIT)
     else:
         turns = tx.rows("turn_origins_with", pattern=pattern)
     for pk, text in turns:
-        if (moved := _moved_origin(text, event)) is not None:
-            tx.run("set_turn_origin", origin=moved, turn_pk=pk)
+        if (renamed := _renamed_origin(text, event)) is not None:
+            tx.run("set_turn_origin", origin=renamed, turn_pk=pk)
     for name in ("waiting_under", "taken_under"):
         for row in tx.rows(name, pattern=pattern):
-            heard = rows.decode_event(row[2])
-            if (source := moved_source(heard.source, event)) is not heard.source:
-                told = msgspec.structs.replace(heard, source=source)
-                tx.run("readdress_inbound", pk=row[0], event=json_text(told))
+            event_before = rows.decode_event(row[2])
+            if (source := renamed_source(event_before.source, event)) is not event_before.source:
+                renamed_event = msgspec.structs.replace(event_before, source=source)
+                tx.run("readdress_inbound", pk=row[0], event=json_text(renamed_event))
 
 
-def _moved_origin(text: str, event: IdChange) -> str | None:
+def _renamed_origin(text: str, event: IdChange) -> str | None:
     source = source_of(text)
-    moved = moved_source(source, event)
-    return None if moved is source else json_text(moved)
+    renamed = renamed_source(source, event)
+    return None if renamed is source else json_text(renamed)
 
 
-def _moved_target(text: str, event: IdChange) -> Target | None:
+def _renamed_target(text: str, event: IdChange) -> Target | None:
     target = _read_target(text)
     if (target.platform, target.account, target.chat_id) != (event.platform, event.account, event.old_id):
         return None
@@ -395,9 +408,9 @@ def _index_anew(tx: Tx, logs: Sequence[Row]) -> None:
             # Deleted: nobody would index again what forks show of it.
             continue
         tx.run_many("mark_unindexed", [(log,)])
-        numbers = tx.rows("numbers_in_log", lo=message_number(log, 0), hi=message_number(log, MAX_SEQ), limit=_ALL)
-        for start in range(0, len(numbers), _UNINDEXED_AT_ONCE):
-            tx.unindex([number for (number,) in numbers[start : start + _UNINDEXED_AT_ONCE]])
+        numbers = tx.rows("numbers_in_log", lo=message_number(log, 0), hi=message_number(log, MAX_SEQ), limit=_NO_LIMIT)
+        for start in range(0, len(numbers), _UNINDEX_STEP):
+            tx.unindex([number for (number,) in numbers[start : start + _UNINDEX_STEP]])
 
 
 def _person_in(event: IdChange, chat: str) -> str:
@@ -422,4 +435,4 @@ class IdChanges(Group[Mode]):
     @verb
     def apply(store: Store[Any], event: IdChange) -> Step[bool]:
         """A chat or a person goes on under another id; False if that was done before."""
-        return leaving_work(write(move, store.now(), event))
+        return leaving_work(write(apply, store.now(), event))

@@ -33,7 +33,7 @@ HAD_SESSIONS = "had_sessions"
 _MAX_SAME_NAMES = 10_000
 
 
-class Beginning(msgspec.Struct, frozen=True):
+class NewSession(msgspec.Struct, frozen=True):
     """How a new session starts."""
 
     session_id: str
@@ -69,7 +69,7 @@ class AddressRow(msgspec.Struct, frozen=True):
 def begin(
     tx: Tx,
     address: AddressRow,
-    how: Beginning,
+    new: NewSession,
     *,
     inherit: tuple[StoredSession, View] | None = None,
     current: bool = True,
@@ -77,20 +77,20 @@ def begin(
     """A new session of `address`, made its current one unless said otherwise."""
     row = tx.find(
         "add_session",
-        session_id=how.session_id,
+        session_id=new.session_id,
         address_pk=address.pk,
         chat_type=address.chat_type,
         chat=address.chat,
-        origin=json_text(how.origin),
-        display_name=how.display_name,
-        model=how.model,
-        runtime=how.runtime or "{}",
-        parent_session_id=how.parent_session_id,
-        created_at=how.at,
-        auto_reset_reason=how.reset_reason,
-        reset_had_activity=int(how.reset_had_activity),
-        notice_user=int(how.tell_user),
-        notice_agent=int(how.reset_reason is not None and how.reset_had_activity),
+        origin=json_text(new.origin),
+        display_name=new.display_name,
+        model=new.model,
+        runtime=new.runtime or "{}",
+        parent_session_id=new.parent_session_id,
+        created_at=new.at,
+        auto_reset_reason=new.reset_reason,
+        reset_had_activity=int(new.reset_had_activity),
+        notice_user=int(new.tell_user),
+        notice_agent=int(new.reset_reason is not None and new.reset_had_activity),
     )
     pk: int = require_row(row)[0]
     view = new_view(pk)
@@ -103,15 +103,15 @@ def begin(
         "add_state",
         session_pk=pk,
         owner=address.owner,
-        platform=how.origin.platform,
-        cwd=how.cwd,
-        at=how.at,
+        platform=new.origin.platform,
+        cwd=new.cwd,
+        at=new.at,
         borrows=int(any(log_of(span.lo) != pk for span in (*view.shown, *view.folded))),
     )
-    views.add(tx, pk, 1, view)
+    views.save_spans(tx, pk, 1, view)
     if current:
         tx.run("point_address", address_pk=address.pk, session_pk=pk)
-    return get_session(tx, how.session_id).entry
+    return get_session(tx, new.session_id).entry
 
 
 def end(tx: Tx, at: Instant, session: StoredSession, *, reason: str, flush: bool = False) -> None:
@@ -194,12 +194,12 @@ def require_row(row: Row | None) -> Row:
     return row
 
 
-def new_session_at(place: SessionEntry, coming: SessionEntry, *, new_id: str, at: Instant) -> Beginning:
+def new_session_at(place: SessionEntry, coming: SessionEntry, *, new_id: str, at: Instant) -> NewSession:
     """How a copy of `coming` begins where `place` was held until now: with what stays with the place."""
-    how = Beginning(new_id, place.origin, at, display_name=place.display_name)
+    new = NewSession(new_id, place.origin, at, display_name=place.display_name)
     if place.platform != ACP:
-        return how
-    return replace(how, cwd=place.cwd, runtime=json_text(merge_runtime(place.runtime, coming.runtime)))
+        return new
+    return replace(new, cwd=place.cwd, runtime=json_text(merge_runtime(place.runtime, coming.runtime)))
 
 
 def queue_flush(tx: Tx, at: Instant, session_pk: int) -> None:
@@ -208,15 +208,15 @@ def queue_flush(tx: Tx, at: Instant, session_pk: int) -> None:
 
 
 # Of a crowd the first are told apart for certain: who comes after so many is compared with these.
-_TOLD_APART = 500
-_NAMES_KNOWN = 100
+_MAX_SPEAKERS = 500
+_MAX_SPEAKER_NAMES = 100
 
 
 def speakers_of(tx: Tx, session: StoredSession) -> tuple[Speaker, ...]:
     """Who has spoken in a shared session, in the order in which they first used their names; nobody in a private one."""
     if not session.entry.is_shared:
         return ()
-    rows = tx.rows("speakers_of", session_pk=session.pk, limit=_TOLD_APART)
+    rows = tx.rows("speakers_of", session_pk=session.pk, limit=_MAX_SPEAKERS)
     return tuple(Speaker(person, name) for person, name in rows)
 
 
@@ -228,7 +228,7 @@ def add_speakers(tx: Tx, session_pk: int, speakers: Sequence[Speaker]) -> None:
 
 def speaker_names_of(tx: Tx, person: str) -> list[str]:
     """The names that a person has spoken under where others did too."""
-    return [name for (name,) in tx.rows("names_of_speaker", person=person, limit=_NAMES_KNOWN)]
+    return [name for (name,) in tx.rows("names_of_speaker", person=person, limit=_MAX_SPEAKER_NAMES)]
 
 
 def timezone_of(tx: Tx, person: str) -> str | None:
@@ -288,14 +288,14 @@ def home_names_of_person(tx: Tx, person: str) -> list[str]:
 MAX_STATE_CHARS = 8_000
 
 
-def save_state(tx: Tx, held: Held, session_pk: int, agent: str, text: str) -> None:
+def save_state(tx: Tx, lease: Held, session_pk: int, agent: str, text: str) -> None:
     """Keeps what the agent of a turn wants back, in the place of what it kept before. `LeaseLost` where the turn is another's now.
 
     Of a session that was deleted meanwhile nothing is kept.
     """
     # The session first, as whoever ends a turn does: the other way round the two could wait for each other.
     tx.run("remember", session_pk=session_pk, agent=agent, text=text)
-    if not tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0):
+    if not tx.run("touch_turn", turn_pk=lease.turn_pk, fence=lease.fence, tools=0):
         raise LeaseLost
 
 
@@ -332,7 +332,7 @@ def title_key(title: str | None) -> str | None:
     return None if title is None else " ".join(fold_text(title).split())
 
 
-class PersonZone(msgspec.Struct, frozen=True):
+class PersonTimezone(msgspec.Struct, frozen=True):
     """The time zone that a person's days are counted in, and whether they named it themselves."""
 
     name: str
@@ -346,9 +346,9 @@ class Preferences(Group[Mode]):
     remove_home_channel = writes(remove_home_channel)
 
     @verb
-    def timezone_of(store: Store[Any], person: str) -> Step[PersonZone]:
+    def timezone_of(store: Store[Any], person: str) -> Step[PersonTimezone]:
         """The zone that a person named, else the installation's."""
-        return read(_zone_of_person, person, store.settings.zone)
+        return read(_timezone_of_person, person, store.settings.zone)
 
     @verb
     def set_timezone(_: Store[Any], person: str, zone: str | None) -> Step[None]:
@@ -371,7 +371,7 @@ class Preferences(Group[Mode]):
             chat_type=target.chat_type,
             person=person_of(source) if target.chat_type == "dm" else None,
         )
-        return write(_set_home_channel, home)
+        return write(_set_and_return_home_channel, home)
 
 
 class AgentState(Group[Mode]):
@@ -380,21 +380,21 @@ class AgentState(Group[Mode]):
     load = reads(load_state)
 
     @verb
-    def save(_: Store[Any], held: Held, session_pk: int, agent: str, text: str) -> Step[None]:
+    def save(_: Store[Any], lease: Held, session_pk: int, agent: str, text: str) -> Step[None]:
         """Keeps what the agent of a turn wants back with the session's next one, in the place of what it kept before.
 
         When it returns it survives a power cut. `LeaseLost` where the turn is another's now; over 8,000 characters:
         `InvalidRequest`. Forks do not have it; with the session it goes.
         """
-        kept = clean_text("what an agent remembers", text, MAX_STATE_CHARS)
-        return write(save_state, held, session_pk, clean_text("the name of an agent", agent), kept)
+        state = clean_text("what an agent remembers", text, MAX_STATE_CHARS)
+        return write(save_state, lease, session_pk, clean_text("the name of an agent", agent), state)
 
 
-def _zone_of_person(tx: Tx, person: str, installation_zone: str) -> PersonZone:
-    named = timezone_of(tx, person)
-    return PersonZone(installation_zone if named is None else named, is_own=named is not None)
+def _timezone_of_person(tx: Tx, person: str, installation_zone: str) -> PersonTimezone:
+    chosen = timezone_of(tx, person)
+    return PersonTimezone(installation_zone if chosen is None else chosen, is_own=chosen is not None)
 
 
-def _set_home_channel(tx: Tx, home: NamedHomeChannel) -> NamedHomeChannel:
+def _set_and_return_home_channel(tx: Tx, home: NamedHomeChannel) -> NamedHomeChannel:
     set_home_channel(tx, home)
     return home

@@ -14,7 +14,7 @@ from threadline.model.delivery import target_of
 from threadline.model.ownership import Ownership, may_copy_between_owners, may_hand_over, may_resume
 from threadline.model.session import SessionEntry
 from threadline.store.conversations import records, sessions, transcripts
-from threadline.store.conversations.records import AddressRow, Beginning, new_session_at
+from threadline.store.conversations.records import AddressRow, NewSession, new_session_at
 from threadline.store.engine.database import Step, Tx, write
 from threadline.store.rows import StoredSession, json_text, session_of
 from threadline.store.verbs import Group, Mode, Store, reads, verb
@@ -33,34 +33,34 @@ def switch(
     address = records.find_address(tx, key)
     if address is None:
         return None
-    wanted = records.get_session(tx, session_id, lock=True)
-    if wanted.pk == address.session_pk:
-        return wanted.entry if wanted.entry.ended_at is None else reopen(tx, at, address, wanted)
+    earlier = records.get_session(tx, session_id, lock=True)
+    if earlier.pk == address.session_pk:
+        return earlier.entry if earlier.entry.ended_at is None else reopen(tx, at, address, earlier)
     is_dm = address.chat_type == "dm"
-    is_theirs = may_resume(address.ownership, is_dm=is_dm, wanted=wanted.ownership)
-    if not is_theirs and not may_copy_between_owners(is_dm=is_dm, wanted=wanted.ownership, owners=owners):
+    is_theirs = may_resume(address.ownership, is_dm=is_dm, wanted=earlier.ownership)
+    if not is_theirs and not may_copy_between_owners(is_dm=is_dm, wanted=earlier.ownership, owners=owners):
         raise NotYours
     here = None if address.session_pk is None else _held(tx, address.session_pk)
     if here is None and not is_theirs:
         raise UnknownSession("nothing is held here any more that could go on with it; nothing was changed")
     # What goes on at an address has that address's origin: what is told there must not reach where it was before.
-    place = wanted.entry if here is None else here.entry
+    place = earlier.entry if here is None else here.entry
     if here is not None:
         records.end(tx, at, here, reason="session_switch")
-    how = new_session_at(place, wanted.entry, new_id=new_id, at=at)
-    if wanted.is_current or not is_theirs:
-        return sessions.fork_at(tx, address, wanted, how)
-    bring(tx, wanted, how)
-    return reopen(tx, at, address, wanted)
+    new = new_session_at(place, earlier.entry, new_id=new_id, at=at)
+    if earlier.is_current or not is_theirs:
+        return sessions.fork_at(tx, address, earlier, new)
+    apply_place_settings(tx, earlier, new)
+    return reopen(tx, at, address, earlier)
 
 
-def bring(tx: Tx, session: StoredSession, how: Beginning) -> None:
+def apply_place_settings(tx: Tx, session: StoredSession, new: NewSession) -> None:
     """Give a session that is reopened what stays with the place."""
-    tx.run("set_origin", origin=json_text(how.origin), session_pk=session.pk)
-    if how.runtime:
-        tx.run("set_runtime", model=session.entry.model, runtime=how.runtime, session_pk=session.pk)
-    if how.cwd is not None:
-        tx.run("set_cwd", cwd=how.cwd, session_pk=session.pk)
+    tx.run("set_origin", origin=json_text(new.origin), session_pk=session.pk)
+    if new.runtime:
+        tx.run("set_runtime", model=session.entry.model, runtime=new.runtime, session_pk=session.pk)
+    if new.cwd is not None:
+        tx.run("set_cwd", cwd=new.cwd, session_pk=session.pk)
     # It may go on in another chat than the one that its agent was told of.
     tx.run("drop_context", session_pk=session.pk)
 
@@ -96,11 +96,11 @@ def start_new(tx: Tx, at: Instant, session_id: str, *, new_id: str) -> SessionEn
 
 
 def resume(
-    tx: Tx, at: Instant, session_id: str, wanted: str, *, new_id: str, owners: str | None = None
+    tx: Tx, at: Instant, session_id: str, earlier_id: str, *, new_id: str, owners: str | None = None
 ) -> SessionEntry:
     """`/resume`: an earlier session goes on, with what waits in this one. `UnknownSession`, `NotYours`: nothing was changed."""
     session = records.get_session(tx, session_id)
-    earlier = switch(tx, at, session.entry.session_key, wanted, new_id=new_id, owners=owners)
+    earlier = switch(tx, at, session.entry.session_key, earlier_id, new_id=new_id, owners=owners)
     if earlier is None:
         raise records.unknown_session_error(session_id)
     return _move_pending(tx, at, session.pk, earlier)
@@ -130,8 +130,8 @@ def _move_pending(tx: Tx, at: Instant, from_pk: int, following: SessionEntry) ->
     new_pk = records.get_session(tx, following.session_id).pk
     if new_pk != from_pk:
         tx.run("move_waiting", session_pk=from_pk, new_pk=new_pk)
-        left = tx.find("count_waiting", session_pk=new_pk)
-        if left is not None and left[0]:
+        pending = tx.find("count_waiting", session_pk=new_pk)
+        if pending is not None and pending[0]:
             # The end of the command's own turn starts it at once, after its answer; this is for when that never comes.
             inbox.mark_ready(tx, at, new_pk, wait=_MAX_GREETING_DELAY)
     return following
@@ -140,10 +140,10 @@ def _move_pending(tx: Tx, at: Instant, from_pk: int, following: SessionEntry) ->
 # busy  something waits or runs there
 # gone  nothing is held there any more
 # here  it is the very conversation
-NotHandedOver: TypeAlias = Literal["busy", "gone", "here"]
+HandoffRefusal: TypeAlias = Literal["busy", "gone", "here"]
 
 
-class Reached(msgspec.Struct, frozen=True):
+class HandoffPlace(msgspec.Struct, frozen=True):
     """A place where conversations are held: its current session, and whose it is."""
 
     session: SessionEntry
@@ -155,7 +155,7 @@ class Reached(msgspec.Struct, frozen=True):
         return self.session.chat_type == "dm"
 
 
-class Handoff(msgspec.Struct, frozen=True, kw_only=True):
+class HandoffRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which session goes on under which key, and what is said there."""
 
     session_id: str
@@ -166,44 +166,44 @@ class Handoff(msgspec.Struct, frozen=True, kw_only=True):
     at: Instant
 
 
-def find_place(tx: Tx, addresses: Sequence[SessionAddress]) -> Reached | None:
+def find_conversation(tx: Tx, addresses: Sequence[SessionAddress]) -> HandoffPlace | None:
     """The first of these addresses at which there is a conversation. Locks nothing."""
     for address in addresses:
         row = tx.find("peek_current", digest=address.digest)
         if row is not None:
-            found = session_of(row)
-            return Reached(found.entry, found.ownership)
+            session = session_of(row)
+            return HandoffPlace(session.entry, session.ownership)
     return None
 
 
-def hand_over(tx: Tx, wanted: Handoff) -> SessionEntry | NotHandedOver:
+def hand_over(tx: Tx, request: HandoffRequest) -> SessionEntry | HandoffRefusal:
     """A copy of the session goes on at the other address, whose own session ends; both and the notice there, or nothing.
 
     `NotYours` where it may not go on there. What is at work there is never cut short: `busy`.
     """
-    address = records.find_address(tx, wanted.to)
+    address = records.find_address(tx, request.to)
     if address is None or address.session_pk is None:
         return "gone"
-    session = records.get_session(tx, wanted.session_id, lock=True)
+    session = records.get_session(tx, request.session_id, lock=True)
     if session.pk == address.session_pk:
         return "here"
     is_dm = address.chat_type == "dm"
-    if not may_hand_over(session.ownership, address.ownership, is_dm=is_dm, is_owners=wanted.is_owners):
+    if not may_hand_over(session.ownership, address.ownership, is_dm=is_dm, is_owners=request.is_owners):
         raise NotYours
     if tx.find("is_busy", session_pk=address.session_pk) is not None:
         return "busy"
     before = _current_session_at(tx, address.session_pk)
-    records.end(tx, wanted.at, before, reason="session_switch")
+    records.end(tx, request.at, before, reason="session_switch")
     there = before.entry
-    how = records.new_session_at(there, session.entry, new_id=wanted.new_id, at=wanted.at)
-    following = sessions.fork_at(tx, address, session, how)
-    told = outbox.NewDelivery(
-        delivery_id=f"handoff.{wanted.new_id}",
+    new = records.new_session_at(there, session.entry, new_id=request.new_id, at=request.at)
+    following = sessions.fork_at(tx, address, session, new)
+    notice = outbox.NewDelivery(
+        delivery_id=f"handoff.{request.new_id}",
         target=target_of(there.origin),
-        text=wanted.text,
+        text=request.text,
         person=address.owner,
     )
-    outbox.enqueue(tx, wanted.at, told)
+    outbox.enqueue(tx, request.at, notice)
     return following
 
 
@@ -216,19 +216,19 @@ def _current_session_at(tx: Tx, session_pk: int) -> StoredSession:
 class Resume(Group[Mode]):
     """Ways to go on with another session: an earlier one, a new one, a copy."""
 
-    find_conversation = reads(find_place)
+    find_conversation = reads(find_conversation)
     previous_session = reads(previous_session)
 
     @verb
     def hand_over(
         store: Store[Any], session_id: str, to: str, text: str, *, is_owners: bool
-    ) -> Step[SessionEntry | NotHandedOver]:
+    ) -> Step[SessionEntry | HandoffRefusal]:
         """A copy of the session goes on as the conversation `to`, whose chat is told `text`; or why it does not.
 
         `is_owners`: see `may_hand_over`. `NotYours`, `UnknownSession`: nothing was changed.
         """
         at, new_id = store.now_with_id()
-        wanted = Handoff(
+        request = HandoffRequest(
             session_id=session_id,
             to=to,
             is_owners=is_owners,
@@ -236,7 +236,7 @@ class Resume(Group[Mode]):
             new_id=new_id,
             at=at,
         )
-        return write(hand_over, wanted)
+        return write(hand_over, request)
 
     @verb
     def switch(store: Store[Any], key: str, session_id: str) -> Step[SessionEntry | None]:
@@ -255,13 +255,13 @@ class Resume(Group[Mode]):
         return write(start_new, at, session_id, new_id=new_id)
 
     @verb
-    def resume(store: Store[Any], session_id: str, wanted: str, *, owners: str | None = None) -> Step[SessionEntry]:
+    def resume(store: Store[Any], session_id: str, earlier_id: str, *, owners: str | None = None) -> Step[SessionEntry]:
         """An earlier session goes on with what waits in this one; `UnknownSession` or `NotYours`: nothing was changed.
 
         `owners`: an owner asks, and this person is an owner too: a copy of a session of theirs goes on.
         """
         at, new_id = store.now_with_id()
-        return write(resume, at, session_id, wanted, owners=owners, new_id=new_id)
+        return write(resume, at, session_id, earlier_id, owners=owners, new_id=new_id)
 
     @verb
     def continue_in_fork(store: Store[Any], session_id: str) -> Step[SessionEntry]:

@@ -20,7 +20,7 @@ from threadline.store.conversations import id_changes, indexes, records, views
 from threadline.store.conversations.records import (
     HAD_SESSIONS,
     AddressRow,
-    Beginning,
+    NewSession,
     _ensure_owned,
     begin,
     end,
@@ -50,7 +50,7 @@ from threadline.store.verbs import (
     writes,
 )
 
-Audience: TypeAlias = Literal["user", "agent"]
+NoticeAudience: TypeAlias = Literal["user", "agent"]
 
 
 class Stale(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class Stale(msgspec.Struct, frozen=True):
     reason: ResetReason
 
 
-class Resolve(msgspec.Struct, frozen=True):
+class ResolveRequest(msgspec.Struct, frozen=True):
     """A question for the current session of an address, with all that the answer depends on."""
 
     source: SessionSource
@@ -88,69 +88,69 @@ class ResetNotice(msgspec.Struct, frozen=True):
     """That a conversation started afresh by itself, and why."""
 
     reason: ResetReason
-    audience: Audience
+    audience: NoticeAudience
     session_id: str
 
 
-def resolve(tx: Tx, wanted: Resolve) -> SessionEntry:
+def resolve(tx: Tx, request: ResolveRequest) -> SessionEntry:
     """The current session of the address, touched; a new one where there is none, it is stale, or one is forced.
 
     Callers at once get the same session: the address's row is locked from the first look on. `UnknownSession`: there is none, and
     there must be one.
     """
-    found = _touched(tx, wanted)
-    return found.entry if isinstance(found, StoredSession) else found
+    resolved = _resolve(tx, request)
+    return resolved.entry if isinstance(resolved, StoredSession) else resolved
 
 
-def resolve_locked(tx: Tx, wanted: Resolve, current: Row | None) -> StoredSession:
+def resolve_locked(tx: Tx, request: ResolveRequest, current: Row | None) -> StoredSession:
     """The same session, locked: nobody adds to it or begins a turn in it until the transaction ends.
 
     To touch it was to lock it. What its entry says is as of just before that. `current`: what `find_current` found.
     """
-    found = _touched(tx, wanted, current)
-    return found if isinstance(found, StoredSession) else get_session(tx, found.session_id, lock=True)
+    resolved = _resolve(tx, request, current)
+    return resolved if isinstance(resolved, StoredSession) else get_session(tx, resolved.session_id, lock=True)
 
 
-def _touched(tx: Tx, wanted: Resolve, row: Row | None = None) -> StoredSession | SessionEntry:
+def _resolve(tx: Tx, request: ResolveRequest, row: Row | None = None) -> StoredSession | SessionEntry:
     """The current session, touched, or the entry of one that was begun instead. `row`: the current one, where it is known."""
-    wanted = _in_persons_zone(tx, wanted)
-    row = row or tx.find("find_current", digest=wanted.address.digest)
-    if row is None and wanted.key is not None:
-        row = tx.find("find_current_by_alias", key=wanted.key)
+    request = _in_timezone_of_person(tx, request)
+    row = row or tx.find("find_current", digest=request.address.digest)
+    if row is None and request.key is not None:
+        row = tx.find("find_current_by_alias", key=request.key)
     if row is None:
-        return _first_session(tx, wanted)
+        return _first_session(tx, request)
     current = session_of(row)
-    if current.ownership != ownership_of(wanted.source, wanted.address) and _made_way(tx, current, wanted):
-        return _touched(tx, wanted)
-    if wanted.force_new:
-        return _replace(tx, current, wanted, reason=None)
+    if current.ownership != ownership_of(request.source, request.address) and _move_former_holder(tx, current, request):
+        return _resolve(tx, request)
+    if request.force_new:
+        return _begin_successor(tx, current, request, reason=None)
     if current.entry.ended_at is not None:
-        return _replace(tx, current, wanted, reason=_why_expired(tx, current))
-    if not wanted.busy and _stale(current, wanted) is not None:
+        return _begin_successor(tx, current, request, reason=_expiry_reason(tx, current))
+    if not request.busy and _reset_reason_of(current, request) is not None:
         # A turn may have ended since we looked, which makes the session active: only what holds its row knows.
         current = get_session(tx, current.entry.session_id, lock=True)
         if current.entry.ended_at is not None:
-            return _touched(tx, wanted)
-        reason = _stale(current, wanted)
+            return _resolve(tx, request)
+        reason = _reset_reason_of(current, request)
         if reason is not None and tx.find("is_busy", session_pk=current.pk) is None:
-            return _replace(tx, current, wanted, reason=reason)
-    if not tx.run("touch_session", at=wanted.at, session_pk=current.pk):
+            return _begin_successor(tx, current, request, reason=reason)
+    if not tx.run("touch_session", at=request.at, session_pk=current.pk):
         # It expired while we waited for its address.
-        return _touched(tx, wanted)
-    now = from_instant(wanted.at)
+        return _resolve(tx, request)
+    now = from_instant(request.at)
     return msgspec.structs.replace(current, entry=msgspec.structs.replace(current.entry, updated_at=now, active_at=now))
 
 
-def find_stale(tx: Tx, wanted: Resolve) -> str | None:
+def find_stale(tx: Tx, request: ResolveRequest) -> str | None:
     """The key of the address's session if it would be reset now: for those who have a say in whether it is busy."""
-    wanted = _in_persons_zone(tx, wanted)
-    row = tx.find("peek_current", digest=wanted.address.digest)
-    if row is None or wanted.force_new:
+    request = _in_timezone_of_person(tx, request)
+    row = tx.find("peek_current", digest=request.address.digest)
+    if row is None or request.force_new:
         return None
     entry = entry_of(row)
     if entry.ended_at is not None:
         return None
-    stale = stale_reason(wanted.policy, active_at=entry.active_at, now=from_instant(wanted.at), zone=wanted.zone)
+    stale = stale_reason(request.policy, active_at=entry.active_at, now=from_instant(request.at), zone=request.zone)
     return entry.session_key if stale else None
 
 
@@ -164,11 +164,17 @@ def reset(tx: Tx, at: Instant, key: str, *, new_id: str, flush: bool = False) ->
         return None
     current = session_by_pk(tx, address.session_pk)
     end(tx, at, current, reason="session_reset", flush=flush)
-    return begin(tx, address, _carried_over(current, new_id, at))
+    return begin(tx, address, _successor_of(current, new_id, at))
 
 
 def fork_at(
-    tx: Tx, address: AddressRow, parent: StoredSession, how: Beginning, upto: int | None = None, *, current: bool = True
+    tx: Tx,
+    address: AddressRow,
+    parent: StoredSession,
+    new: NewSession,
+    upto: int | None = None,
+    *,
+    current: bool = True,
 ) -> SessionEntry:
     """A new session at `address` that shows what `parent` shows, up to and with the message `upto`. Costs the same at any size."""
     shown = views.load(tx, parent.pk, parent.view_version)
@@ -176,16 +182,16 @@ def fork_at(
         shown = cut_after(shown, upto, log=parent.pk, last_seq=parent.last_seq)
     entry = parent.entry
     # The name belongs to where it was said: at another's address it would outlive the person it names.
-    own_name = entry.display_name if how.origin == entry.origin else None
-    how = msgspec.structs.replace(
-        how,
-        display_name=how.display_name or own_name,
-        model=how.model or entry.model,
-        cwd=how.cwd or entry.cwd,
-        runtime=how.runtime or json_text(entry.runtime),
+    own_name = entry.display_name if new.origin == entry.origin else None
+    new = msgspec.structs.replace(
+        new,
+        display_name=new.display_name or own_name,
+        model=new.model or entry.model,
+        cwd=new.cwd or entry.cwd,
+        runtime=new.runtime or json_text(entry.runtime),
         parent_session_id=entry.session_id,
     )
-    return begin(tx, address, how, inherit=(parent, shown), current=current)
+    return begin(tx, address, new, inherit=(parent, shown), current=current)
 
 
 def set_runtime(tx: Tx, at: Instant, session_id: str, changes: dict[str, Any]) -> SessionEntry:
@@ -209,7 +215,7 @@ def mark_flushed(tx: Tx, session_id: str) -> SessionEntry:
     return get_entry(tx, session_id)
 
 
-def take_reset_notice(tx: Tx, session_id: str, audience: Audience) -> ResetNotice | None:
+def take_reset_notice(tx: Tx, session_id: str, audience: NoticeAudience) -> ResetNotice | None:
     """The notice that the conversation started afresh, for `"user"` or `"agent"`: once each, also across restarts."""
     if audience not in ("user", "agent"):
         raise InvalidRequest(f"a notice is for 'user' or 'agent', not {audience!r}")
@@ -227,75 +233,75 @@ def has_any(tx: Tx, besides: str | None = None) -> bool:
     return tx.find("find_meta", name=HAD_SESSIONS) is not None
 
 
-def _stale(current: StoredSession, wanted: Resolve) -> ResetReason | None:
-    if wanted.stale is not None:
-        found = Stale(current.entry.session_id, current.entry.updated_at, wanted.stale.reason)
-        return found.reason if found == wanted.stale else None
-    if wanted.policy.mode == "none":
+def _reset_reason_of(current: StoredSession, request: ResolveRequest) -> ResetReason | None:
+    if request.stale is not None:
+        as_it_is = Stale(current.entry.session_id, current.entry.updated_at, request.stale.reason)
+        return as_it_is.reason if as_it_is == request.stale else None
+    if request.policy.mode == "none":
         return None
-    active_at, now = current.entry.active_at, from_instant(wanted.at)
-    return stale_reason(wanted.policy, active_at=active_at, now=now, zone=wanted.zone)
+    active_at, now = current.entry.active_at, from_instant(request.at)
+    return stale_reason(request.policy, active_at=active_at, now=now, zone=request.zone)
 
 
-def _in_persons_zone(tx: Tx, wanted: Resolve) -> Resolve:
+def _in_timezone_of_person(tx: Tx, request: ResolveRequest) -> ResolveRequest:
     """The question with the zone that its person named, where that matters."""
-    zone = None if wanted.person is None else records.timezone_of(tx, wanted.person)
-    return wanted if zone is None else msgspec.structs.replace(wanted, zone=zone, person=None)
+    zone = None if request.person is None else records.timezone_of(tx, request.person)
+    return request if zone is None else msgspec.structs.replace(request, zone=zone, person=None)
 
 
-def _first_session(tx: Tx, wanted: Resolve) -> SessionEntry:
-    address = ensure_address(tx, wanted.source, wanted.address, wanted.key)
+def _first_session(tx: Tx, request: ResolveRequest) -> SessionEntry:
+    address = ensure_address(tx, request.source, request.address, request.key)
     if address.session_pk is not None:
         # Someone else made it between our look and our lock.
-        return resolve(tx, wanted)
-    elsewhere = id_changes.find_elsewhere(tx, wanted.at, wanted.source, wanted.address)
-    if isinstance(elsewhere, id_changes.Late):
-        return resolve(tx, msgspec.structs.replace(wanted, source=elsewhere.source, address=elsewhere.address))
-    if elsewhere is not None:
-        id_changes.bring(tx, elsewhere.address_pk, elsewhere.session_pk, address.pk)
-        return resolve(tx, wanted)
-    if wanted.must_exist:
+        return resolve(tx, request)
+    former = id_changes.find_under_former_id(tx, request.at, request.source, request.address)
+    if isinstance(former, id_changes.RedirectedSource):
+        return resolve(tx, msgspec.structs.replace(request, source=former.source, address=former.address))
+    if former is not None:
+        id_changes.move_sessions(tx, former.address_pk, former.session_pk, address.pk)
+        return resolve(tx, request)
+    if request.must_exist:
         raise UnknownSession("no conversation is held there any more; begin another")
-    how = Beginning(wanted.new_id, wanted.source, wanted.at, display_name=_display_name(wanted.source))
-    parent = None if wanted.force_new else _seed(tx, wanted)
+    new = NewSession(request.new_id, request.source, request.at, display_name=_display_name(request.source))
+    parent = None if request.force_new else _find_thread_parent(tx, request)
     if parent is None:
-        return begin(tx, address, how)
-    upto = _hanging_on(tx, parent, wanted.address.thread)
+        return begin(tx, address, new)
+    upto = _thread_start(tx, parent, request.address.thread)
     if upto is None and parent.entry.ended_at is not None:
         # The DM is over: there is no tip to go on from.
-        return begin(tx, address, how)
-    return fork_at(tx, address, parent, how, upto)
+        return begin(tx, address, new)
+    return fork_at(tx, address, parent, new, upto)
 
 
-def _made_way(tx: Tx, current: StoredSession, wanted: Resolve) -> bool:
+def _move_former_holder(tx: Tx, current: StoredSession, request: ResolveRequest) -> bool:
     """Whether the conversation at an address was that of somebody who gave up its id, and has gone to where they are now."""
-    place = id_changes.find_former(tx, wanted.at, wanted.source, wanted.address, current.ownership)
-    if place is None:
+    new_address = id_changes.find_former_holder(tx, request.at, request.source, request.address, current.ownership)
+    if new_address is None:
         return False
-    there = _ensure_owned(tx, place, current.ownership)
-    if there.session_pk is not None:
+    new_place = _ensure_owned(tx, new_address, current.ownership)
+    if new_place.session_pk is not None:
         # They have another one by now. This one can be resumed.
-        end(tx, wanted.at, current, reason="session_switch")
-    id_changes.bring(tx, current.address_pk, None if there.session_pk else current.pk, there.pk)
+        end(tx, request.at, current, reason="session_switch")
+    id_changes.move_sessions(tx, current.address_pk, None if new_place.session_pk else current.pk, new_place.pk)
     return True
 
 
-def _seed(tx: Tx, wanted: Resolve) -> StoredSession | None:
+def _find_thread_parent(tx: Tx, request: ResolveRequest) -> StoredSession | None:
     """The DM that a new thread continues: only where it has messages of its own."""
-    parent_address = parent_of(wanted.address)
+    parent_address = parent_of(request.address)
     if parent_address is None:
         return None
     row = tx.find("find_current", digest=parent_address.digest)
     if row is None:
-        elsewhere = id_changes.find_elsewhere(tx, wanted.at, wanted.source, parent_address)
-        row = None if elsewhere is None else tx.find("find_current", digest=elsewhere.address.digest)
+        former = id_changes.find_under_former_id(tx, request.at, request.source, parent_address)
+        row = None if former is None else tx.find("find_current", digest=former.address.digest)
     if row is None:
         return None
     parent = get_session(tx, entry_of(row).session_id, lock=True)
     return parent if parent.entry.message_count > 0 else None
 
 
-def _hanging_on(tx: Tx, parent: StoredSession, thread: str | None) -> int | None:
+def _thread_start(tx: Tx, parent: StoredSession, thread: str | None) -> int | None:
     """The number of the message that a thread is named after, if the parent's log has it."""
     row = tx.find("find_external", session_pk=parent.pk, external_id=thread)
     if row is None:
@@ -305,32 +311,34 @@ def _hanging_on(tx: Tx, parent: StoredSession, thread: str | None) -> int | None
     return number if any(span.lo <= number <= span.hi for span in shown) else None
 
 
-def _replace(tx: Tx, current: StoredSession, wanted: Resolve, *, reason: ResetReason | None) -> SessionEntry:
-    end(tx, wanted.at, current, reason="session_reset", flush=wanted.flush)
-    how = Beginning(
-        wanted.new_id,
-        wanted.source,
-        wanted.at,
-        display_name=_display_name(wanted.source) or current.entry.display_name,
+def _begin_successor(
+    tx: Tx, current: StoredSession, request: ResolveRequest, *, reason: ResetReason | None
+) -> SessionEntry:
+    end(tx, request.at, current, reason="session_reset", flush=request.flush)
+    new = NewSession(
+        request.new_id,
+        request.source,
+        request.at,
+        display_name=_display_name(request.source) or current.entry.display_name,
         reset_reason=reason,
         reset_had_activity=reason is not None and current.had_activity,
-        tell_user=reason is not None and current.had_activity and wanted.policy.notify,
-        **_stays(current.entry),
+        tell_user=reason is not None and current.had_activity and request.policy.notify,
+        **_kept_settings(current.entry),
     )
-    return begin(tx, AddressRow(*require_row(tx.find("find_address_by_pk", pk=current.address_pk))), how)
+    return begin(tx, AddressRow(*require_row(tx.find("find_address_by_pk", pk=current.address_pk))), new)
 
 
-def _why_expired(tx: Tx, current: StoredSession) -> ResetReason | None:
+def _expiry_reason(tx: Tx, current: StoredSession) -> ResetReason | None:
     row = tx.find("why_expired", address_pk=current.address_pk)
     return None if row is None else row[0]
 
 
-def _carried_over(current: StoredSession, new_id: str, at: Instant) -> Beginning:
+def _successor_of(current: StoredSession, new_id: str, at: Instant) -> NewSession:
     entry = current.entry
-    return Beginning(new_id, entry.origin, at, display_name=entry.display_name, **_stays(entry))
+    return NewSession(new_id, entry.origin, at, display_name=entry.display_name, **_kept_settings(entry))
 
 
-def _stays(entry: SessionEntry) -> dict[str, Any]:
+def _kept_settings(entry: SessionEntry) -> dict[str, Any]:
     """What a fresh session has of the one before it: in an editor the folder, and all that is chosen beside the conversation."""
     return {"cwd": entry.cwd, "runtime": json_text(entry.runtime)} if entry.platform == ACP else {}
 
@@ -345,8 +353,8 @@ def _display_name(source: SessionSource) -> str | None:
 def choose_model(tx: Tx, at: Instant, session_id: str, name: str | None) -> SessionEntry:
     """The model that answers in a session from now on; `None`: the agent's own. All else of its runtime stays."""
     entry = records.get_session(tx, session_id, lock=True).entry
-    kept = {option: value for option, value in entry.runtime.items() if option != CHOSEN_MODEL}
-    runtime = kept if name is None else {**kept, CHOSEN_MODEL: name}
+    others = {option: value for option, value in entry.runtime.items() if option != CHOSEN_MODEL}
+    runtime = others if name is None else {**others, CHOSEN_MODEL: name}
     return set_runtime(tx, at, session_id, {"runtime": runtime})
 
 
@@ -382,11 +390,11 @@ class Sessions(Group[Mode]):
         A new one where there is none, where the reset policy finds it stale and it is not busy, or with `force_new`; the old
         one is then ended. A new thread in a DM starts with the DM's history. Callers at once get the same session.
         """
-        wanted = resolve_request(store, source, agent=agent, force_new=force_new)
+        request = resolve_request(store, source, agent=agent, force_new=force_new)
         is_busy = store.settings.is_busy
-        if is_busy is None or wanted.policy.mode == "none":
-            return leaving_work(write(resolve, wanted))
-        return leaving_work(task(_resolve_unless_busy, wanted, is_busy))
+        if is_busy is None or request.policy.mode == "none":
+            return leaving_work(write(resolve, request))
+        return leaving_work(task(_resolve_unless_busy, request, is_busy))
 
     @verb
     def reset(store: Store[Any], key: str) -> Step[SessionEntry | None]:
@@ -409,7 +417,7 @@ class Sessions(Group[Mode]):
 
         `person` is a name such as `telegram:7`, or a source: then what its sender may see from there.
         """
-        wanted = indexes.Listing(
+        request = indexes.ListRequest(
             include_ended=include_ended,
             viewer=viewer_of(person),
             platform=platform,
@@ -418,8 +426,8 @@ class Sessions(Group[Mode]):
         )
         if active_minutes is not None:
             since = instant_minutes_ago(store.settings.clock.now(), active_minutes)
-            wanted = msgspec.structs.replace(wanted, active_since=since)
-        return read(indexes.list_sessions, wanted)
+            request = msgspec.structs.replace(request, active_since=since)
+        return read(indexes.list_sessions, request)
 
     @verb
     def set_title(store: Store[Any], session_id: str, title: str | None) -> Step[SessionEntry]:
@@ -459,7 +467,7 @@ def resolve_request(
     force_new: bool = False,
     flush: bool = False,
     must_exist: bool = False,
-) -> Resolve:
+) -> ResolveRequest:
     """Return the request for the session that a message from `source` belongs to, as of now.
 
     With `must_exist` no session is made for it.
@@ -468,7 +476,7 @@ def resolve_request(
     policy = settings.policies.policy_for(source.platform, source.chat_type)
     address = store.address_of(source, agent)
     at, new_id = store.now_with_id()
-    return Resolve(
+    return ResolveRequest(
         source=source,
         address=address,
         policy=policy,
@@ -483,9 +491,9 @@ def resolve_request(
     )
 
 
-def _resolve_unless_busy(perform: Perform, wanted: Resolve, is_busy: IsBusy) -> SessionEntry:
+def _resolve_unless_busy(perform: Perform, request: ResolveRequest, is_busy: IsBusy) -> SessionEntry:
     # The vote is asked outside of any transaction: it may be slow, and may ask the store itself.
-    stale = perform(read(find_stale, wanted))
+    stale = perform(read(find_stale, request))
     if stale is not None and is_busy(stale):
-        wanted = msgspec.structs.replace(wanted, busy=True)
-    return perform(write(resolve, wanted))
+        request = msgspec.structs.replace(request, busy=True)
+    return perform(write(resolve, request))

@@ -48,7 +48,7 @@ from threadline.store.verbs import (
 )
 
 # What is left of a digest that could confirm a guess at a text which is gone. The key stays used.
-FORGOTTEN = b""
+ERASED_DIGEST = b""
 
 
 class AppendRequest(msgspec.Struct, frozen=True, gc=False):
@@ -81,7 +81,7 @@ class _Target:
         self.at = Instant(0)
 
 
-class _Batch:
+class _AppendBatch:
     """The rows that a batch of appends comes to."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -102,13 +102,13 @@ class _Batch:
         if target is None:
             return records.unknown_session_error(request.session_id)
         if request.key is not None and (before := self.used.get((target.pk, request.key))) is not None:
-            return _again(request, before)
+            return _duplicate_outcome(request, before)
         count = len(request.messages)
         if target.last_seq + count > MAX_SEQ:
             return InvalidMessage(f"a session holds at most {MAX_SEQ:,} messages; fork it and go on there")
-        return self._take(target, request, count)
+        return self._take_in(target, request, count)
 
-    def _take(self, target: _Target, request: AppendRequest, count: int) -> Appended:
+    def _take_in(self, target: _Target, request: AppendRequest, count: int) -> Appended:
         at, author = request.at, request.author if request.author != target.owner else None
         first = number = message_number(target.pk, target.last_seq + 1)
         mark: tuple[Any, ...] = (request.key, request.digest)
@@ -151,7 +151,9 @@ class _Batch:
 
 def append_batch(tx: Tx, requests: Sequence[AppendRequest]) -> list[Appended | ThreadlineError]:
     """Appends for many callers at once, in the order of their arrival; each hears only of its own."""
-    batch = _Batch(tx.rows_many("lock_append_targets", [(request.key, request.session_id) for request in requests]))
+    batch = _AppendBatch(
+        tx.rows_many("lock_append_targets", [(request.key, request.session_id) for request in requests])
+    )
     outcomes = [batch.add(request) for request in requests]
     batch.write(tx)
     return outcomes
@@ -163,12 +165,12 @@ def append(tx: Tx, request: AppendRequest) -> Appended:
     return _required(outcome)
 
 
-def append_to(tx: Tx, session_id: str, state: Row, requests: Sequence[AppendRequest]) -> list[Appended]:
+def append_locked(tx: Tx, session_id: str, state: Row, requests: Sequence[AppendRequest]) -> list[Appended]:
     """Appends to a session that is locked, inside a larger operation, which fails with the first of them that does.
 
     `state`: what `lock_append_targets` tells of a session, from its number on. None of the requests has a digest.
     """
-    batch = _Batch([(session_id, *state, None, None, None)])
+    batch = _AppendBatch([(session_id, *state, None, None, None)])
     appended = [_required(batch.add(request)) for request in requests]
     batch.write(tx)
     return appended
@@ -177,7 +179,7 @@ def append_to(tx: Tx, session_id: str, state: Row, requests: Sequence[AppendRequ
 def load(tx: Tx, session_id: str, limit: int | None = None) -> list[Message]:
     """What the model sees, oldest first, equal as JSON to what was stored; with `limit`, the last so many."""
     _require_count("limit", limit)
-    rows = tx.rows("load_bodies", session_id=session_id, limit=views.FAR if limit is None else limit)
+    rows = tx.rows("load_bodies", session_id=session_id, limit=views.NO_LIMIT if limit is None else limit)
     if not rows:
         records.get_entry(tx, session_id)
     return [decode_body(row[0]) for row in reversed(rows)]
@@ -187,11 +189,11 @@ def read_messages(tx: Tx, session_id: str, limit: int | None = None) -> list[Tra
     """Like `load_transcript`, each message with its id, time and author."""
     _require_count("limit", limit)
     session = records.get_session(tx, session_id)
-    rows = views.rows_before(tx, session, views.FAR if limit is None else limit)
-    return named(tx, [row[1:] for row in rows])
+    rows = views.last_rows(tx, session, views.NO_LIMIT if limit is None else limit)
+    return to_transcript_messages(tx, [row[1:] for row in rows])
 
 
-def page(tx: Tx, session_id: str, limit: int, cursor: str | None) -> Page[TranscriptMessage]:
+def read_page(tx: Tx, session_id: str, limit: int, cursor: str | None) -> Page[TranscriptMessage]:
     """A page of the view, oldest first. A cursor is good for the version of the view that it was made from."""
     check_limit(limit)
     session = records.get_session(tx, session_id)
@@ -206,7 +208,7 @@ def page(tx: Tx, session_id: str, limit: int, cursor: str | None) -> Page[Transc
         after_number=number,
         limit=limit + 1,
     )
-    messages = named(tx, [row[1:] for row in rows[:limit]])
+    messages = to_transcript_messages(tx, [row[1:] for row in rows[:limit]])
     if len(rows) <= limit:
         return Page(messages)
     last = rows[limit - 1]
@@ -221,7 +223,7 @@ def read_log(tx: Tx, session_id: str, after: int = 0, limit: int = 1000) -> list
     if after >= MAX_SEQ:
         return []
     rows = tx.rows("load_log", lo=message_number(pk, after + 1), hi=message_number(pk, MAX_SEQ), limit=limit)
-    return named(tx, rows)
+    return to_transcript_messages(tx, rows)
 
 
 def rewrite(tx: Tx, at: Instant, session_id: str, messages: Sequence[EncodedMessage]) -> SessionEntry:
@@ -230,14 +232,14 @@ def rewrite(tx: Tx, at: Instant, session_id: str, messages: Sequence[EncodedMess
     Whoever wrote what a message stands for is its author still, or one of those who may be.
     """
     session = records.get_session(tx, session_id, lock=True)
-    shown = views.rows_before(tx, session, views.FAR)
-    head, tail = views.common_ends(shown, list(messages))
+    shown = views.last_rows(tx, session, views.NO_LIMIT)
+    head, tail = views.common_prefix_and_suffix(shown, list(messages))
     middle = messages[head : len(messages) - tail]
     if middle:
-        authors = views.of_fresh(tx, session, shown[head : len(shown) - tail], middle)
-        for author, run in views.runs(middle, authors):
+        authors = views.possible_authors(tx, session, shown[head : len(shown) - tail], middle)
+        for author, run in views.group_by_author(middle, authors):
             append(tx, AppendRequest(session_id, run, at, author=author, is_activity=False))
-        views.keep_possible(tx, message_number(session.pk, session.last_seq + 1), authors)
+        views.save_possible_authors(tx, message_number(session.pk, session.last_seq + 1), authors)
     views.rewrite(tx, at, session, shown, (head, tail), len(middle))
     return records.get_entry(tx, session_id)
 
@@ -273,36 +275,36 @@ def fork(
 ) -> SessionEntry:
     """A new session with the same history. With `key` it becomes that conversation's current session, and has its origin."""
     parent = records.get_session(tx, session_id, lock=True)
-    how = records.Beginning(new_id, parent.entry.origin, at, model=model, cwd=cwd)
+    new = records.NewSession(new_id, parent.entry.origin, at, model=model, cwd=cwd)
     address = records.find_address(tx, key or parent.entry.session_key)
     if address is None:
         raise records.unknown_session_error(key or session_id)
-    number = None if upto is None else shown_number(tx, parent, upto)
+    number = None if upto is None else visible_number(tx, parent, upto)
     if address.session_pk is not None and key is not None:
         here = session_of(_found(tx.find("find_session_by_pk", session_pk=address.session_pk)))
-        records.end(tx, how.at, here, reason="session_switch")
-        how = how if address.pk == parent.address_pk else _beginning_at(here.entry, parent.entry, how)
+        records.end(tx, new.at, here, reason="session_switch")
+        new = new if address.pk == parent.address_pk else _new_session_at_place(here.entry, parent.entry, new)
     elif address.pk != parent.address_pk:
         raise UnknownSession(f"nothing is held at {key!r} any more that could go on with it; nothing was changed")
-    return sessions.fork_at(tx, address, parent, how, number, current=key is not None)
+    return sessions.fork_at(tx, address, parent, new, number, current=key is not None)
 
 
-def _beginning_at(place: SessionEntry, parent: SessionEntry, how: records.Beginning) -> records.Beginning:
+def _new_session_at_place(place: SessionEntry, parent: SessionEntry, new: records.NewSession) -> records.NewSession:
     """What is told in a fork reaches where it is held, not where its history was."""
-    there = records.new_session_at(place, parent, new_id=how.session_id, at=how.at)
-    return msgspec.structs.replace(there, model=how.model, cwd=how.cwd or there.cwd)
+    there = records.new_session_at(place, parent, new_id=new.session_id, at=new.at)
+    return msgspec.structs.replace(there, model=new.model, cwd=new.cwd or there.cwd)
 
 
-def shown_number(tx: Tx, session: StoredSession, ref: MessageRef) -> int:
+def visible_number(tx: Tx, session: StoredSession, ref: MessageRef) -> int:
     """The number of a message that the session shows, or `UnknownMessage`."""
-    number = number_of(tx, ref)
+    number = find_number(tx, ref)
     shown = views.load(tx, session.pk, session.view_version).shown
     if not any(span.lo <= number <= span.hi for span in shown):
         raise UnknownMessage(f"{ref} is not shown in this session")
     return number
 
 
-def number_of(tx: Tx, ref: MessageRef) -> int:
+def find_number(tx: Tx, ref: MessageRef) -> int:
     """The number of a message, or `UnknownMessage`. A deleted session's messages may live on in its forks."""
     pk = tx.find("find_log", session_id=ref.session_id)
     number = None if pk is None else message_number(pk[0], ref.seq)
@@ -311,15 +313,15 @@ def number_of(tx: Tx, ref: MessageRef) -> int:
     return number
 
 
-def link(tx: Tx, ref: MessageRef, external_id: str) -> None:
+def link_external_id(tx: Tx, ref: MessageRef, external_id: str) -> None:
     """Notes the platform's own id of a message: a thread may be named after it."""
-    number = number_of(tx, ref)
+    number = find_number(tx, ref)
     tx.run("add_external", session_pk=log_of(number), external_id=external_id, number=number)
 
 
-def named(tx: Tx, rows: Sequence[Row]) -> list[TranscriptMessage]:
+def to_transcript_messages(tx: Tx, rows: Sequence[Row]) -> list[TranscriptMessage]:
     """Message rows with the ids that callers know them by."""
-    names = {log: log_name(tx, log) for log in {log_of(row[0]) for row in rows}}
+    names = {log: session_id_of_log(tx, log) for log in {log_of(row[0]) for row in rows}}
     return [
         TranscriptMessage(
             ref=MessageRef(names[log_of(number)], seq_of(number)),
@@ -333,14 +335,14 @@ def named(tx: Tx, rows: Sequence[Row]) -> list[TranscriptMessage]:
     ]
 
 
-def log_name(tx: Tx, log: int) -> str:
+def session_id_of_log(tx: Tx, log: int) -> str:
     """The id of the session whose log this is, or was."""
     return str(_found(tx.find("log_name", log=log))[0])
 
 
-def _again(request: AppendRequest, before: Row) -> Appended | ThreadlineError:
+def _duplicate_outcome(request: AppendRequest, before: Row) -> Appended | ThreadlineError:
     first, digest = before
-    if bytes(digest) not in (FORGOTTEN, request.digest):
+    if bytes(digest) not in (ERASED_DIGEST, request.digest):
         return IdempotencyConflict(
             f"the key {request.key!r} was used in this session for other content; use a new key for a new message"
         )
@@ -355,7 +357,7 @@ def _required(outcome: Appended | ThreadlineError) -> Appended:
 
 
 def _require_count(name: str, value: int | None) -> None:
-    if value is not None and not 0 <= value <= views.FAR:
+    if value is not None and not 0 <= value <= views.NO_LIMIT:
         raise InvalidRequest(f"{name} counts messages: it can't be negative, nor {value}")
 
 
@@ -413,7 +415,7 @@ class Transcripts(Group[Mode]):
 
         New messages turn up at the end; if the view itself changes between two pages (an undo), the cursor is `InvalidCursor`.
         """
-        return read(page, session_id, limit, cursor)
+        return read(read_page, session_id, limit, cursor)
 
     @verb
     def rewrite(store: Store[Any], session_id: str, messages: Sequence[Message]) -> Step[SessionEntry]:
@@ -455,4 +457,4 @@ class Transcripts(Group[Mode]):
     def link(_: Store[Any], message: MessageRef | str, external_id: str) -> Step[None]:
         """Notes the platform's own id of a message, received or delivered: a thread that hangs on it starts there."""
         text = clean_text("external_id", external_id)
-        return write(link, MessageRef.parse(message), text)
+        return write(link_external_id, MessageRef.parse(message), text)

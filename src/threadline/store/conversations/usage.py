@@ -32,7 +32,7 @@ UsageGroup: TypeAlias = Literal["session", "person", "platform", "model", "day"]
 _MICROSECONDS_A_DAY = 86_400_000_000
 
 
-class UsageLine(msgspec.Struct, frozen=True):
+class UsageSummary(msgspec.Struct, frozen=True):
     """Sums over the turns of one session, person, platform, model or day (UTC)."""
 
     group: str | None
@@ -66,7 +66,7 @@ def record(tx: Tx, at: Instant, session_id: str, turn_id: str, usage: Usage) -> 
         cost_status=usage.cost_status,
     )
     if added:
-        _add(tx, session, usage, at)
+        _add_to_session(tx, session, usage, at)
     return records.get_entry(tx, session_id)
 
 
@@ -76,15 +76,15 @@ def find_current_session_id(tx: Tx, key: str) -> str | None:
     return None if address is None else str(address[0])
 
 
-def report(tx: Tx, by: UsageGroup, *, since: Instant, until: Instant, person: str | None) -> list[UsageLine]:
+def report(tx: Tx, by: UsageGroup, *, since: Instant, until: Instant, person: str | None) -> list[UsageSummary]:
     """One line a group, the dearest first."""
-    lines = [UsageLine(*row) for row in tx.rows("usage_by", by=by, since=since, until=until, person=person)]
+    summaries = [UsageSummary(*row) for row in tx.rows("usage_by", by=by, since=since, until=until, person=person)]
     if by != "day":
-        return lines
-    return [msgspec.structs.replace(line, group=_day(line.group)) for line in lines]
+        return summaries
+    return [msgspec.structs.replace(line, group=_day(line.group)) for line in summaries]
 
 
-def _add(tx: Tx, session: StoredSession, usage: Usage, at: Instant) -> None:
+def _add_to_session(tx: Tx, session: StoredSession, usage: Usage, at: Instant) -> None:
     tx.run(
         "add_to_state",
         **_amounts(usage),
@@ -133,7 +133,7 @@ class UsageRecords(Group[Mode]):
         model: str | None = None,
     ) -> Step[SessionEntry]:
         """Adds what a turn cost to its session, once: told of again, the turn adds nothing."""
-        spent = _checked_usage(
+        usage = _checked_usage(
             input_tokens=input_tokens,
             output_tokens=output_tokens,
             cache_read_tokens=cache_read_tokens,
@@ -144,7 +144,7 @@ class UsageRecords(Group[Mode]):
             cost_status=cost_status,
             model=model,
         )
-        return leaving_work(write(record, store.now(), session_id, clean_text("turn_id", turn_id), spent))
+        return leaving_work(write(record, store.now(), session_id, clean_text("turn_id", turn_id), usage))
 
     @verb
     def update_session(
@@ -165,7 +165,7 @@ class UsageRecords(Group[Mode]):
         since: datetime | None = None,
         until: datetime | None = None,
         person: PersonRef = None,
-    ) -> Step[list[UsageLine]]:
+    ) -> Step[list[UsageSummary]]:
         """Usage and cost per `session`, `person`, `platform`, `model` or `day` (UTC), the dearest first."""
         if by not in ("session", "person", "platform", "model", "day"):
             raise InvalidRequest(f"usage is summed by session, person, platform, model or day, not by {by!r}")

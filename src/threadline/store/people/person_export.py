@@ -19,7 +19,7 @@ from threadline.model.usage import CostStatus
 from threadline.model.view import MAX_SEQ, log_of, message_number
 from threadline.store.conversations import files, id_changes, records
 from threadline.store.conversations.indexes import filter_token
-from threadline.store.conversations.transcripts import named
+from threadline.store.conversations.transcripts import to_transcript_messages
 from threadline.store.engine.database import Row, Step, Tx, read
 from threadline.store.people import web_access
 from threadline.store.rows import END, Page, check_limit, entry_of, json_value
@@ -241,7 +241,7 @@ def _summary(tx: Tx, person: str, start: _Place, _room: int) -> list[_Found]:
         timezone=records.timezone_of(tx, person),
         homes=records.home_names_of_person(tx, person),
         names=records.speaker_names_of(tx, person),
-        also_known_as=id_changes.other_names(tx, person),
+        also_known_as=id_changes.former_names(tx, person),
         standing=standing_of(tx, person),
         logins=web_access.logins_of(tx, person),
         invites=web_access.invites_of(tx, person),
@@ -353,7 +353,7 @@ def _messages(tx: Tx, start: _Place, rows: Sequence[Row], *, author: str | None 
             _after(start, row[0]),
             PersonRecord(kind="message", message=message, platform_ids=tuple(ids.get(row[0], ()))),
         )
-        for row, message in zip(rows, named(tx, rows), strict=True)
+        for row, message in zip(rows, to_transcript_messages(tx, rows), strict=True)
     ]
 
 

@@ -48,7 +48,7 @@ class Pruning(msgspec.Struct, frozen=True, kw_only=True):
 
 def redact(tx: Tx, at: Instant, ref: MessageRef) -> bool:
     """Empties one message in every view that shows it; its role and time stay. False if it was redacted before."""
-    number = transcripts.number_of(tx, ref)
+    number = transcripts.find_number(tx, ref)
     return redact_numbers(tx, at, [number]) == 1
 
 
@@ -60,8 +60,8 @@ def redact_numbers(tx: Tx, at: Instant, numbers: Sequence[int]) -> int:
         if row is None or row[4] is not None:
             continue
         done += tx.run("redact_message", body=tombstone(row[5]).body, at=at, number=number)
-        tx.run("forget_digests", number=number, none=transcripts.FORGOTTEN)
-        files.disuse(tx, number, number)
+        tx.run("forget_digests", number=number, none=transcripts.ERASED_DIGEST)
+        files.unlink_files(tx, number, number)
         # What an agent kept may lead it back to what it was told.
         tx.run("drop_memories_of", number=number)
     tx.unindex(numbers)
@@ -109,7 +109,7 @@ def _delete(tx: Tx, session: StoredSession) -> None:
         tx.run(left, session_pk=session.pk)
     tx.run("settle_adoption", session_id=session.entry.session_id)
     tx.run("set_meta", name=records.HAD_SESSIONS, value="1")
-    scope = indexes.scope_of(session.pk, session.entry.owner, session.entry.platform, session.chat)
+    scope = indexes.filter_tokens_of(session.pk, session.entry.owner, session.entry.platform, session.chat)
     tx.run("mark_log_deleted", log=session.pk, session_id=session.entry.session_id, scope=" ".join(scope))
     for log in shown - {session.pk}:
         tx.run("reconsider_log", log=log)
@@ -136,7 +136,7 @@ def collect_some(tx: Tx, limit: int = STEP) -> int:
     if gone + len(numbers) == 0:
         tx.run("drop_possible_authors", lo=lo, hi=hi)
         for start, end in _gaps(kept, lo, hi):
-            files.disuse(tx, start, end)
+            files.unlink_files(tx, start, end)
         tx.run("settle_deleted_log" if kept else "forget_deleted_log", log=log)
         # Not "nothing left": another log may be waiting.
         return 1
@@ -378,7 +378,7 @@ def _erase_person(perform: Perform, database: Database, at: Instant, name: str) 
         )
     done = 0
     # The name itself last: as long as it is there, one that breaks off can be begun again.
-    for known_as in (*reversed(perform(read(id_changes.other_names, name))), name):
+    for known_as in (*reversed(perform(read(id_changes.former_names, name))), name):
         done += _erase_name(perform, at, known_as)
     collect(perform)
     database.rewrite_files()

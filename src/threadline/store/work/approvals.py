@@ -96,10 +96,10 @@ def ask(tx: Tx, wanted: Asking) -> None:
         expires_at=wanted.expires_at,
     )
     # The chat may have got another id while the turn ran.
-    id_changes.forward_stream(tx, wanted.at, wanted.turn_pk)
+    id_changes.redirect_stream(tx, wanted.at, wanted.turn_pk)
     outbox.finish_stream(tx, wanted.at, wanted.turn_pk, wanted.streamed)
     for message in wanted.messages:
-        target = id_changes.forward(tx, wanted.at, message.target)
+        target = id_changes.current_target(tx, wanted.at, message.target)
         outbox.enqueue(tx, wanted.at, msgspec.structs.replace(message, target=target))
 
 

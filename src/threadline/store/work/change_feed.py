@@ -151,8 +151,10 @@ def look(tx: Tx, wanted: Looking) -> Seen | None:
     view = views.load(tx, session.pk, session.view_version)
     mark = _mark(session, view)
     onward = _onward(tx, session, wanted) if wanted.mark == mark else None
-    rows = [] if onward is not None else views.rows_before(tx, session, wanted.limit + 1)
-    messages = transcripts.named(tx, [row[1:] for row in rows[-wanted.limit :]]) if onward is None else onward
+    rows = [] if onward is not None else views.last_rows(tx, session, wanted.limit + 1)
+    messages = (
+        transcripts.to_transcript_messages(tx, [row[1:] for row in rows[-wanted.limit :]]) if onward is None else onward
+    )
     is_current = session.is_current and session.entry.ended_at is None
     since = to_instant(session.entry.created_at)
     return Seen(
@@ -178,7 +180,7 @@ def earlier(tx: Tx, wanted: Looking, before: MessageRef) -> Earlier:
     session = _find(tx, wanted)
     if session is None:
         raise UnknownSession
-    number = transcripts.number_of(tx, before)
+    number = transcripts.find_number(tx, before)
     shown = views.load(tx, session.pk, session.view_version).shown
     place = next((place for place, span in enumerate(shown) if span.lo <= number <= span.hi), None)
     if place is None:
@@ -192,7 +194,7 @@ def earlier(tx: Tx, wanted: Looking, before: MessageRef) -> Earlier:
         limit=wanted.limit + 1,
     )
     page = rows[: wanted.limit][::-1]
-    return Earlier(transcripts.named(tx, [row[1:] for row in page]), len(rows) > wanted.limit)
+    return Earlier(transcripts.to_transcript_messages(tx, [row[1:] for row in page]), len(rows) > wanted.limit)
 
 
 def find(tx: Tx, wanted: Looking) -> SessionEntry:
@@ -210,7 +212,9 @@ def glance(tx: Tx, places: Sequence[tuple[str, bytes]]) -> dict[bytes, Row]:
 
 def chats_of(tx: Tx, person: str, platform: str, *, limit: int = 50, cursor: str | None = None) -> Page[Listed]:
     """A page of the sessions of a person on a platform, ended ones included, the most recently updated first."""
-    wanted = indexes.Listing(include_ended=True, viewer=Viewer(person), platform=platform, limit=limit, cursor=cursor)
+    wanted = indexes.ListRequest(
+        include_ended=True, viewer=Viewer(person), platform=platform, limit=limit, cursor=cursor
+    )
     page = indexes.list_sessions(tx, wanted)
     return Page(labelled(tx, page.items), page.cursor)
 
@@ -239,15 +243,15 @@ def fork(tx: Tx, wanted: Forking) -> SessionEntry:
         row = tx.find("find_session_by_pk", session_pk=address.session_pk)
         if row is not None:
             return session_of(row).entry
-    number = transcripts.shown_number(tx, parent, wanted.upto)
-    how = records.Beginning(wanted.new_id, wanted.source, wanted.at)
+    number = transcripts.visible_number(tx, parent, wanted.upto)
+    how = records.NewSession(wanted.new_id, wanted.source, wanted.at)
     return sessions.fork_at(tx, address, parent, how, number)
 
 
 def exchanges_since(tx: Tx, session_id: str, ref: MessageRef) -> int:
     """How many exchanges an undo takes back that takes this user message along; `UnknownMessage` where it is not shown."""
     session = records.get_session(tx, session_id)
-    wanted = transcripts.shown_number(tx, session, ref)
+    wanted = transcripts.visible_number(tx, session, ref)
     found, in_question = 0, False
     for _, number, role in views.roles(tx, session):
         found += role == "user" and not in_question
@@ -285,7 +289,7 @@ def _onward(tx: Tx, session: StoredSession, wanted: Looking) -> list[TranscriptM
     if wanted.seq == session.last_seq:
         return []
     lo, hi = message_number(session.pk, wanted.seq + 1), message_number(session.pk, MAX_SEQ)
-    return transcripts.named(tx, tx.rows("load_log", lo=lo, hi=hi, limit=MOST_NEW))
+    return transcripts.to_transcript_messages(tx, tx.rows("load_log", lo=lo, hi=hi, limit=MOST_NEW))
 
 
 def _turn(tx: Tx, session_pk: int, wanted: Looking) -> TurnSeen | None:

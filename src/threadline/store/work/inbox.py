@@ -30,7 +30,7 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     """An event that may come in, and all that is decided about it beforehand."""
 
     event: Inbound
-    resolve: sessions.Resolve
+    resolve: sessions.ResolveRequest
     lane: QueueKind
     person: str | None
     role: Role

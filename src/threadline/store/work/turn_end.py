@@ -237,10 +237,10 @@ def _transcribe(tx: Tx, wanted: Finish, kept: Sequence[Said], state: Row) -> Non
         key = f"turn:{wanted.held.turn_id}"
         requests.append(transcripts.AppendRequest(wanted.session_id, wanted.answer, wanted.at, key=key))
         enclosed.append(wanted.answer_files)
-    for appended, sent in zip(transcripts.append_to(tx, wanted.session_id, state, requests), enclosed, strict=True):
+    for appended, sent in zip(transcripts.append_locked(tx, wanted.session_id, state, requests), enclosed, strict=True):
         for ref, used in zip(appended.refs, sent, strict=False) if any(sent) else ():
             if used:
-                files.use(tx, transcripts.number_of(tx, ref), used)
+                files.link_files(tx, transcripts.find_number(tx, ref), used)
 
 
 def _request_of(wanted: Finish, said: Said) -> transcripts.AppendRequest:
@@ -259,9 +259,9 @@ def _forwarded(tx: Tx, wanted: Finish, origin: str) -> Finish:
     chat = target_of(source_of(origin)).chat_id
     if all(reply.target.chat_id == chat for reply in wanted.replies):
         return wanted
-    id_changes.forward_stream(tx, wanted.at, wanted.held.turn_pk)
+    id_changes.redirect_stream(tx, wanted.at, wanted.held.turn_pk)
     replies = (
-        replace(reply, target=id_changes.forward(tx, wanted.at, reply.target), reply_to=None)
+        replace(reply, target=id_changes.current_target(tx, wanted.at, reply.target), reply_to=None)
         for reply in wanted.replies
     )
     return replace(wanted, replies=tuple(replies))

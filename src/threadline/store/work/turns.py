@@ -341,7 +341,7 @@ def enqueue_progress(tx: Tx, at: Instant, held: Held, notice: outbox.NewDelivery
     """
     if not tx.run("touch_turn", turn_pk=held.turn_pk, fence=held.fence, tools=0):
         return False
-    outbox.enqueue(tx, at, replace(notice, target=id_changes.forward(tx, at, notice.target)))
+    outbox.enqueue(tx, at, replace(notice, target=id_changes.current_target(tx, at, notice.target)))
     return True
 
 
@@ -388,7 +388,7 @@ def people_of_running(tx: Tx, session_id: str) -> list[str | None]:
 def roles_of_unanswered(tx: Tx, session_id: str) -> list[Role]:
     """The roles of those whose messages a session ends with, unanswered. What did not come through the door counts least."""
     roles: list[Role] = []
-    for _, number, role, *_ in reversed(views.rows_before(tx, records.get_session(tx, session_id), _MAX_UNANSWERED)):
+    for _, number, role, *_ in reversed(views.last_rows(tx, records.get_session(tx, session_id), _MAX_UNANSWERED)):
         if role != "user":
             break
         heard = _heard(tx, _append_key(tx, number))

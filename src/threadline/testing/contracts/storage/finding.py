@@ -53,7 +53,7 @@ class FindingContract:
             store.append_to_transcript(session_id, user(f"tea {n}"))
             page = store.search("tea")
             assert len(page) == n + 2
-            assert page.behind == 0
+            assert page.unindexed == 0
 
     def test_indexing_can_be_asked_for(self, store: SessionStore) -> None:
         said(store, *(f"tea {n}" for n in range(20)))
