@@ -181,7 +181,7 @@ def test_words_are_indexed_beside_writers_who_never_pause(store: SessionStore, c
     try:
         upkeep.notify()
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while store.facts().behind:
+        while store.facts().unindexed:
             assert time.monotonic() < deadline, "nobody indexes them"
             time.sleep(0.05)
     finally:

@@ -31,7 +31,7 @@ from threadline.ports.platform import (
     Verdict,
 )
 from threadline.store.facade import GatewayStore
-from threadline.store.work.outbox import Delivery, DeliveryLine, NewDelivery
+from threadline.store.work.outbox import Delivery, DeliverySummary, NewDelivery
 from threadline.store.work.turn_end import Finish
 from threadline.testing import FakeClock
 from threadline.testing.agents import ScriptedAgent
@@ -81,11 +81,11 @@ class PostOffice:
         """Waits until the chat shows exactly these and nothing is on its way."""
         await self.chat.wait_for(lambda: self.shown(chat) == list(texts) and self.outbox.is_idle)
 
-    async def line(self, place: int = 0) -> DeliveryLine:
+    async def line(self, place: int = 0) -> DeliverySummary:
         """What is known of a delivery, counted from the oldest."""
         return (await self.store.outbox.list_page())[::-1][place]
 
-    async def comes_to(self, state: str, attempts: int, place: int = 0) -> DeliveryLine:
+    async def comes_to(self, state: str, attempts: int, place: int = 0) -> DeliverySummary:
         """Waits until a delivery is in that state after so many attempts."""
         while True:
             line = await self.line(place)

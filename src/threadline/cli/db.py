@@ -36,7 +36,7 @@ def describe(db: Db = None, as_json: AsJson = False) -> None:
                 "sessions": facts.sessions,
                 "ended_sessions": facts.ended_sessions,
                 "messages": facts.messages,
-                "behind": facts.behind,
+                "behind": facts.unindexed,
             }
         )
         return
@@ -46,7 +46,7 @@ def describe(db: Db = None, as_json: AsJson = False) -> None:
             ("Engine", f"{engine.engine} {engine.engine_version}, schema {engine.schema_version}"),
             ("Size", f"{render.size(engine.size_bytes)} and {render.size(engine.wal_bytes)} of journal"),
             ("Sessions", f"{facts.sessions:,}, {facts.ended_sessions:,} of them ended"),
-            ("Messages", f"{facts.messages:,}, {facts.behind:,} of them not searchable yet"),
+            ("Messages", f"{facts.messages:,}, {facts.unindexed:,} of them not searchable yet"),
         ]
     )
 
@@ -68,7 +68,7 @@ def check(db: Db = None, as_json: AsJson = False) -> None:
                 "faults": report.faults,
                 "sessions": report.sessions,
                 "messages": report.messages,
-                "behind": report.behind,
+                "behind": report.unindexed,
             }
         )
     elif report.ok:

@@ -11,7 +11,7 @@ from threadline.cli.options import AsJson, Db, examples
 from threadline.cli.values import whole_number
 
 if TYPE_CHECKING:
-    from threadline.store.work.outbox import DeliveryLine
+    from threadline.store.work.outbox import DeliverySummary
 
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="What came in: list it, and follow one message to its end."
@@ -94,6 +94,6 @@ def show(
         render.show_indented(story.raw)
 
 
-def _told(line: DeliveryLine) -> str:
+def _told(line: DeliverySummary) -> str:
     files = f", {render.counted(len(line.files), 'file')}" if line.files else ""
     return f"{line.pk}: {line.state}, {render.counted(line.attempts, 'try', 'tries')}{files}"

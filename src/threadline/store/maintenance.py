@@ -26,7 +26,7 @@ from threadline.store.conversations.indexes import (
     relist_batch,
 )
 from threadline.store.engine.database import Database, EngineFacts, Perform, Progress, Row, Step, Tx, read, task, write
-from threadline.store.people.removal import collect_some
+from threadline.store.people.removal import collect_batch
 from threadline.store.rows import NO_LIMIT, json_value
 from threadline.store.text import tokenise
 from threadline.store.verbs import Group, Mode, Store, reads, verb
@@ -41,7 +41,7 @@ class CheckReport(msgspec.Struct, frozen=True):
     faults: list[str]
     sessions: int
     messages: int
-    behind: int
+    unindexed: int
 
     @property
     def ok(self) -> bool:
@@ -49,11 +49,11 @@ class CheckReport(msgspec.Struct, frozen=True):
         return not self.faults
 
 
-class Stretch(msgspec.Struct, frozen=True):
+class CheckPage(msgspec.Struct, frozen=True):
     """The outcome of one step: what it found, how much it looked at, and where to go on (`None`: nowhere)."""
 
     faults: list[str]
-    looked_at: int
+    checked: int
     next: int | None
 
 
@@ -66,7 +66,7 @@ def counts(tx: Tx) -> tuple[int, int, int, int]:
     return int(sessions[0]), int(sessions[1]), int(messages[0]), count_unindexed(tx)
 
 
-def check_views(tx: Tx, after: int) -> Stretch:
+def check_views(tx: Tx, after: int) -> CheckPage:
     """A stretch of sessions: each has a current view that ends open on its own log, and what that shows or folded is there.
 
     So it is with each view that redo can bring back.
@@ -75,20 +75,22 @@ def check_views(tx: Tx, after: int) -> Stretch:
     rows = tx.rows("sessions_after", after=after, limit=STEP)
     for pk, session_id, version, redo, last_seq, message_count in rows:
         view = views.load(tx, pk, version)
-        found = _view_faults(tx, pk, view, last_seq)
-        if not found and (own := views.own_count(view, pk, last_seq)) != message_count:
-            found = [f"it says that it has {message_count} messages of its own, and shows {own}"]
-        for kept in json_value(redo):
-            found += [f"{fault} (to redo)" for fault in _view_faults(tx, pk, views.load(tx, pk, kept), last_seq)]
-        faults += [f"session {session_id}: {fault}" for fault in found]
-    return Stretch(faults, len(rows), rows[-1][0] if len(rows) == STEP else None)
+        view_faults = _view_faults(tx, pk, view, last_seq)
+        if not view_faults and (own := views.own_count(view, pk, last_seq)) != message_count:
+            view_faults = [f"it says that it has {message_count} messages of its own, and shows {own}"]
+        for version_to_redo in json_value(redo):
+            view_faults += [
+                f"{fault} (to redo)" for fault in _view_faults(tx, pk, views.load(tx, pk, version_to_redo), last_seq)
+            ]
+        faults += [f"session {session_id}: {fault}" for fault in view_faults]
+    return CheckPage(faults, len(rows), rows[-1][0] if len(rows) == STEP else None)
 
 
-def check_messages(tx: Tx, after: int) -> Stretch:
+def check_messages(tx: Tx, after: int) -> CheckPage:
     """A stretch of messages: each parses, and the index knows it exactly if it should."""
     faults: list[str] = []
     rows = tx.rows("indexed_part", lo=after + 1, hi=views.NO_LIMIT, limit=STEP, most=STEP_BYTES)
-    for number, redacted_at, body, should, doc, known in rows:
+    for number, redacted_at, body, should, doc, indexed in rows:
         try:
             tokens = tokenise(searchable_text(decode_body(body)))
         except ValueError:
@@ -101,12 +103,12 @@ def check_messages(tx: Tx, after: int) -> Stretch:
                 faults.append(f"message {number}: search does not know it")
         elif not expected and doc is not None:
             faults.append(f"message {number}: search knows it, and should not")
-        elif doc is not None and not tx.index_matches(known, tokens):
+        elif doc is not None and not tx.index_matches(indexed, tokens):
             faults.append(f"message {number}: search knows other words than it has")
-    return Stretch(faults, len(rows), rows[-1][0] if rows else None)
+    return CheckPage(faults, len(rows), rows[-1][0] if rows else None)
 
 
-def check_strays(tx: Tx) -> list[str]:
+def check_orphans(tx: Tx) -> list[str]:
     """Index entries without a message, sessions that listings miss, addresses that disagree with their session on its end."""
     faults = [f"search knows message {number}, which is gone" for (number,) in tx.rows("stray_documents", limit=20)]
     odd = tx.rows("odd_addresses", limit=20)
@@ -127,7 +129,7 @@ def _view_faults(tx: Tx, pk: int, view: View, last_seq: int) -> list[str]:
     return faults
 
 
-class _Heard(msgspec.Struct, frozen=True):
+class _InboundHeader(msgspec.Struct, frozen=True):
     """What is kept of an event whatever its fate: no words. `raw` is what came where nobody could read it."""
 
     class _Source(msgspec.Struct, frozen=True):
@@ -140,7 +142,7 @@ class _Heard(msgspec.Struct, frozen=True):
     raw: str | None = None
 
 
-class MessageLine(msgspec.Struct, frozen=True, kw_only=True):
+class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A message that came in. `fate` is `waiting` or `running` until it has one, and `failed` where its turn did."""
 
     pk: int
@@ -157,7 +159,7 @@ class MessageLine(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None
 
 
-class TurnLine(msgspec.Struct, frozen=True, kw_only=True):
+class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The turn that took it."""
 
     turn_id: str
@@ -169,17 +171,17 @@ class TurnLine(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
 
 
-class Story(msgspec.Struct, frozen=True, kw_only=True):
+class MessageTrace(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known of what became of a message."""
 
-    message: MessageLine
-    turn: TurnLine | None
-    deliveries: list[outbox.DeliveryLine]
+    message: MessageSummary
+    turn: TurnSummary | None
+    deliveries: list[outbox.DeliverySummary]
     # What came, where nobody could read it.
     raw: str | None = None
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True):
+class QueueCounts(msgspec.Struct, frozen=True, kw_only=True):
     """How much there is to do."""
 
     waiting_messages: int
@@ -190,10 +192,10 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     waiting_since: datetime | None
 
 
-def load(tx: Tx) -> Load:
+def queue_counts(tx: Tx) -> QueueCounts:
     """How much waits, runs and is parked, over all gateways."""
     waiting, running, pending, parked, since = tx.find("gateway_counts") or (0, 0, 0, 0, None)
-    return Load(
+    return QueueCounts(
         waiting_messages=waiting,
         running_turns=running,
         waiting_deliveries=pending,
@@ -202,12 +204,12 @@ def load(tx: Tx) -> Load:
     )
 
 
-def lines(tx: Tx, fate: str | None = None, *, before: int = NO_LIMIT, limit: int = 50) -> list[MessageLine]:
+def list_messages(tx: Tx, fate: str | None = None, *, before: int = NO_LIMIT, limit: int = 50) -> list[MessageSummary]:
     """What came in, newest first."""
-    return [_line(row) for row in tx.rows("list_inbox", fate=fate, before=before, limit=limit)]
+    return [_message_summary(row) for row in tx.rows("list_inbox", fate=fate, before=before, limit=limit)]
 
 
-def story(tx: Tx, pk: int) -> Story:
+def trace_message(tx: Tx, pk: int) -> MessageTrace:
     """The whole story of one message, or `UnknownMessage`."""
     row = tx.find("find_inbox", pk=pk)
     if row is None:
@@ -216,25 +218,25 @@ def story(tx: Tx, pk: int) -> Story:
         )
     turn_pk = row[12]
     turn = None if turn_pk is None else tx.find("story_of_turn", turn_pk=turn_pk)
-    return Story(
-        message=_line(row),
-        turn=None if turn is None else _turn(turn),
-        deliveries=[] if turn_pk is None else outbox.lines_of_turn(tx, turn_pk),
+    return MessageTrace(
+        message=_message_summary(row),
+        turn=None if turn is None else _turn_summary(turn),
+        deliveries=[] if turn_pk is None else outbox.list_of_turn(tx, turn_pk),
         raw=_decode(row[4]).raw,
     )
 
 
-def _line(row: Row) -> MessageLine:
+def _message_summary(row: Row) -> MessageSummary:
     pk, platform, account, _, event, person, role, accepted_at, fate, fate_at, note, session_id, _ = row
-    heard = _decode(event)
-    return MessageLine(
+    header = _decode(event)
+    return MessageSummary(
         pk=pk,
         platform=platform,
         account=account,
-        chat_id=heard.source.chat_id,
+        chat_id=header.source.chat_id,
         person=person,
         role=role,
-        kind=heard.kind,
+        kind=header.kind,
         accepted_at=from_instant(accepted_at),
         fate=fate,
         fate_at=None if fate_at is None else from_instant(fate_at),
@@ -243,9 +245,9 @@ def _line(row: Row) -> MessageLine:
     )
 
 
-def _turn(row: Row) -> TurnLine:
+def _turn_summary(row: Row) -> TurnSummary:
     turn_id, state, outcome, attempts, created_at, ended_at, error = row
-    return TurnLine(
+    return TurnSummary(
         turn_id=turn_id,
         state=state,
         outcome=outcome,
@@ -256,7 +258,7 @@ def _turn(row: Row) -> TurnLine:
     )
 
 
-_decode = rows.json_reader(_Heard)
+_decode = rows.json_reader(_InboundHeader)
 
 
 class StoreFacts(msgspec.Struct, frozen=True):
@@ -266,15 +268,15 @@ class StoreFacts(msgspec.Struct, frozen=True):
     sessions: int
     ended_sessions: int
     messages: int
-    behind: int
+    unindexed: int
 
 
 class Maintenance(Group[Mode]):
     """Facts, copies, checks, and what became of each message."""
 
-    list_messages = reads(lines)
-    queue_counts = reads(load)
-    trace_message = reads(story)
+    list_messages = reads(list_messages)
+    queue_counts = reads(queue_counts)
+    trace_message = reads(trace_message)
 
     @verb
     def facts(store: Store[Any]) -> Step[StoreFacts]:
@@ -308,11 +310,11 @@ def _check(perform: Perform, database: Database, progress: Progress) -> CheckRep
     for check_page in (check_views, check_messages):
         after: int | None = 0
         while after is not None:
-            stretch = perform(read(check_page, after))
-            checked, after = checked + stretch.looked_at, stretch.next
-            faults = [*faults, *stretch.faults]
+            page = perform(read(check_page, after))
+            checked, after = checked + page.checked, page.next
+            faults = [*faults, *page.faults]
             progress(min(checked, total), total)
-    return CheckReport([*faults, *perform(read(check_strays))], sessions, messages, unindexed)
+    return CheckReport([*faults, *perform(read(check_orphans))], sessions, messages, unindexed)
 
 
 def _quiet(done: int, total: int) -> None:
@@ -331,7 +333,7 @@ _AFTER_FAULT_SECONDS = 5.0
 _STEPS = (
     (write(relist_batch), RELIST_STEP),
     (write(index_batch, INDEX_STEP), 1),
-    (write(collect_some), 1),
+    (write(collect_batch), 1),
 )
 
 

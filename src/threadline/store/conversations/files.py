@@ -105,7 +105,7 @@ def delete_unsent_batch(tx: Tx, *, before: Instant) -> int:
     return len(digests)
 
 
-def forget_person(tx: Tx, person: str) -> None:
+def delete_person(tx: Tx, person: str) -> None:
     """A person's files are theirs no more, and those that nobody else sent are gone."""
     digests = [row[0] for row in tx.rows("files_of_person", person=person, after="", limit=1 << 40)]
     tx.run("drop_file_names_of", person=person)

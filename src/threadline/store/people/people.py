@@ -52,7 +52,7 @@ class UnknownPerson(ThreadlineError):
     """Nobody of that name is paired or waits. `threadline pair list` shows who does."""
 
 
-class Person(msgspec.Struct, frozen=True, kw_only=True):
+class KnownPerson(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody with a role."""
 
     person: str
@@ -73,7 +73,7 @@ class Pairing(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class PairingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A stranger asks to be let in. Of the code comes a digest alone, of their message nothing."""
 
     person: str
@@ -83,7 +83,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     at: Instant
 
 
-class Approval(msgspec.Struct, frozen=True, kw_only=True):
+class PairingApproval(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody on this machine lets a stranger in, by their code or by the number of their request."""
 
     digest: bytes | None
@@ -95,7 +95,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     at: Instant
 
 
-class Wrong(msgspec.Struct, frozen=True):
+class WrongCode(msgspec.Struct, frozen=True):
     """An approval that met nobody, and how things stand after it."""
 
     guard: PairingGuard
@@ -129,101 +129,101 @@ def set_role(tx: Tx, at: Instant, person: str, role: Role, name: str | None) -> 
     tx.run("keep_person", person=person, role=role, name=name, at=at)
 
 
-def forget_role(tx: Tx, person: str) -> bool:
+def remove_role(tx: Tx, person: str) -> bool:
     """Takes a person's role away; False if they had none."""
     return tx.run("drop_person", person=person) == 1
 
 
 def revoke(tx: Tx, person: str) -> None:
     """Takes away a person's role and their request; `UnknownPerson` where there is neither."""
-    gone = tx.run("drop_person", person=person) + tx.run("drop_pairing_of", person=person)
-    if not gone:
+    removed = tx.run("drop_person", person=person) + tx.run("drop_pairing_of", person=person)
+    if not removed:
         raise UnknownPerson(
             f"nobody called {person} is paired or waits; `threadline pair list` shows who does, "
             "and who stands in the configuration is taken out there"
         )
 
 
-def people(tx: Tx) -> list[Person]:
+def list_people(tx: Tx) -> list[KnownPerson]:
     """All who were given a role, longest known first."""
     return [
-        Person(person=person, role=role, name=name, since=from_instant(since))
+        KnownPerson(person=person, role=role, name=name, since=from_instant(since))
         for person, role, name, since in tx.rows("list_people")
     ]
 
 
-def pairings(tx: Tx, at: Instant) -> list[Pairing]:
+def list_pairings(tx: Tx, at: Instant) -> list[Pairing]:
     """Who waits, in the order in which they first asked. Those whose code has ended wait no more."""
     return [_pairing(row) for row in tx.rows("pending_pairings", at=at)]
 
 
-def guard(tx: Tx) -> PairingGuard:
+def read_guard(tx: Tx) -> PairingGuard:
     """How often somebody approved wrongly, and whether pairing is locked."""
     row = tx.find("find_guard")
     return PairingGuard() if row is None else PairingGuard(*row)
 
 
-def no_code_for(tx: Tx, at: Instant, person: str, platform: str) -> NoCodeReason | None:
+def pairing_refusal(tx: Tx, at: Instant, person: str, platform: str) -> NoCodeReason | None:
     """Why a stranger gets no code now, as far as is known without a lock; or `None`."""
-    return _no_code(tx, guard(tx), person, platform, at)
+    return _refusal_reason(tx, read_guard(tx), person, platform, at)
 
 
-def request(tx: Tx, wanted: Request) -> NoCodeReason | None:
+def request_pairing(tx: Tx, request: PairingRequest) -> NoCodeReason | None:
     """Keeps a stranger's request, or tells why not. Nothing is kept of one that is turned down."""
-    held = _lock(tx)
-    tx.run("drop_expired_pairings", at=wanted.at)
-    reason = _no_code(tx, held, wanted.person, wanted.target.platform, wanted.at)
+    guard = _lock(tx)
+    tx.run("drop_expired_pairings", at=request.at)
+    reason = _refusal_reason(tx, guard, request.person, request.target.platform, request.at)
     if reason is None:
         tx.run(
             "keep_pairing",
-            platform=wanted.target.platform,
-            account=wanted.target.account,
-            person=wanted.person,
-            name=wanted.name,
-            target=json_text(wanted.target),
-            code=wanted.digest,
-            at=wanted.at,
-            expires_at=code_expiry(wanted.at),
+            platform=request.target.platform,
+            account=request.target.account,
+            person=request.person,
+            name=request.name,
+            target=json_text(request.target),
+            code=request.digest,
+            at=request.at,
+            expires_at=code_expiry(request.at),
         )
     return reason
 
 
-def approve(tx: Tx, wanted: Approval) -> Pairing | Wrong | PairingGuard:
+def approve(tx: Tx, approval: PairingApproval) -> Pairing | WrongCode | PairingGuard:
     """Gives a stranger their role, tells them, and ends their request; of two approvals of one code one finds it.
 
     A `Guard`: pairing is locked, and nothing was looked at. A wrong code is returned, never raised: it must be counted, and
     an operation that raises leaves no trace.
     """
-    held = _lock(tx)
-    if held.is_locked(wanted.at):
-        return held
-    found = _met(tx.rows("pending_pairings", at=wanted.at), wanted)
-    if found is None:
-        return _count_wrong(tx, held, wanted)
-    pairing = _pairing(found)
-    set_role(tx, wanted.at, pairing.person, wanted.role, pairing.name)
-    told = outbox.NewDelivery(
-        delivery_id=wanted.delivery_id, target=_decode_target(found[5]), text=wanted.text, person=pairing.person
+    guard = _lock(tx)
+    if guard.is_locked(approval.at):
+        return guard
+    row = _matching_request(tx.rows("pending_pairings", at=approval.at), approval)
+    if row is None:
+        return _count_wrong_code(tx, guard, approval)
+    pairing = _pairing(row)
+    set_role(tx, approval.at, pairing.person, approval.role, pairing.name)
+    notice = outbox.NewDelivery(
+        delivery_id=approval.delivery_id, target=_decode_target(row[5]), text=approval.text, person=pairing.person
     )
-    outbox.enqueue(tx, wanted.at, told)
+    outbox.enqueue(tx, approval.at, notice)
     tx.run("drop_pairing_of", person=pairing.person)
     return pairing
 
 
-def not_approved(outcome: Wrong | PairingGuard, wanted: Approval) -> ThreadlineError:
+def approval_error(outcome: WrongCode | PairingGuard, approval: PairingApproval) -> ThreadlineError:
     """The error for an approval that met nobody."""
-    guard_now = outcome.guard if isinstance(outcome, Wrong) else outcome
-    if guard_now.is_locked(wanted.at):
-        until = f"{from_instant(guard_now.locked_until):%Y-%m-%d %H:%M} UTC"
+    guard = outcome.guard if isinstance(outcome, WrongCode) else outcome
+    if guard.is_locked(approval.at):
+        until = f"{from_instant(guard.locked_until):%Y-%m-%d %H:%M} UTC"
         return PairingLocked(
             f"after {MAX_WRONG_CODES} wrong codes nobody can be paired until {until}; "
             "codes given out before have ended then, so whoever waits writes again for a new one"
         )
-    if wanted.digest is None:
-        return UnknownPairing(f"no request is number {wanted.number}; `threadline pair list` shows who waits")
+    if approval.digest is None:
+        return UnknownPairing(f"no request is number {approval.number}; `threadline pair list` shows who waits")
     return UnknownPairing(
         "nobody who waits has this code: it was mistyped, used or is older than an hour; "
-        f"after {guard_now.left} more wrong ones nobody can be paired for an hour"
+        f"after {guard.left} more wrong ones nobody can be paired for an hour"
     )
 
 
@@ -232,32 +232,32 @@ def _lock(tx: Tx) -> PairingGuard:
     return PairingGuard() if row is None else PairingGuard(*row)
 
 
-def _no_code(tx: Tx, held: PairingGuard, person: str, platform: str, at: Instant) -> NoCodeReason | None:
+def _refusal_reason(tx: Tx, guard: PairingGuard, person: str, platform: str, at: Instant) -> NoCodeReason | None:
     asked = tx.find("asked_at", person=person, at=at)
     others = tx.find("count_pending", platform=platform, person=person, at=at)
     return code_refusal(
-        held,
+        guard,
         asked_at=None if asked is None else Instant(asked[0]),
         others=0 if others is None else int(others[0]),
         at=at,
     )
 
 
-def _met(rows: list[Row], wanted: Approval) -> Row | None:
+def _matching_request(rows: list[Row], approval: PairingApproval) -> Row | None:
     """The request that an approval means. Every digest is compared, each in constant time: the clock tells nothing of a guess."""
-    if wanted.digest is None:
-        return next((row for row in rows if row[0] == wanted.number), None)
-    same = [row for row in rows if hmac.compare_digest(bytes(row[6]), wanted.digest)]
+    if approval.digest is None:
+        return next((row for row in rows if row[0] == approval.number), None)
+    same = [row for row in rows if hmac.compare_digest(bytes(row[6]), approval.digest)]
     return same[0] if same else None
 
 
-def _count_wrong(tx: Tx, held: PairingGuard, wanted: Approval) -> Wrong:
+def _count_wrong_code(tx: Tx, guard: PairingGuard, approval: PairingApproval) -> WrongCode:
     # A number is no secret: `pair list` shows it, and nobody learns anything by trying another.
-    if wanted.digest is None:
-        return Wrong(held)
-    after = guard_after_wrong_code(held, wanted.at)
+    if approval.digest is None:
+        return WrongCode(guard)
+    after = guard_after_wrong_code(guard, approval.at)
     tx.run("set_guard", wrong=after.wrong, wrong_at=after.wrong_at, locked_until=after.locked_until)
-    return Wrong(after)
+    return WrongCode(after)
 
 
 def _pairing(row: Row) -> Pairing:
@@ -282,13 +282,13 @@ class PairingCode(msgspec.Struct, frozen=True):
     code: str
 
 
-class NoCode(msgspec.Struct, frozen=True):
+class PairingRefusal(msgspec.Struct, frozen=True):
     """A stranger gets no code now."""
 
     reason: NoCodeReason
 
 
-class Paired(msgspec.Struct, frozen=True, kw_only=True):
+class PairedPerson(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody who was let in."""
 
     person: str
@@ -299,26 +299,26 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
 class People(Group[Mode]):
     """Roles, pairing, and the secret of the installation."""
 
-    list_all = reads(people)
-    list_pairings = reads_now(pairings)
+    list_all = reads(list_people)
+    list_pairings = reads_now(list_pairings)
 
     @verb
     def find_role(_: Store[Any], person: str) -> Step[Role | None]:
         """The role that a person was given here; the lists of the configuration are not asked."""
-        return read(role_of, _named(person))
+        return read(role_of, _checked_person(person))
 
     @verb
     def set_role(store: Store[Any], person: str, role: Role, name: str | None = None) -> Step[None]:
         """Gives a person a role in place of the one they had."""
-        return write(set_role, store.now(), _named(person), _given(role), _shown(name))
+        return write(set_role, store.now(), _checked_person(person), _checked_role(role), _stored_name(name))
 
     @verb
     def remove_role(_: Store[Any], person: str) -> Step[bool]:
         """Takes a person's role away; False if they had none."""
-        return write(forget_role, _named(person))
+        return write(remove_role, _checked_person(person))
 
     @verb
-    def request_pairing(store: Store[Any], source: SessionSource) -> Step[PairingCode | NoCode]:
+    def request_pairing(store: Store[Any], source: SessionSource) -> Step[PairingCode | PairingRefusal]:
         """A code for the stranger who writes from `source`, good for an hour; or why there is none now.
 
         Nothing of what they wrote is kept. A source that is no DM, or that tells neither who writes nor where, is
@@ -335,17 +335,17 @@ class People(Group[Mode]):
         return read(_locked_until, store.now())
 
     @verb
-    def approve_pairing(store: Store[Any], code: str | int, role: Role = "guest") -> Step[Paired]:
+    def approve_pairing(store: Store[Any], code: str | int, role: Role = "guest") -> Step[PairedPerson]:
         """Lets the stranger in who was given this code, or whose request has this number, and tells them in their chat.
 
         `UnknownPairing` where nobody waits with it. The fifth wrong code locks pairing for an hour: `PairingLocked`.
         """
-        return task(_approve_pairing, store.now(), code, _given(role))
+        return task(_approve_pairing, store.now(), code, _checked_role(role))
 
     @verb
     def revoke(_: Store[Any], person: str) -> Step[None]:
         """Takes away a person's role and their request to be paired; `UnknownPerson` where there is neither."""
-        return write(revoke, _named(person))
+        return write(revoke, _checked_person(person))
 
     @verb
     def installation_secret(_: Store[Any]) -> Step[bytes]:
@@ -353,26 +353,28 @@ class People(Group[Mode]):
         return task(_installation_secret)
 
 
-def _request_pairing(perform: Perform, at: Instant, person: str, source: SessionSource) -> PairingCode | NoCode:
+def _request_pairing(perform: Perform, at: Instant, person: str, source: SessionSource) -> PairingCode | PairingRefusal:
     # Looked at first without a lock: a flood of strangers costs reads alone.
-    reason = perform(read(no_code_for, at, person, source.platform))
+    reason = perform(read(pairing_refusal, at, person, source.platform))
     if reason is not None:
-        return NoCode(reason)
+        return PairingRefusal(reason)
     code = "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
     digest = secret_digest(_installation_secret(perform), code)
-    wanted = Request(person=person, name=_shown(source.user_name), target=target_of(source), digest=digest, at=at)
-    reason = perform(write(request, wanted))
-    return PairingCode(code) if reason is None else NoCode(reason)
+    wanted = PairingRequest(
+        person=person, name=_stored_name(source.user_name), target=target_of(source), digest=digest, at=at
+    )
+    reason = perform(write(request_pairing, wanted))
+    return PairingCode(code) if reason is None else PairingRefusal(reason)
 
 
 def _locked_until(tx: Tx, at: Instant) -> datetime | None:
-    state = guard(tx)
+    state = read_guard(tx)
     return from_instant(state.locked_until) if state.is_locked(at) else None
 
 
-def _approve_pairing(perform: Perform, at: Instant, code: str | int, role: Role) -> Paired:
+def _approve_pairing(perform: Perform, at: Instant, code: str | int, role: Role) -> PairedPerson:
     number, digest = _number_or_digest(perform, code)
-    wanted = Approval(
+    approval = PairingApproval(
         digest=digest,
         number=number,
         role=role,
@@ -380,17 +382,17 @@ def _approve_pairing(perform: Perform, at: Instant, code: str | int, role: Role)
         delivery_id=f"paired-{secrets.token_hex(12)}",
         at=at,
     )
-    outcome = perform(write(approve, wanted))
+    outcome = perform(write(approve, approval))
     if isinstance(outcome, Pairing):
-        return Paired(person=outcome.person, role=role, name=outcome.name)
-    raise not_approved(outcome, wanted)
+        return PairedPerson(person=outcome.person, role=role, name=outcome.name)
+    raise approval_error(outcome, approval)
 
 
 def _installation_secret(perform: Perform) -> bytes:
-    known = perform(read(find_secret))
-    if known is None:
-        known = perform(write(ensure_secret, secrets.token_hex(32)))
-    return bytes.fromhex(known)
+    secret = perform(read(find_secret))
+    if secret is None:
+        secret = perform(write(ensure_secret, secrets.token_hex(32)))
+    return bytes.fromhex(secret)
 
 
 def _number_or_digest(perform: Perform, code: str | int) -> tuple[int | None, bytes | None]:
@@ -405,7 +407,7 @@ def _number_or_digest(perform: Perform, code: str | int) -> tuple[int | None, by
     return None, secret_digest(_installation_secret(perform), typed)
 
 
-def _named(person: str) -> str:
+def _checked_person(person: str) -> str:
     name = parse_person_name(clean_text("a person's name", person, 2 * MAX_KEY_CHARS))
     place, _, identifier = name.partition(":")
     if not place or not identifier:
@@ -413,12 +415,12 @@ def _named(person: str) -> str:
     return name
 
 
-def _given(role: Role) -> Role:
+def _checked_role(role: Role) -> Role:
     if role not in ROLES or role == "group":
         raise InvalidRequest(f"{role!r} is no role that a person can be given; use guest, trusted or owner")
     return role
 
 
-def _shown(name: str | None) -> str | None:
+def _stored_name(name: str | None) -> str | None:
     """Return a stranger's name, one line and short enough to keep."""
     return safe_label(name or "") or None

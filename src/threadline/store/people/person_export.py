@@ -27,7 +27,7 @@ from threadline.store.verbs import Group, Mode, Store, person_name_of, verb
 from threadline.store.work import outbox
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RoleRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a person may do here, and whether they wait to be let in. What there is not is left out."""
 
     role: str | None = None
@@ -52,14 +52,14 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
     event: dict[str, Any]
 
 
-def standing_of(tx: Tx, person: str) -> Standing | None:
+def role_record_of(tx: Tx, person: str) -> RoleRecord | None:
     """Their role and their request to be let in; `None` where there is neither."""
     known, asked = tx.find("find_person", person=person), tx.find("find_pairing", person=person)
     if known is None and asked is None:
         return None
     role, name, since = known or (None, None, None)
     waits_as, asked_at = asked or (None, None)
-    return Standing(
+    return RoleRecord(
         role=role,
         name=name or waits_as,
         since=None if since is None else from_instant(since),
@@ -110,7 +110,7 @@ class PersonSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     homes: list[str] = []
     names: list[str] = []
     also_known_as: list[str] = []
-    standing: Standing | None = None
+    standing: RoleRecord | None = None
     logins: list[web_access.LoginRecord] = []
     invites: list[web_access.InviteRecord] = []
     events: int = 0
@@ -162,7 +162,7 @@ class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
     context: str | None = None
     remembered: dict[str, str] = {}
     event: EventRecord | None = None
-    delivery: outbox.DeliveryLine | None = None
+    delivery: outbox.DeliverySummary | None = None
     file: files.FileRecord | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
 _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-END, le=END)]
 
 
-class _Place(msgspec.Struct, frozen=True, array_like=True, tag="person"):
+class _ExportCursor(msgspec.Struct, frozen=True, array_like=True, tag="person"):
     """After which record of which section a page ended. A message is told by its number, a session by that of its message 0."""
 
     section: Annotated[int, msgspec.Meta(ge=0)]
@@ -203,8 +203,8 @@ class _Place(msgspec.Struct, frozen=True, array_like=True, tag="person"):
     name: str = ""
 
 
-_Found: TypeAlias = tuple[_Place, PersonRecord]
-_Section: TypeAlias = Callable[[Tx, str, _Place, int], list[_Found]]
+_ExportEntry: TypeAlias = tuple[_ExportCursor, PersonRecord]
+_Section: TypeAlias = Callable[[Tx, str, _ExportCursor, int], list[_ExportEntry]]
 
 
 def export(tx: Tx, person: str, *, limit: int, cursor: str | None) -> Page[PersonRecord]:
@@ -213,25 +213,27 @@ def export(tx: Tx, person: str, *, limit: int, cursor: str | None) -> Page[Perso
     It holds nothing of anyone else: of sessions that others share, only what this person wrote there.
     """
     check_limit(limit)
-    start = _Place(0) if cursor is None else _decode(cursor)
-    found: list[_Found] = []
+    start = _ExportCursor(0) if cursor is None else _decode(cursor)
+    entries: list[_ExportEntry] = []
     for number, section in enumerate(_SECTIONS):
         if number < start.section:
             continue
         # One more than the page holds: then it is known whether something follows.
-        found += section(tx, person, start if number == start.section else _Place(number), limit + 1 - len(found))
-        if len(found) > limit:
-            return Page([record for _, record in found[:limit]], _encode(found[limit - 1][0]))
-    return Page([record for _, record in found])
+        entries += section(
+            tx, person, start if number == start.section else _ExportCursor(number), limit + 1 - len(entries)
+        )
+        if len(entries) > limit:
+            return Page([record for _, record in entries[:limit]], _encode(entries[limit - 1][0]))
+    return Page([record for _, record in entries])
 
 
-def _summary(tx: Tx, person: str, start: _Place, _room: int) -> list[_Found]:
+def _summary(tx: Tx, person: str, start: _ExportCursor, _room: int) -> list[_ExportEntry]:
     if start.after >= 0:
         return []
     counted = tx.find("count_known", person=person, scope=_scope_pattern(person))
     assert counted is not None, "an aggregate has a row"  # noqa: S101
     keys = [key for (key,) in tx.rows("addresses_known", owner=person, limit=MAX_ADDRESSES)]
-    sessions, messages, usage, events, deliveries, kept = (int(count) for count in counted)
+    sessions, messages, usage, events, deliveries, file_count = (int(count) for count in counted)
     known = PersonSummary(
         person=person,
         addresses=keys,
@@ -242,62 +244,62 @@ def _summary(tx: Tx, person: str, start: _Place, _room: int) -> list[_Found]:
         homes=records.home_names_of_person(tx, person),
         names=records.speaker_names_of(tx, person),
         also_known_as=id_changes.former_names(tx, person),
-        standing=standing_of(tx, person),
+        standing=role_record_of(tx, person),
         logins=web_access.logins_of(tx, person),
         invites=web_access.invites_of(tx, person),
         events=events,
         deliveries=deliveries,
-        files=kept,
+        files=file_count,
     )
     return [(_after(start, 0), PersonRecord(kind="person", summary=known))]
 
 
-def _own_sessions(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+def _own_sessions(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
     """Each session and then its log, undone and folded messages included."""
-    found: list[_Found] = []
+    entries: list[_ExportEntry] = []
     # One more than there is room for: the first may have nothing left to tell.
     for pk, *entry in tx.rows("sessions_owned", owner=person, first=log_of(start.after), limit=room + 1):
         head = message_number(pk, 0)
         if start.after < head:
-            found.append((_after(start, head), _session(tx, pk, entry_of(tuple(entry)))))
+            entries.append((_after(start, head), _session(tx, pk, entry_of(tuple(entry)))))
         lo, hi = max(head, start.after) + 1, message_number(pk, MAX_SEQ)
-        if len(found) < room and lo <= hi:
-            found += _messages(tx, start, tx.rows("load_log", lo=lo, hi=hi, limit=room - len(found)))
-        if len(found) >= room:
+        if len(entries) < room and lo <= hi:
+            entries += _messages(tx, start, tx.rows("load_log", lo=lo, hi=hi, limit=room - len(entries)))
+        if len(entries) >= room:
             break
-    return found
+    return entries
 
 
 def _session(tx: Tx, pk: int, entry: SessionEntry) -> PersonRecord:
     block = tx.find("find_context", session_pk=pk)
-    told = None if block is None else block[0]
-    return PersonRecord(kind="session", session=entry, context=told, remembered=records.states_of(tx, pk))
+    context = None if block is None else block[0]
+    return PersonRecord(kind="session", session=entry, context=context, remembered=records.states_of(tx, pk))
 
 
-def _left_of_deleted(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+def _messages_of_deleted_sessions(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
     """What forks still show of sessions that were this person's own."""
-    found: list[_Found] = []
+    entries: list[_ExportEntry] = []
     place = {"first": log_of(start.after), "after": start.after}
     for (log,) in tx.rows("deleted_logs_owned", scope=_scope_pattern(person), limit=room, **place):
         lo, hi = max(message_number(log, 0), start.after + 1), message_number(log, MAX_SEQ)
-        found += _messages(tx, start, tx.rows("load_left", lo=lo, hi=hi, limit=room - len(found)))
-        if len(found) >= room:
+        entries += _messages(tx, start, tx.rows("load_left", lo=lo, hi=hi, limit=room - len(entries)))
+        if len(entries) >= room:
             break
-    return found
+    return entries
 
 
-def _written_elsewhere(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+def _messages_in_shared_sessions(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
     """What they wrote in sessions that are not theirs alone."""
     return _messages(tx, start, tx.rows("load_written", author=person, after=start.after, limit=room), author=person)
 
 
-def _usage(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+def _usage(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
     place = {"at": start.after, "session_pk": start.session_pk, "turn_id": start.name}
-    found: list[_Found] = []
+    entries: list[_ExportEntry] = []
     for at, pk, turn_id, session_id, platform, model, *amounts in tx.rows(
         "usage_of_person", person=person, limit=room, **place
     ):
-        spent = TurnUsage(
+        usage = TurnUsage(
             session_id=session_id,
             turn_id=turn_id,
             at=from_instant(at),
@@ -311,34 +313,37 @@ def _usage(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
             cost_micros=amounts[5],
             cost_status=amounts[6],
         )
-        found.append((_Place(start.section, at, pk, turn_id), PersonRecord(kind="usage", usage=spent)))
-    return found
+        entries.append((_ExportCursor(start.section, at, pk, turn_id), PersonRecord(kind="usage", usage=usage)))
+    return entries
 
 
-def _events(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+def _events(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
     """What came in from them, be it waiting, answered or refused."""
     events = events_of(tx, person, after=start.after, limit=room)
     return [(_after(start, event.number), PersonRecord(kind="event", event=event)) for event in events]
 
 
-def _deliveries(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+def _deliveries(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
     """What was sent to them or is to be."""
-    lines = outbox.lines_to(tx, person, after=start.after, limit=room)
+    lines = outbox.list_for_person(tx, person, after=start.after, limit=room)
     return [(_after(start, line.pk), PersonRecord(kind="delivery", delivery=line)) for line in lines]
 
 
-def _files(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
+def _files(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
     """What they sent along with their messages."""
-    kept = files.records_of(tx, person, after=start.name, limit=room)
-    return [(_Place(start.section, name=one.file_id), PersonRecord(kind="file", file=one)) for one in kept]
+    records_of_files = files.records_of(tx, person, after=start.name, limit=room)
+    return [
+        (_ExportCursor(start.section, name=one.file_id), PersonRecord(kind="file", file=one))
+        for one in records_of_files
+    ]
 
 
 # The order of an export. Cursors name a section by its place here.
 _SECTIONS: tuple[_Section, ...] = (
     _summary,
     _own_sessions,
-    _left_of_deleted,
-    _written_elsewhere,
+    _messages_of_deleted_sessions,
+    _messages_in_shared_sessions,
     _usage,
     _events,
     _deliveries,
@@ -346,7 +351,7 @@ _SECTIONS: tuple[_Section, ...] = (
 )
 
 
-def _messages(tx: Tx, start: _Place, rows: Sequence[Row], *, author: str | None = None) -> list[_Found]:
+def _messages(tx: Tx, start: _ExportCursor, rows: Sequence[Row], *, author: str | None = None) -> list[_ExportEntry]:
     ids = _platform_ids(tx, [row[0] for row in rows], author)
     return [
         (
@@ -372,19 +377,19 @@ def _scope_pattern(person: str) -> str:
     return f"% {filter_token('o', person)} %"
 
 
-def _after(start: _Place, number: int) -> _Place:
-    return _Place(start.section, number)
+def _after(start: _ExportCursor, number: int) -> _ExportCursor:
+    return _ExportCursor(start.section, number)
 
 
-def _encode(place: _Place) -> str:
+def _encode(place: _ExportCursor) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 
-def _decode(cursor: str) -> _Place:
+def _decode(cursor: str) -> _ExportCursor:
     """The place that `_encode` named, or `InvalidCursor`. Whoever makes one up gets no further than their own records."""
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        place = msgspec.json.decode(text, type=_Place)
+        place = msgspec.json.decode(text, type=_ExportCursor)
     except (ValueError, msgspec.DecodeError) as cause:
         raise InvalidCursor from cause
     if place.section >= len(_SECTIONS):

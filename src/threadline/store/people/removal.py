@@ -35,10 +35,10 @@ from threadline.store.verbs import Group, Mode, Store, parse_age, person_name_of
 from threadline.store.work import owner_alerts
 
 STEP = 500
-_SESSIONS_A_STEP = 20
+_SESSIONS_PER_STEP = 20
 
 
-class Pruning(msgspec.Struct, frozen=True, kw_only=True):
+class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions a prune takes: those last updated before an instant."""
 
     before: Instant
@@ -65,11 +65,11 @@ def redact_numbers(tx: Tx, at: Instant, numbers: Sequence[int]) -> int:
         # What an agent kept may lead it back to what it was told.
         tx.run("drop_memories_of", number=number)
     tx.unindex(numbers)
-    _forget_quotes(tx, numbers)
+    _delete_quotes(tx, numbers)
     return done
 
 
-def _forget_quotes(tx: Tx, numbers: Sequence[int]) -> None:
+def _delete_quotes(tx: Tx, numbers: Sequence[int]) -> None:
     """What commands have answered may quote what is redacted: those whose session it is in are not shown it any more."""
     for log in {log_of(number) for number in numbers}:
         row = tx.find("find_session_by_pk", session_pk=log)
@@ -115,17 +115,17 @@ def _delete(tx: Tx, session: StoredSession) -> None:
         tx.run("reconsider_log", log=log)
 
 
-def collect_some(tx: Tx, limit: int = STEP) -> int:
+def collect_batch(tx: Tx, limit: int = STEP) -> int:
     """Removes messages of deleted sessions that no view shows, at most `limit`; how many rows went. 0: nothing is left to do."""
     row = tx.find("next_deleted_log")
     if row is None:
         return 0
     log: int = row[0]
-    gone = tx.run("drop_externals", session_pk=log, limit=limit)
+    removed = tx.run("drop_externals", session_pk=log, limit=limit)
     lo, hi = message_number(log, 0), message_number(log, MAX_SEQ)
-    kept = merge_spans(Span(*span) for span in tx.rows("spans_over_log", lo=lo, hi=hi))
+    shown = merge_spans(Span(*span) for span in tx.rows("spans_over_log", lo=lo, hi=hi))
     numbers: list[int] = []
-    for start, end in _gaps(kept, lo, hi):
+    for start, end in _gaps(shown, lo, hi):
         rows = tx.rows("numbers_in_log", lo=start, hi=end, limit=limit - len(numbers))
         numbers += [number for (number,) in rows]
         if len(numbers) >= limit:
@@ -133,49 +133,49 @@ def collect_some(tx: Tx, limit: int = STEP) -> int:
     if numbers:
         tx.unindex(numbers)
         tx.run_many("drop_messages", [(number,) for number in numbers])
-    if gone + len(numbers) == 0:
+    if removed + len(numbers) == 0:
         tx.run("drop_possible_authors", lo=lo, hi=hi)
-        for start, end in _gaps(kept, lo, hi):
+        for start, end in _gaps(shown, lo, hi):
             files.unlink_files(tx, start, end)
-        tx.run("settle_deleted_log" if kept else "forget_deleted_log", log=log)
+        tx.run("settle_deleted_log" if shown else "forget_deleted_log", log=log)
         # Not "nothing left": another log may be waiting.
         return 1
-    return gone + len(numbers)
+    return removed + len(numbers)
 
 
-def prunable(tx: Tx, wanted: Pruning) -> int:
+def count_prunable(tx: Tx, request: PruneRequest) -> int:
     """How many sessions a prune would take."""
     row = tx.find(
         "count_old_sessions",
         ended=1,
-        at_least=int(wanted.ended_only),
-        before=wanted.before,
-        platform=wanted.platform,
+        at_least=int(request.ended_only),
+        before=request.before,
+        platform=request.platform,
     )
     return 0 if row is None else int(row[0])
 
 
-def prune_some(tx: Tx, wanted: Pruning, limit: int) -> int:
+def prune_batch(tx: Tx, request: PruneRequest, limit: int) -> int:
     """Deletes the oldest sessions that the prune takes, at most `limit`; how many. 0: none is left."""
     done = 0
-    seen: list[str] = []
+    ids_before: list[str] = []
     # Asked again while nothing is done: somebody may just have deleted or used all that we were told of, and not the rest.
-    while not done and (ids := _old_sessions(tx, wanted, limit)) != seen:
-        seen = ids
+    while not done and (ids := _old_sessions(tx, request, limit)) != ids_before:
+        ids_before = ids
         for session_id in ids:
             row = find_after_lock(tx, "lock_session", session_id=session_id)
-            if row is not None and _is_taken(session := session_of(row), wanted):
+            if row is not None and _is_taken(session := session_of(row), request):
                 _delete(tx, session)
                 done += 1
     return done
 
 
-def _old_sessions(tx: Tx, wanted: Pruning, limit: int) -> list[str]:
+def _old_sessions(tx: Tx, request: PruneRequest, limit: int) -> list[str]:
     ids: list[str] = []
-    for ended in (1,) if wanted.ended_only else (1, 0):
+    for ended in (1,) if request.ended_only else (1, 0):
         rows: list[Row] = []
-        for platform in indexes.platforms(tx, wanted.platform):
-            rows += tx.rows("old_sessions", platform=platform, ended=ended, before=wanted.before, limit=limit)
+        for platform in indexes.platforms(tx, request.platform):
+            rows += tx.rows("old_sessions", platform=platform, ended=ended, before=request.before, limit=limit)
         # The least recently updated first, as far as the index tells, so that a prune that is broken off has done the oldest.
         ids += [session_id for _, _, session_id in sorted(rows)[: limit - len(ids)]]
         if len(ids) >= limit:
@@ -183,34 +183,34 @@ def _old_sessions(tx: Tx, wanted: Pruning, limit: int) -> list[str]:
     return ids
 
 
-def _is_taken(session: StoredSession, wanted: Pruning) -> bool:
+def _is_taken(session: StoredSession, request: PruneRequest) -> bool:
     """Whether a prune still takes a session once it is locked: something may have been said in it a moment ago."""
-    if wanted.ended_only and session.entry.ended_at is None:
+    if request.ended_only and session.entry.ended_at is None:
         return False
-    return to_instant(session.entry.updated_at) < wanted.before
+    return to_instant(session.entry.updated_at) < request.before
 
 
-def erase_some(tx: Tx, at: Instant, person: str, *, limit: int = STEP) -> int:
+def erase_batch(tx: Tx, at: Instant, person: str, *, limit: int = STEP) -> int:
     """Takes a step towards a store that holds nothing of a person; how many things went. 0: it is done."""
-    for found in ("numbers_by_author", "numbers_possibly_by"):
-        numbers = [n for (n,) in tx.rows(found, author=person, limit=limit)]
+    for query in ("numbers_by_author", "numbers_possibly_by"):
+        numbers = [n for (n,) in tx.rows(query, author=person, limit=limit)]
         if numbers:
             return _erase_numbers(tx, at, numbers)
     numbers = _left_in_forks(tx, person, limit)
     if numbers:
         return _erase_numbers(tx, at, numbers)
-    gone = 0
-    for session_id, pk, origin in tx.rows("sessions_of_owner", owner=person, limit=_SESSIONS_A_STEP):
+    removed = 0
+    for session_id, pk, origin in tx.rows("sessions_of_owner", owner=person, limit=_SESSIONS_PER_STEP):
         # Emptied before it is deleted: a fork that someone else holds keeps only tombstones.
         lo, hi = message_number(pk, 0), message_number(pk, MAX_SEQ)
         numbers = [n for (n,) in tx.rows("unredacted_in_log", lo=lo, hi=hi, limit=limit)]
         if numbers:
-            return gone + _erase_numbers(tx, at, numbers)
+            return removed + _erase_numbers(tx, at, numbers)
         if (source := source_of(origin)).chat_type == "dm":
             owner_alerts.forget_told(tx, target_of(source))
         delete_session(tx, session_id)
-        gone += 1
-    return gone
+        removed += 1
+    return removed
 
 
 def _erase_numbers(tx: Tx, at: Instant, numbers: Sequence[int]) -> int:
@@ -229,37 +229,37 @@ def _left_in_forks(tx: Tx, person: str, limit: int) -> list[int]:
     return []
 
 
-def unname_turns(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
+def anonymize_turns_batch(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
     """Removes a person from where answers of shared sessions go, a stretch at a time; where to go on, `None` at the end."""
     rows = tx.rows("turns_answering", person=person, after=after, limit=limit)
     for pk, text in rows:
         if person_of(origin := source_of(text)) == person:
-            tx.run("set_turn_origin", origin=json_text(_unnamed(origin)), turn_pk=pk)
+            tx.run("set_turn_origin", origin=json_text(_without_sender(origin)), turn_pk=pk)
     return int(rows[-1][0]) if len(rows) == limit else None
 
 
-def forget_traces(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
+def delete_traces_batch(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
     """Removes a person from the origins of sessions that others hold, a stretch at a time; where to go on, `None` at the end."""
     rows = tx.rows("others_origins", after=after, limit=limit)
     for pk, text in rows:
         if person_of(origin := source_of(text)) == person:
-            tx.run("set_origin", origin=json_text(_unnamed(origin)), session_pk=pk)
+            tx.run("set_origin", origin=json_text(_without_sender(origin)), session_pk=pk)
             if origin.chat_type == "dm":
                 tx.run("forget_display_name", session_pk=pk)
     if len(rows) == limit:
         return int(rows[-1][0])
-    _forget_person(tx, person)
+    _delete_person(tx, person)
     return None
 
 
-def _forget_person(tx: Tx, person: str) -> None:
+def _delete_person(tx: Tx, person: str) -> None:
     tx.run("forget_usage", person=person)
-    web_access.forget_person(tx, person)
+    web_access.delete_person(tx, person)
     # A turn that still runs finds nothing of its own any more, and writes nothing.
     for trace in ("drop_journals_of", "drop_turns_of", "forget_inbox_of_person", "drop_deliveries_to"):
         tx.run(trace, person=person)
     # Behind the turns: one that ran a moment ago may have kept a file for them.
-    files.forget_person(tx, person)
+    files.delete_person(tx, person)
     tx.run("forget_told")
     for trace in ("drop_person", "drop_pairing_of", "drop_preferences"):
         tx.run(trace, person=person)
@@ -279,7 +279,7 @@ def _forget_person(tx: Tx, person: str) -> None:
         tx.run("drop_unused_address", pk=pk)
 
 
-def _unnamed(origin: SessionSource) -> SessionSource:
+def _without_sender(origin: SessionSource) -> SessionSource:
     """The source without its sender. A direct chat is as good as a name."""
     if origin.chat_type == "dm":
         return SessionSource(platform=origin.platform, account=origin.account)
@@ -326,8 +326,8 @@ class Removal(Group[Mode]):
     ) -> Step[int]:
         """Deletes sessions last updated longer ago than `older_than` (or before that moment), oldest first; how many."""
         before = parse_age(store.clock.now(), older_than)
-        wanted = Pruning(before=before, ended_only=ended_only, platform=platform)
-        return read(prunable, wanted) if dry_run else task(_prune, wanted, progress)
+        request = PruneRequest(before=before, ended_only=ended_only, platform=platform)
+        return read(count_prunable, request) if dry_run else task(_prune, request, progress)
 
     @verb
     def collect(_: Store[Any]) -> Step[int]:
@@ -350,7 +350,7 @@ class Removal(Group[Mode]):
 def collect(perform: Perform) -> int:
     """Remove messages of deleted sessions that nothing shows any more, in short steps; return how many rows went."""
     done = 0
-    while step := perform(write(collect_some)):
+    while step := perform(write(collect_batch)):
         done += step
     return done
 
@@ -360,9 +360,9 @@ def _delete_session(perform: Perform, session_id: str) -> None:
     collect(perform)
 
 
-def _prune(perform: Perform, wanted: Pruning, progress: Progress | None) -> int:
-    total, done = perform(read(prunable, wanted)), 0
-    while step := perform(write(prune_some, wanted, _PRUNE_STEP)):
+def _prune(perform: Perform, request: PruneRequest, progress: Progress | None) -> int:
+    total, done = perform(read(count_prunable, request)), 0
+    while step := perform(write(prune_batch, request, _PRUNE_STEP)):
         done += step
         if progress is not None:
             progress(done, max(done, total))
@@ -387,9 +387,9 @@ def _erase_person(perform: Perform, database: Database, at: Instant, name: str) 
 
 def _erase_name(perform: Perform, at: Instant, name: str) -> int:
     done = 0
-    while step := perform(write(erase_some, at, name)):
+    while step := perform(write(erase_batch, at, name)):
         done += step
-    for walk in (unname_turns, forget_traces):
+    for walk in (anonymize_turns_batch, delete_traces_batch):
         after: int | None = 0
         while after is not None:
             after = perform(write(walk, name, after))

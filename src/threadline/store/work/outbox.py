@@ -67,7 +67,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[Attachment, ...] = ()
 
 
-class DeliveryLine(msgspec.Struct, frozen=True, kw_only=True):
+class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
     """What is told of a delivery. `files` are the names of its files, empty ones once it was sent."""
 
     pk: int
@@ -251,17 +251,17 @@ def is_pending_on(tx: Tx, platform: str) -> bool:
     return tx.find("pending_on", platform=platform) is not None
 
 
-def lines(tx: Tx, state: str | None = None, *, before: int = NO_LIMIT, limit: int = 50) -> list[DeliveryLine]:
+def list_page(tx: Tx, state: str | None = None, *, before: int = NO_LIMIT, limit: int = 50) -> list[DeliverySummary]:
     """What is known of deliveries, newest first."""
     return [_line(row) for row in tx.rows("list_deliveries", state=state, before=before, limit=limit)]
 
 
-def lines_to(tx: Tx, person: str, *, after: int, limit: int) -> list[DeliveryLine]:
+def list_for_person(tx: Tx, person: str, *, after: int, limit: int) -> list[DeliverySummary]:
     """What is known of deliveries to a person, oldest first."""
     return [_line(row) for row in tx.rows("deliveries_to", person=person, after=after, limit=limit)]
 
 
-def lines_of_turn(tx: Tx, turn_pk: int) -> list[DeliveryLine]:
+def list_of_turn(tx: Tx, turn_pk: int) -> list[DeliverySummary]:
     """What a turn had to say, and what became of it."""
     return [_line(row) for row in tx.rows("deliveries_of", turn_pk=turn_pk)]
 
@@ -328,11 +328,11 @@ def _delivery(row: Row) -> Delivery:
     )
 
 
-def _line(row: Row) -> DeliveryLine:
+def _line(row: Row) -> DeliverySummary:
     pk, delivery_id, target, kind, state, doubtful, attempts, created_at, _, sent_at, external_id, error, text = row[
         :13
     ]
-    return DeliveryLine(
+    return DeliverySummary(
         pk=pk,
         delivery_id=delivery_id,
         target=read_target(target),
@@ -371,7 +371,7 @@ class Outbox(Group[Mode]):
     cancel_stream_start = writes(stream_not_begun)
     save_stream_id = writes(keep_stream_id)
     recover_expired = writes_now(recover)
-    list_page = reads(lines)
+    list_page = reads(list_page)
     has_pending_on = reads(is_pending_on)
     retry = writes_now(retry)
     drop = writes(drop)

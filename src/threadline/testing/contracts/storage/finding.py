@@ -59,7 +59,7 @@ class FindingContract:
         said(store, *(f"tea {n}" for n in range(20)))
         store.index_pending()
         assert store.index_pending() == 0
-        assert store.facts().behind == 0
+        assert store.facts().unindexed == 0
 
     def test_blocks_and_tool_calls_are_found_and_thoughts_are_not(self, store: SessionStore) -> None:
         session_id = said(store, "hello")
