@@ -81,7 +81,7 @@ class SessionVerbs(Store[Mode]):
         return self.database.location
 
     def session_key(self, source: SessionSource, *, agent: str | None = None) -> str:
-        """The readable name of the conversation that `source` belongs to, by this store's scope settings."""
+        """Return the readable name of the conversation that `source` belongs to, by this store's scope settings."""
         return build_session_key(source, scope=self.settings.scope, agent=agent or self.settings.agent)
 
     def _notify_worker(self) -> None:
@@ -151,7 +151,7 @@ class SessionStore(SessionVerbs[Blocking]):
         agent: str = "main",
         migrate: bool = True,
     ) -> Self:
-        """Opens `sqlite:///PATH`, a plain path, or `postgresql://…`; a new SQLite file is made, for its owner alone.
+        """Open `sqlite:///PATH`, a plain path, or `postgresql://…`; a new SQLite file is made, for its owner alone.
 
         `is_busy` is given the session key of a conversation that is due for a reset, and says whether to leave it as it is.
         `timezone` is the installation's zone for daily resets, by default this machine's. With `migrate=False` an older
@@ -161,7 +161,7 @@ class SessionStore(SessionVerbs[Blocking]):
         return cls(open_database(location, migrate=migrate), settings)
 
     def close(self) -> None:
-        """Lets what was accepted finish, then releases everything. Idempotent."""
+        """Wait for all accepted steps, then release everything. Idempotent."""
         self._close()
 
     def __enter__(self) -> Self:
@@ -189,13 +189,13 @@ class AsyncSessionStore(SessionVerbs[Awaited]):
         agent: str = "main",
         migrate: bool = True,
     ) -> Self:
-        """Like `SessionStore.open`."""
+        """Open a location like `SessionStore.open`."""
         settings = _settings(policies, scope, is_busy, clock, timezone, agent)
         database = await asyncio.to_thread(open_database, location, migrate=migrate)
         return cls(database, settings)
 
     async def close(self) -> None:
-        """Lets what was accepted finish, then releases everything. Idempotent."""
+        """Wait for all accepted steps, then release everything. Idempotent."""
         await asyncio.to_thread(self._close)
 
     async def __aenter__(self) -> Self:
@@ -237,7 +237,7 @@ class GatewayStore(AsyncSessionStore):
         return self._failures["unavailable"]
 
     def reconfigure(self, *, policies: ResetPolicies, scope: SessionScope, timezone: str) -> None:
-        """From now on the store decides by these. What is under way was decided before."""
+        """Use these settings from now on. Steps that are under way keep the old ones."""
         zone = checked_zone(timezone)
         self.settings = msgspec.structs.replace(self.settings, policies=policies, scope=scope, zone=zone)
 
@@ -251,7 +251,7 @@ class GatewayStore(AsyncSessionStore):
         return resolve_request(self, source, agent=agent, flush=True, must_exist=must_exist)
 
     def fenced(self, held: Held) -> GatewayStore:
-        """Return this store for the worker of one turn: a write is `LeaseLost`, and writes nothing, once the turn is another's."""
+        """Return this store for the worker of one turn: a write raises `LeaseLost`, and writes nothing, once the lease is lost."""
         fenced = copy.copy(self)
         fenced.require_lease = lambda tx: leases.require(tx, held)
         # The groups of the copy are still those of this store, and would not ask for the lease.
@@ -310,7 +310,7 @@ _COUNTING = threading.Lock()
 
 
 def is_open_here(path: Path) -> bool:
-    """Whether this process has the file open as a store that is opened at first use."""
+    """Return whether this process has the file open as a store that is opened at first use."""
     return _OPEN_HERE[_file_id(path)] > 0
 
 
@@ -355,7 +355,7 @@ class OpenedAtFirstUse:
         return opened
 
     def _begin(self, opened: ComposableStore) -> None:
-        """Do what is to be done once before anything else."""
+        """Do the work that comes before everything else, once."""
 
     def close(self) -> None:
         """Release the file. The next call opens it again."""
@@ -375,7 +375,7 @@ class OpenedAtFirstUse:
 
 
 def open_database(location: str | Path, *, migrate: bool = True) -> Database:
-    """The database at a location, opened with the engine that it names."""
+    """Open the database at a location with the engine that it names, and return it."""
     place = parse_location(location)
     if isinstance(place, SqliteLocation):
         return SqliteDatabase(place.path, location=place.text, migrate=migrate)

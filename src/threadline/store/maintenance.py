@@ -36,7 +36,7 @@ STEP = 1_000
 
 
 class CheckReport(msgspec.Struct, frozen=True):
-    """What a check found. `faults` is empty when all is well; each fault is a sentence."""
+    """The findings of a check. `faults` is empty when all is well; each fault is a sentence."""
 
     faults: list[str]
     sessions: int
@@ -50,7 +50,7 @@ class CheckReport(msgspec.Struct, frozen=True):
 
 
 class CheckPage(msgspec.Struct, frozen=True):
-    """The outcome of one step: what it found, how much it looked at, and where to go on (`None`: nowhere)."""
+    """The outcome of one step of a check: faults, how many rows were checked, and the number to continue after (`None`: done)."""
 
     faults: list[str]
     checked: int
@@ -58,7 +58,7 @@ class CheckPage(msgspec.Struct, frozen=True):
 
 
 def counts(tx: Tx) -> tuple[int, int, int, int]:
-    """Sessions, ended ones among them, messages, and messages that search does not know yet."""
+    """Return how many sessions, ended sessions, messages and unindexed messages there are."""
     sessions = tx.find("count_sessions")
     messages = tx.find("count_messages")
     assert sessions is not None, "an aggregate has a row"  # noqa: S101
@@ -67,9 +67,9 @@ def counts(tx: Tx) -> tuple[int, int, int, int]:
 
 
 def check_views(tx: Tx, after: int) -> CheckPage:
-    """A stretch of sessions: each has a current view that ends open on its own log, and what that shows or folded is there.
+    """Check a page of sessions: the current view ends open on the session's own log, and all messages of the view exist.
 
-    So it is with each view that redo can bring back.
+    The same holds for each view that redo can bring back.
     """
     faults: list[str] = []
     rows = tx.rows("sessions_after", after=after, limit=STEP)
@@ -87,7 +87,7 @@ def check_views(tx: Tx, after: int) -> CheckPage:
 
 
 def check_messages(tx: Tx, after: int) -> CheckPage:
-    """A stretch of messages: each parses, and the index knows it exactly if it should."""
+    """Check a page of messages: each parses, and the index has it exactly if it should."""
     faults: list[str] = []
     rows = tx.rows("indexed_part", lo=after + 1, hi=views.NO_LIMIT, limit=STEP, most=STEP_BYTES)
     for number, redacted_at, body, should, doc, indexed in rows:
@@ -109,7 +109,7 @@ def check_messages(tx: Tx, after: int) -> CheckPage:
 
 
 def check_orphans(tx: Tx) -> list[str]:
-    """Index entries without a message, sessions that listings miss, addresses that disagree with their session on its end."""
+    """Return faults: index entries without a message, sessions missing in listings, addresses that disagree with their session."""
     faults = [f"search knows message {number}, which is gone" for (number,) in tx.rows("stray_documents", limit=20)]
     odd = tx.rows("odd_addresses", limit=20)
     faults += [f"session {name}: listings may miss it" for (name,) in tx.rows("unlisted_sessions", limit=20)]
@@ -130,7 +130,7 @@ def _view_faults(tx: Tx, pk: int, view: View, last_seq: int) -> list[str]:
 
 
 class _InboundHeader(msgspec.Struct, frozen=True):
-    """What is kept of an event whatever its fate: no words. `raw` is what came where nobody could read it."""
+    """The part of an event that is kept whatever its outcome: no words. `raw` is the original of an unreadable event."""
 
     class _Source(msgspec.Struct, frozen=True):
         chat_id: str | None = None
@@ -143,7 +143,7 @@ class _InboundHeader(msgspec.Struct, frozen=True):
 
 
 class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that came in. `fate` is `waiting` or `running` until it has one, and `failed` where its turn did."""
+    """An inbound message. `fate` is `waiting` or `running` until it has one, and `failed` where its turn failed."""
 
     pk: int
     platform: str
@@ -160,7 +160,7 @@ class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn that took it."""
+    """The turn that took a message."""
 
     turn_id: str
     state: str
@@ -172,7 +172,7 @@ class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of what became of a message."""
+    """A message, the turn that took it, and the deliveries of that turn."""
 
     message: MessageSummary
     turn: TurnSummary | None
@@ -182,7 +182,7 @@ class MessageTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there is to do."""
+    """How many messages, turns and deliveries wait or run."""
 
     waiting_messages: int
     running_turns: int
@@ -193,7 +193,7 @@ class QueueCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def queue_counts(tx: Tx) -> QueueCounts:
-    """How much waits, runs and is parked, over all gateways."""
+    """Return how many messages, turns and deliveries wait, run and are parked, over all gateways."""
     waiting, running, pending, parked, since = tx.find("gateway_counts") or (0, 0, 0, 0, None)
     return QueueCounts(
         waiting_messages=waiting,
@@ -205,12 +205,12 @@ def queue_counts(tx: Tx) -> QueueCounts:
 
 
 def list_messages(tx: Tx, fate: str | None = None, *, before: int = NO_LIMIT, limit: int = 50) -> list[MessageSummary]:
-    """What came in, newest first."""
+    """Return inbound messages, newest first."""
     return [_message_summary(row) for row in tx.rows("list_inbox", fate=fate, before=before, limit=limit)]
 
 
 def trace_message(tx: Tx, pk: int) -> MessageTrace:
-    """The whole story of one message, or `UnknownMessage`."""
+    """Return the turn and the deliveries that came of one message, or raise `UnknownMessage`."""
     row = tx.find("find_inbox", pk=pk)
     if row is None:
         raise UnknownMessage(
@@ -272,7 +272,7 @@ class StoreFacts(msgspec.Struct, frozen=True):
 
 
 class Maintenance(Group[Mode]):
-    """Facts, copies, checks, and what became of each message."""
+    """Facts, backups, checks, and traces of messages."""
 
     list_messages = reads(list_messages)
     queue_counts = reads(queue_counts)
@@ -280,17 +280,17 @@ class Maintenance(Group[Mode]):
 
     @verb
     def facts(store: Store[Any]) -> Step[StoreFacts]:
-        """What an operator asks first: where, how big, how many."""
+        """Return where the store is, how big it is, and how many sessions and messages it has."""
         return task(_facts, store.database)
 
     @verb
     def backup(store: Store[Any], target: str | Path, *, progress: Progress | None = None) -> Step[Path]:
-        """Writes a consistent, verified copy to `target`, an SQLite file, while others read and write."""
+        """Write a consistent, verified copy to `target`, an SQLite file, while others read and write."""
         return task(_backup, store.database, Path(target).expanduser().absolute(), progress or _quiet)
 
     @verb
     def check(store: Store[Any], *, progress: Progress | None = None) -> Step[CheckReport]:
-        """Looks at the file, every view, and the search index against the messages."""
+        """Check the file, every view, and the search index against the messages."""
         return task(_check, store.database, progress or _quiet)
 
 
@@ -318,7 +318,7 @@ def _check(perform: Perform, database: Database, progress: Progress) -> CheckRep
 
 
 def _quiet(done: int, total: int) -> None:
-    """Progress that nobody asked for."""
+    """Report no progress."""
 
 
 log = get_logger(__name__)
@@ -338,9 +338,9 @@ _STEPS = (
 
 
 class BackgroundWorker:
-    """Lists anew what has moved and indexes what was appended: a short step at a time, when writes have paused or gone on for long.
+    """Updates listings and the search index in short steps, when writes have paused or gone on for long.
 
-    Then messages of deleted sessions go that whoever deleted them did not live to collect.
+    Then it deletes messages of deleted sessions that a process did not live to collect.
     """
 
     def __init__(self, database: Database) -> None:
@@ -352,14 +352,14 @@ class BackgroundWorker:
         self._starting = threading.Lock()
 
     def notify(self) -> None:
-        """Something was written. Costs next to nothing."""
+        """Note that a write has left work. Costs next to nothing."""
         self._writes += 1
         if not self._due.is_set():
             self._due.set()
             self._ensure_thread()
 
     def stop(self) -> None:
-        """Ends the work after the step that runs; what is left is done behind the next write, or by a search that needs it."""
+        """Stop after the step that runs; the rest is done after the next write, or by a search that needs it."""
         self._stopping.set()
         self._due.set()
         thread = self._thread

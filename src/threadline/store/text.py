@@ -27,7 +27,7 @@ _PIECE = re.compile(r'(?P<not>-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 
 
 class Document(msgspec.Struct, frozen=True):
-    """What the index is told of one message: its number, its tokens in order, and the tokens that filters look for."""
+    """The index entry of one message: its number, its tokens in order, and its filter tokens."""
 
     number: int
     tokens: tuple[str, ...]
@@ -45,7 +45,7 @@ ScopeClause: TypeAlias = tuple[str, ...]
 
 
 class Query(msgspec.Struct, frozen=True):
-    """All of `wanted`, none of `unwanted`, and of each clause of `scope` at least one filter token."""
+    """All of `required`, none of `excluded`, and of each clause of `scope` at least one filter token."""
 
     required: tuple[Term, ...]
     excluded: tuple[Term, ...] = ()
@@ -53,7 +53,7 @@ class Query(msgspec.Struct, frozen=True):
 
 
 def fold_text(text: str) -> str:
-    """The form in which words are compared: no case, no accents, compatibility forms made one."""
+    """Return the form in which words are compared: no case, no accents, compatibility forms made one."""
     if text.isascii():
         return text.lower()
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()).casefold()
@@ -61,13 +61,13 @@ def fold_text(text: str) -> str:
 
 
 def tokenise(text: str) -> tuple[str, ...]:
-    """The tokens of `text` in order. Long tokens are cut; text beyond the indexed length is passed over."""
+    """Return the tokens of `text` in order. Long tokens are cut; text beyond the indexed length is ignored."""
     folded = fold_text(text[:MAX_INDEXED_CHARS])
     return tuple([token[:MAX_TOKEN_CHARS] for token in _pattern(folded).findall(folded)])
 
 
 def locate_tokens(text: str) -> Iterator[tuple[str, int, int]]:
-    """Tokens with the range of the original text that each stands for."""
+    """Yield tokens with the range of the original text that each stands for."""
     if text.isascii():
         for token, start in _located_tokens(text):
             yield token, start, start + len(token)
@@ -77,7 +77,7 @@ def locate_tokens(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def parse_query(text: str) -> Query:
-    """What a person typed: words, `"phrases"`, `-not`, `pre*`. Anything else, or broken syntax, counts as plain words."""
+    """Return the query that a person typed: words, `"phrases"`, `-not`, `pre*`. All else counts as plain words."""
     required: list[Term] = []
     excluded: list[Term] = []
     for piece in _PIECE.finditer(text.replace("\x00", " ")):
@@ -110,7 +110,7 @@ def _located_tokens(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _located_tokens_in_word(word: str, offset: int) -> Iterator[tuple[str, int, int]]:
-    """Folding can change lengths, so within a word that is not plain the ranges are found piece by piece."""
+    """Yield tokens with their ranges. Folding can change lengths, so a word that is not plain is folded piece by piece."""
     if word.isascii():
         for token, start in _located_tokens(word):
             yield token, offset + start, offset + start + len(token)
@@ -125,7 +125,7 @@ def _located_tokens_in_word(word: str, offset: int) -> Iterator[tuple[str, int, 
 
 
 def is_cjk(token: str) -> bool:
-    """Whether a token is a character of a script without spaces."""
+    """Return whether a token is a character of a script without spaces."""
     return _CJK_TOKEN.fullmatch(token) is not None
 
 
@@ -136,7 +136,7 @@ _MAX_SCANNED = 262_144
 
 
 def make_snippet(text: str, query: Query) -> str:
-    """A stretch of `text` around the first match on one line, with the found words between `[[` and `]]`."""
+    """Return a part of `text` around the first match on one line, with the matching words between `[[` and `]]`."""
     text = text[:_MAX_SCANNED]
     marks = _fast_match_ranges(text, query.required) or _match_ranges(text, query.required)
     start = max(0, marks[0][0] - _LEAD) if marks else 0
@@ -153,7 +153,7 @@ def make_snippet(text: str, query: Query) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """The same words with one space between them."""
+    """Return the same words with one space between them."""
     # Of all white space only the plain space is printable; most text has no other, and no two in a row.
     if text.isprintable() and "  " not in text:
         return text.strip()
@@ -161,7 +161,7 @@ def _on_one_line(text: str) -> str:
 
 
 def _fast_match_ranges(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
-    """The ranges to highlight, where folding the text keeps every character in its place, which is almost always."""
+    """Return the ranges to highlight, if folding keeps every character in its place, as it nearly always does; else none."""
     folded = fold_text(text)
     if len(folded) != len(text):
         return []
@@ -192,7 +192,7 @@ def _term_pattern(term: Term) -> str:
 
 
 def _match_ranges(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
-    """The ranges to highlight, in order, not overlapping, around the first place where a term matches."""
+    """Return the ranges to highlight, in order, not overlapping, around the first place where a term matches."""
     firsts = {term.tokens[0] for term in terms if not (term.prefix and len(term.tokens) == 1)}
     prefixes = tuple(term.tokens[0] for term in terms if term.prefix and len(term.tokens) == 1)
     recent: list[tuple[str, int, int]] = []
@@ -234,12 +234,12 @@ _IN_EVENT = re.compile(_TEXT.format(name="text"))
 
 
 def preview_of_message(beginning: str) -> str:
-    """The first words of a message in chat-completions form; empty where it begins with none."""
+    """Return the first words of a message in chat-completions form; empty where it begins with none."""
     return _preview_of_match(_IN_MESSAGE.search(beginning))
 
 
 def preview_of_event(beginning: str) -> str:
-    """The first words of an event that came in."""
+    """Return the first words of an event that came in."""
     return _preview_of_match(_IN_EVENT.search(beginning))
 
 
@@ -251,7 +251,7 @@ def _preview_of_match(match: re.Match[str] | None) -> str:
 
 
 def preview(text: str) -> str:
-    """The beginning of a text as one line."""
+    """Return the beginning of a text as one line."""
     # Halves of surrogate pairs, and a pair that was cut in two, are nothing that can be shown.
     line = " ".join(text[:_MAX_PREVIEW_SOURCE_CHARS].encode("utf-8", "ignore").decode().split())
     return line if len(line) <= _MAX_PREVIEW_CHARS else f"{line[: _MAX_PREVIEW_CHARS - 1].rstrip()}…"

@@ -113,7 +113,7 @@ class Store(Generic[Mode]):
         return await self.perform_async(make(self, *args, **options))
 
     def _notify_worker(self) -> None:
-        """Called after a step that leaves work for the background worker."""
+        """Notify the background worker after a step that leaves it work."""
 
     def _fenced(self, step: Step[T]) -> Step[T]:
         if self.require_lease is None or step.kind not in _WRITES:
@@ -146,7 +146,7 @@ class Verb(Generic[P, T]):
     """A call that callers may make: bound to a group or a store, it makes a step and performs it there."""
 
     def __init__(self, make: Callable[..., Step[T]], described: Callable[..., Any], hidden_parameters: int = 1) -> None:
-        """`hidden_parameters`: so many of the described function's first parameters are none of the caller's."""
+        """`hidden_parameters`: how many first parameters of the described function callers don't pass."""
         self._make = make
         self.__wrapped__ = described
         self.__doc__ = described.__doc__
@@ -214,7 +214,7 @@ def writes_now(operation: Callable[Concatenate[Tx, Instant, P], T], *, leaves_wo
 
 
 def clean_text(what: str, text: str, limit: int = MAX_KEY_CHARS) -> str:
-    """Text that both engines can keep in a column: no NUL, no half surrogates, not endless. Else `InvalidRequest`."""
+    """Return text that both engines can keep in a column: no NUL, no half surrogates, not endless. Else raise `InvalidRequest`."""
     if not isinstance(text, str):
         raise InvalidRequest(f"{what} must be text, not {type(text).__name__}")
     if len(text) > limit:
@@ -225,12 +225,12 @@ def clean_text(what: str, text: str, limit: int = MAX_KEY_CHARS) -> str:
 
 
 def clean_or_none(what: str, text: str | None, limit: int = MAX_KEY_CHARS) -> str | None:
-    """`clean_text` for what may be left out."""
+    """Return `clean_text` of a text, or `None` for none."""
     return None if text is None else clean_text(what, text, limit)
 
 
 def clean_title(title: str | None) -> str | None:
-    """A title on one line; `None` where there is to be none. One that nobody could see is `InvalidRequest`."""
+    """Return a title on one line, `None` for none. Raise `InvalidRequest` for a title without a visible character."""
     text = None if title is None else " ".join(clean_text("title", title, MAX_TITLE_CHARS).split())
     if text == "":
         raise InvalidRequest("a title needs at least one visible character; use None to take it away")
@@ -238,7 +238,7 @@ def clean_title(title: str | None) -> str | None:
 
 
 def person_name_of(person: PersonRef) -> str | None:
-    """The person that a source speaks for, or that a name such as `telegram:7` names."""
+    """Return the person that a source speaks for, or that a name such as `telegram:7` names."""
     return (
         person_of(person)
         if isinstance(person, SessionSource)
@@ -247,14 +247,14 @@ def person_name_of(person: PersonRef) -> str | None:
 
 
 def viewer_of(person: PersonRef) -> Viewer | None:
-    """What a person sees, or the sender of a source from where they write; `None`: the operator, who sees all."""
+    """Return the viewer that a person is, or the sender of a source in that chat; `None`: the operator, who sees all."""
     if person is None:
         return None
     return viewer_of_source(person) if isinstance(person, SessionSource) else Viewer(person_name_of(person))
 
 
 def parse_instant(moment: datetime | None, otherwise: int = 0) -> Instant:
-    """A moment that a caller named; a naive one is `InvalidRequest`, because its zone would be a guess."""
+    """Return the instant of a time that a caller gave. Raise `InvalidRequest` for a naive one: its zone would be a guess."""
     if moment is None:
         return Instant(otherwise)
     try:
@@ -264,7 +264,7 @@ def parse_instant(moment: datetime | None, otherwise: int = 0) -> Instant:
 
 
 def instant_minutes_ago(now: datetime, minutes: float) -> Instant:
-    """The instant so many minutes ago."""
+    """Return the instant so many minutes ago, or raise `InvalidRequest`."""
     try:
         return to_instant(now - timedelta(minutes=minutes))
     except (OverflowError, ValueError, TypeError) as cause:
@@ -272,7 +272,7 @@ def instant_minutes_ago(now: datetime, minutes: float) -> Instant:
 
 
 def parse_age(now: datetime, older_than: timedelta | datetime) -> Instant:
-    """A moment, or the one that lies so long ago."""
+    """Return the instant of a time, or the instant that lies a time span before now."""
     if isinstance(older_than, datetime):
         return parse_instant(older_than)
     try:

@@ -46,7 +46,7 @@ MAX_INLINE_BYTES = 64 * 1024
 
 
 class EditorPlace(msgspec.Struct, frozen=True):
-    """Where an editor's session is held: its name, who speaks there, and the address."""
+    """The place of an editor's session: its name, its person, and the address."""
 
     source: SessionSource
     address: SessionAddress
@@ -58,9 +58,9 @@ class EditorPlace(msgspec.Struct, frozen=True):
 
 
 class StoredEditorSession(msgspec.Struct, frozen=True):
-    """The session that is current at an editor's place, and how many messages a replay of it has.
+    """The session that is current at an editor's place, and how many messages its history has.
 
-    `is_away`: it is kept for another agent than the one that answers there now, and is to be brought.
+    `belongs_to_other_agent`: it is stored for another agent than the one that answers there now; `adopt` moves it here.
     """
 
     entry: SessionEntry
@@ -71,7 +71,7 @@ class StoredEditorSession(msgspec.Struct, frozen=True):
 
 
 class EditorSessionChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be different. In `runtime`, and in the options there, what is `None` is taken away; other names stay."""
+    """Changes of an editor session. In `runtime`, and in the options there, `None` removes a value; other names stay."""
 
     runtime: dict[str, Any] = {}
     cwd: str | None = None
@@ -79,7 +79,10 @@ class EditorSessionChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SideMessage(msgspec.Struct, frozen=True):
-    """Something that was told besides the agent's answers, behind the message of the number `after`; `asked`: to which command."""
+    """A message to the person besides the agent's answers, shown behind the message number `after`.
+
+    `command_text`: the command that it answers.
+    """
 
     key: str
     command_text: str
@@ -89,21 +92,21 @@ class SideMessage(msgspec.Struct, frozen=True):
 
 
 class HistoryPlan(msgspec.Struct, frozen=True):
-    """What a replay has: messages and, among them, what else was told; both in their order."""
+    """The spans of messages and the side messages of a history, each in their order."""
 
     spans: tuple[Span, ...]
     side_messages: tuple[SideMessage, ...] = ()
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
-    """Messages of a replay as JSON, a line each, and the number of the last. A large one stands there with its number alone."""
+    """Messages of a history as JSON, one line each, and the number of the last. Of a large message the line has only the number."""
 
     last: int
     text: bytes
 
 
 def create(tx: Tx, at: Instant, place: EditorPlace, *, cwd: str) -> StoredEditorSession:
-    """A session at a new place, called like it; where there is one, that one."""
+    """Return the session at a place; create it where there is none, under the editor's name for it."""
     address = records.ensure_address(tx, place.source, place.address)
     if address.session_pk is None:
         new = records.NewSession(place.session_id, place.source, at, display_name=place.source.user_name, cwd=cwd)
@@ -112,14 +115,14 @@ def create(tx: Tx, at: Instant, place: EditorPlace, *, cwd: str) -> StoredEditor
 
 
 def find(tx: Tx, place: EditorPlace) -> StoredEditorSession:
-    """The session at a place; `UnknownSession` where there is none."""
+    """Return the session at a place, or raise `UnknownSession`."""
     (session,) = _with_history_length(tx, [_get(tx, place)])
     belongs_to_other_agent = tx.find("peek_current", digest=place.address.digest) is None
     return msgspec.structs.replace(session, belongs_to_other_agent=True) if belongs_to_other_agent else session
 
 
 def adopt(tx: Tx, place: EditorPlace) -> None:
-    """What is kept for another agent goes on at this address. Where there is something, nothing changes."""
+    """Move a session that is stored for another agent to this address. Do nothing where the address has a session."""
     address = records.ensure_address(tx, place.source, place.address)
     former = _find_of_other_agent(tx, place) if address.session_pk is None else None
     if former is not None:
@@ -127,7 +130,7 @@ def adopt(tx: Tx, place: EditorPlace) -> None:
 
 
 def fork(tx: Tx, at: Instant, parent: EditorPlace, place: EditorPlace, *, cwd: str | None) -> StoredEditorSession:
-    """A session at a new place that shows what the other shows; later messages of either stay apart. O(1) at any size."""
+    """Return a session at a new place with the history of another; later messages of either stay apart. O(1) at any size."""
     model = records.get_session(tx, _get(tx, parent).entry.session_id, lock=True)
     address = records.ensure_address(tx, place.source, place.address)
     if address.session_pk is None:
@@ -137,7 +140,7 @@ def fork(tx: Tx, at: Instant, parent: EditorPlace, place: EditorPlace, *, cwd: s
 
 
 def list_page(tx: Tx, *, cwd: str | None, limit: int, cursor: str | None) -> Page[StoredEditorSession]:
-    """Places with their current sessions, the most recently updated first; with `cwd`, those alone that work in that folder."""
+    """Return a page of current sessions of editors, the most recently updated first; with `cwd`, only those in that folder."""
     stored = indexes.list_stored_sessions(tx, ListRequest(platform=ACP, cwd=cwd, limit=limit, cursor=cursor))
     # A copy that nobody went on with is at no place of its own.
     listed = _with_history_length(tx, [session for session in stored if session.is_current])
@@ -147,7 +150,7 @@ def list_page(tx: Tx, *, cwd: str | None, limit: int, cursor: str | None) -> Pag
 
 
 def save(tx: Tx, at: Instant, place: EditorPlace, changes: EditorSessionChanges) -> StoredEditorSession:
-    """Changes what is kept with the session at a place, all or nothing."""
+    """Change the session at a place, all or nothing, and return it."""
     session = records.get_session(tx, _get(tx, place).entry.session_id, lock=True)
     session_id = session.entry.session_id
     if changes.title is not msgspec.UNSET:
@@ -164,7 +167,7 @@ def save(tx: Tx, at: Instant, place: EditorPlace, changes: EditorSessionChanges)
 
 
 def remove_batch(tx: Tx, place: EditorPlace) -> int:
-    """Deletes sessions that were held at a place, a few at a time; how many. 0: nothing is left there."""
+    """Delete some sessions at a place; return how many. 0: none is left."""
     row = tx.find("find_address", digest=place.address.digest)
     if row is None:
         return 0
@@ -178,17 +181,17 @@ def remove_batch(tx: Tx, place: EditorPlace) -> int:
 
 
 def history_plan(tx: Tx, place: EditorPlace) -> HistoryPlan:
-    """What a replay has: all that the session shows now, what compaction folded away, and what was told besides since it began."""
+    """Return the history of a session: all messages that it shows now or compaction folded away, and its side messages."""
     session = _get(tx, place)
     view = views.load(tx, session.pk, session.view_version)
     spans = all_spans(view, log=session.pk, last_seq=session.last_seq)
     since, lane = to_instant(session.entry.created_at), target_of(place.source).ordering_key
-    rows = tx.rows("told_beside", lane=lane, since=since, limit=_MAX_SIDE_MESSAGES)
+    rows = tx.rows("side_messages", lane=lane, since=since, limit=_MAX_SIDE_MESSAGES)
     return HistoryPlan(spans, tuple(_side_messages_among(tx, spans, rows[::-1])))
 
 
 def history_page(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> HistoryPage | None:
-    """The next messages of a replay behind the number `after`, no more than `limit`; `None`: there are none."""
+    """Return at most `limit` messages of a history behind the number `after`; `None` where there are none."""
     parts: list[bytes] = []
     last = after
     for span in spans:
@@ -204,13 +207,13 @@ def history_page(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> Hi
 
 
 def message_body(tx: Tx, number: int) -> str | None:
-    """A message that is too large for a page; `None` where it is gone."""
+    """Return a message that is too large for a page; `None` where it is gone."""
     row = tx.find("find_message", number=number)
     return None if row is None else str(row[-1])
 
 
 def _side_messages_among(tx: Tx, spans: Sequence[Span], rows: Sequence[Row]) -> Iterator[SideMessage]:
-    """Each behind the last message that is not younger. Looks at few messages, however many there are."""
+    """Yield each side message behind the last message that is not younger. Reads few messages, however many there are."""
     starts = list(accumulate((span.hi - span.lo + 1 for span in spans), initial=0))
     places, passed = range(starts[-1]), 0
 
@@ -252,7 +255,7 @@ def _get(tx: Tx, place: EditorPlace) -> StoredSession:
 
 
 def _find_of_other_agent(tx: Tx, place: EditorPlace) -> StoredSession | None:
-    """What is kept under that name for another agent."""
+    """Return the session of that name that is stored for another agent."""
     row = tx.find("editor_elsewhere", session_id=place.session_id)
     if row is None:
         return None
@@ -268,7 +271,7 @@ def _find_of_other_agent(tx: Tx, place: EditorPlace) -> StoredSession | None:
 
 
 class EditorSessions(Group[Mode]):
-    """Sessions of editors, each named by where its person writes; nothing but an editor's is ever found."""
+    """Sessions of editors, each named by its person's source. Sessions of other platforms are never found."""
 
     message_body = reads(message_body)
 
@@ -276,13 +279,13 @@ class EditorSessions(Group[Mode]):
     def create(
         store: Store[Any], source: SessionSource, cwd: str, *, agent: str | None = None
     ) -> Step[StoredEditorSession]:
-        """A session at a new place, called like its chat; asked again, the same one."""
+        """Create a session at a new place, named like its chat, and return it. A second call returns the same session."""
         path = clean_text("cwd", cwd, MAX_PATH_CHARS)
         return write(create, store.now(), _place(store, source, agent), cwd=path)
 
     @verb
     def find(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[StoredEditorSession]:
-        """The session that is current there, or `UnknownSession`. One that another agent answered goes on with this one."""
+        """Return the session that is current there, or raise `UnknownSession`. A session of another agent moves to this agent."""
         return task(_find_here, _place(store, source, agent))
 
     @verb
@@ -294,7 +297,7 @@ class EditorSessions(Group[Mode]):
         cwd: str | None = None,
         agent: str | None = None,
     ) -> Step[StoredEditorSession]:
-        """A session at a new place with the history, the model and the options of another, or `UnknownSession`."""
+        """Return a session at a new place with the history, the model and the options of another. Raises `UnknownSession`."""
         places = _place(store, source, agent), _place(store, into, agent)
         path = clean_or_none("cwd", cwd, MAX_PATH_CHARS)
         return write(fork, store.now(), *places, cwd=path)
@@ -303,7 +306,7 @@ class EditorSessions(Group[Mode]):
     def list_page(
         _: Store[Any], *, cwd: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> Step[Page[StoredEditorSession]]:
-        """A page of the sessions of all editors, the most recently updated first; with `cwd`, of those in that very folder."""
+        """Return a page of the sessions of all editors, the most recently updated first; with `cwd`, only those in that folder."""
         check_limit(limit)
         path = clean_or_none("cwd", cwd, MAX_PATH_CHARS)
         return read(list_page, cwd=path, limit=limit, cursor=cursor)
@@ -312,7 +315,7 @@ class EditorSessions(Group[Mode]):
     def save(
         store: Store[Any], source: SessionSource, changes: EditorSessionChanges, *, agent: str | None = None
     ) -> Step[StoredEditorSession]:
-        """Changes what is kept with the session that is current there; durable when it returns. `UnknownSession`."""
+        """Change the session that is current there, and return it; durable when it returns. Raises `UnknownSession`."""
         checked_runtime(changes.runtime)
         clean_or_none("cwd", changes.cwd, MAX_PATH_CHARS)
         if changes.title is not UNSET:
@@ -321,24 +324,24 @@ class EditorSessions(Group[Mode]):
 
     @verb
     def remove(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[bool]:
-        """Deletes all that was held there; False where there is no such session."""
+        """Delete all sessions of that place; return False where there is none."""
         return task(_remove, _place(store, source, agent))
 
     @verb
     def history_plan(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[HistoryPlan]:
-        """What a replay of the session has; its spans are for `replay_page`. Or `UnknownSession`."""
+        """Return the history of the session; its spans are for `history_page`. Raises `UnknownSession`."""
         return read(history_plan, _place(store, source, agent))
 
     @verb
     def history_page(
         _: Store[Any], spans: Sequence[Span], *, after: int = 0, limit: int = 500
     ) -> Step[HistoryPage | None]:
-        """The next messages of a replay, from behind the number `after` on; `None`: that was all."""
+        """Return the next messages of a history, those behind the number `after`; `None` at the end."""
         return loose_read(history_page, spans, after=after, limit=limit)
 
 
 def new_editor_source(store: Store[Any], user: str) -> SessionSource:
-    """Return where this person writes in a session of an editor that is yet to be created."""
+    """Return the source of this person in a new session of an editor."""
     return editor_source(new_session_id(store.clock.now()), user)
 
 

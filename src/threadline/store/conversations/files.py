@@ -24,7 +24,7 @@ _STEP = 100
 
 
 class FileContent(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that somebody sends, or is sent, under the name that it is given. `digest` is that of its body."""
+    """A file as a person sends it, or gets it from the agent. `digest` is that of its body."""
 
     person: str
     digest: str
@@ -34,7 +34,7 @@ class FileContent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that a person sent, without what is in it."""
+    """A file that a person sent, without its content."""
 
     file_id: str
     name: str
@@ -44,7 +44,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def keep(tx: Tx, at: Instant, new: FileContent) -> StoredFile:
-    """Keeps a file, once whoever sends it; the last name that a person gave it is its name for them."""
+    """Store a file, once whoever sends it; the last name that a person gave it is its name for them."""
     # Locked before it is named: whoever takes unused files away looks at the names only behind the same lock.
     if tx.find("has_file", digest=new.digest) is None:
         tx.run("add_file", digest=new.digest, size=len(new.body), body=new.body)
@@ -53,9 +53,9 @@ def keep(tx: Tx, at: Instant, new: FileContent) -> StoredFile:
 
 
 def keep_for_turn(tx: Tx, at: Instant, turn_pk: int, fence: int, new: FileContent) -> StoredFile:
-    """Keeps a file that a turn sends, in the name of the person whom it answers. `LeaseLost` where the turn is another's.
+    """Store a file that a turn sends, in the name of the person whom it answers. Raise `LeaseLost` where the lease is lost.
 
-    Who that is the turn's own row tells: in the name of somebody who was erased meanwhile nothing is kept.
+    The turn's own row tells the person: in the name of a person who was erased meanwhile nothing is stored.
     """
     row = tx.find("hold_turn", turn_pk=turn_pk, fence=fence)
     if row is None:
@@ -64,7 +64,7 @@ def keep_for_turn(tx: Tx, at: Instant, turn_pk: int, fence: int, new: FileConten
 
 
 def find_owned(tx: Tx, person: str, file_id: str) -> StoredFile:
-    """A file that this person sent; `UnknownFile` for any other, be it somebody's or nobody's."""
+    """Return a file that this person sent; raise `UnknownFile` for any other."""
     row = tx.find("find_file_of", person=person, digest=file_id)
     if row is None:
         raise UnknownFile
@@ -72,12 +72,12 @@ def find_owned(tx: Tx, person: str, file_id: str) -> StoredFile:
 
 
 def read_owned(tx: Tx, person: str, file_id: str) -> tuple[StoredFile, bytes]:
-    """The same with what is in it."""
+    """Return a file that this person sent, and its content; raise `UnknownFile` for any other."""
     return find_owned(tx, person, file_id), read_body(tx, file_id)
 
 
 def read_body(tx: Tx, file_id: str) -> bytes:
-    """What is in a file, whoever sent it: for the agent that answers the message."""
+    """Return the content of a file, whoever sent it: for the agent that answers the message."""
     row = tx.find("file_body", digest=file_id)
     if row is None:
         raise UnknownFile
@@ -85,13 +85,13 @@ def read_body(tx: Tx, file_id: str) -> bytes:
 
 
 def link_files(tx: Tx, number: int, file_ids: Iterable[str]) -> None:
-    """The message with this number shows these files: they stay as long as it does."""
+    """Link a message to the files that it shows: they stay as long as it does."""
     for file_id in file_ids:
         tx.run("use_file", number=number, digest=file_id)
 
 
 def unlink_files(tx: Tx, lo: int, hi: int) -> None:
-    """The messages from `lo` to `hi` are gone, or say nothing any more: files that no other message shows go with them."""
+    """Unlink the messages from `lo` to `hi` from their files; delete the files that no other message shows."""
     digests = [digest for (digest,) in tx.rows("files_used_between", lo=lo, hi=hi)]
     if digests:
         tx.run("drop_file_uses", lo=lo, hi=hi)
@@ -99,14 +99,14 @@ def unlink_files(tx: Tx, lo: int, hi: int) -> None:
 
 
 def delete_unsent_batch(tx: Tx, *, before: Instant) -> int:
-    """Takes some files away that were kept before then and never came with a message; how many."""
+    """Delete some files that were stored before then and never came with a message; return how many."""
     digests = [digest for (digest,) in tx.rows("unused_files", before=before, limit=_STEP)]
     _delete_unused(tx, digests)
     return len(digests)
 
 
 def delete_person(tx: Tx, person: str) -> None:
-    """A person's files are theirs no more, and those that nobody else sent are gone."""
+    """Remove a person's name from their files; delete those that nobody else sent."""
     digests = [row[0] for row in tx.rows("files_of_person", person=person, after="", limit=1 << 40)]
     tx.run("drop_file_names_of", person=person)
     for digest in digests:
@@ -114,7 +114,7 @@ def delete_person(tx: Tx, person: str) -> None:
 
 
 def records_of(tx: Tx, person: str, *, after: str, limit: int) -> list[FileRecord]:
-    """The files that a person sent, in the order of their ids."""
+    """Return the files that a person sent, in the order of their ids."""
     rows = tx.rows("files_of_person", person=person, after=after, limit=limit)
     return [
         FileRecord(file_id=digest, name=name, mime=mime, at=from_instant(at), size=size)
@@ -148,9 +148,9 @@ class Files(Group[Mode]):
     def keep(
         store: Store[Any], person: SessionSource | str, body: bytes, *, name: str = "", mime: str = ""
     ) -> Step[StoredFile]:
-        """Keeps a file that a person sends; the same content again is the same file. It goes with the last message that shows it.
+        """Store a file that a person sends; the same content again is the same file. It goes with the last message that shows it.
 
-        One that is larger than 10 MB, or empty, is `InvalidRequest`. One that comes with no message is dropped after a week.
+        A file that is larger than 10 MB, or empty, is `InvalidRequest`. A file that comes with no message is deleted after a week.
         """
         return write(keep, store.now(), _checked_content(body, name, mime, _sender_name(person)))
 
@@ -158,26 +158,26 @@ class Files(Group[Mode]):
     def keep_for_turn(
         store: Store[Any], lease: Held, body: bytes, *, name: str = "", mime: str = ""
     ) -> Step[StoredFile]:
-        """Keeps a file that a turn sends, in the name of the person whom it answers; else as `keep_file` does.
+        """Store a file that a turn sends, in the name of the person whom it answers; else like `keep_file`.
 
-        `LeaseLost` where the turn is another's now, or gone.
+        Raises `LeaseLost` where the turn is another worker's now, or deleted.
         """
         new = _checked_content(body, name, mime)
         return write(keep_for_turn, store.now(), lease.turn_pk, lease.fence, new)
 
     @verb
     def find(_: Store[Any], person: SessionSource | str, file_id: str) -> Step[StoredFile]:
-        """A file that this person sent; `UnknownFile` for any other."""
+        """Return a file that this person sent; raise `UnknownFile` for any other."""
         return read(find_owned, _sender_name(person), storable_text(file_id, MAX_NAME_BYTES))
 
     @verb
     def read(_: Store[Any], person: SessionSource | str, file_id: str) -> Step[tuple[StoredFile, bytes]]:
-        """A file that this person sent, with what is in it; `UnknownFile` for any other."""
+        """Return a file that this person sent, and its content; raise `UnknownFile` for any other."""
         return read(read_owned, _sender_name(person), storable_text(file_id, MAX_NAME_BYTES))
 
     @verb
     def delete_unsent(store: Store[Any]) -> Step[int]:
-        """Drops files that were kept a week ago and came with no message; how many."""
+        """Delete files that were stored a week ago and came with no message; return how many."""
         return task(_delete_unsent, parse_age(store.clock.now(), _UNSENT_LIFETIME))
 
 

@@ -33,7 +33,7 @@ _ALWAYS = Instant(1 << 62)
 
 
 class FormerConversation(msgspec.Struct, frozen=True):
-    """A conversation that is still kept under an id which its chat or sender had before."""
+    """A conversation that is still stored under a former id of its chat or sender."""
 
     address: SessionAddress
     address_pk: int
@@ -41,16 +41,16 @@ class FormerConversation(msgspec.Struct, frozen=True):
 
 
 class RedirectedSource(msgspec.Struct, frozen=True):
-    """What was asked for is an id that was given up just now: its conversation is that of the new one, begun or not."""
+    """The source and address that replace those of an id which was given up less than a day ago."""
 
     source: SessionSource
     address: SessionAddress
 
 
 class _Ids(msgspec.Struct, frozen=True):
-    """The ids that one chat or person has or had, where their conversation may be, and the one that they have now.
+    """All ids that one chat or person has or had, and the current one.
 
-    `is_late`: the one that was asked for was given up just now.
+    `is_redirected`: the requested id was given up less than a day ago.
     """
 
     ids: tuple[str | None, ...]
@@ -61,7 +61,10 @@ class _Ids(msgspec.Struct, frozen=True):
 def find_under_former_id(
     tx: Tx, at: Instant, source: SessionSource, address: SessionAddress
 ) -> FormerConversation | RedirectedSource | None:
-    """The conversation of an address that has none, under an id that its chat or sender had before, or has now; locked."""
+    """Return the conversation of an address that has none, found under another id of its chat or sender; locked.
+
+    A `RedirectedSource`: the id of the source itself was given up less than a day ago.
+    """
     if tx.find("has_moves", platform=address.platform, account=address.account) is None:
         # By far most often: no further question is asked for a new conversation.
         return None
@@ -85,7 +88,7 @@ def find_under_former_id(
 def find_former_holder(
     tx: Tx, at: Instant, source: SessionSource, address: SessionAddress, owned: Ownership
 ) -> SessionAddress | None:
-    """Where a conversation belongs that is kept at an address whose ids its people gave up more than a day ago."""
+    """Return the new address of a conversation whose people gave up the ids of this address more than a day ago, or `None`."""
     if tx.find("has_moves", platform=address.platform, account=address.account) is None:
         return None
     chats, senders = (
@@ -104,7 +107,7 @@ def find_former_holder(
 
 
 def move_sessions(tx: Tx, old_pk: int, session_pk: int | None, address_pk: int) -> None:
-    """The sessions of an address go to another. With `session_pk` that one goes on there; the other address has none."""
+    """Move the sessions of an address to another. `session_pk` becomes current there; the old address has no current session."""
     tx.run("unpoint_address", address_pk=old_pk)
     tx.run("rehouse_sessions", address_pk=address_pk, old_pk=old_pk)
     if session_pk is not None:
@@ -113,23 +116,23 @@ def move_sessions(tx: Tx, old_pk: int, session_pk: int | None, address_pk: int) 
 
 
 def current_target(tx: Tx, at: Instant, target: Target) -> Target:
-    """Where what is meant for a chat goes now."""
+    """Return the target of a delivery under the current id of its chat."""
     changes_of = _changes_of(tx, target.platform, target.account, "chat")
     later = _later_ids_if_redirected(changes_of, target.chat_id, at)
     return msgspec.structs.replace(target, chat_id=later[-1]) if later else target
 
 
 def redirect_stream(tx: Tx, at: Instant, turn_pk: int) -> None:
-    """What a turn streams is shown in full where its chat is now."""
+    """Send what a turn streams to its chat's current id, in full."""
     for pk, text in tx.rows("open_streams", turn_pk=turn_pk):
         target = current_target(tx, at, msgspec.json.decode(text, type=Target))
         tx.run("retarget_delivery", pk=pk, target=json_text(target), lane=target.ordering_key)
 
 
 def former_names(tx: Tx, person: str) -> list[str]:
-    """What a person was or is called under the other ids that their platform has given them.
+    """Return the person's names under other ids that their platform gave them, former or later.
 
-    A name under which somebody has written long after it was given up is that one's alone.
+    A name that somebody has used long after it was given up belongs to that person alone.
     """
 
     def moves_of(name: str) -> Sequence[Row]:
@@ -162,7 +165,7 @@ def _all_ids(tx: Tx, address: SessionAddress, kind: IdKind, first: str | None, a
 def _current_ids_of_former_holders(
     tx: Tx, address: SessionAddress, kind: IdKind, first: str | None, at: Instant
 ) -> list[str | None]:
-    """The id itself, and what those are called now who gave it up more than a day ago."""
+    """Return the id itself, and the current ids of all who gave it up more than a day ago."""
     if first is None:
         return [None]
     changes_of = _changes_of(tx, address.platform, address.account, kind)
@@ -171,20 +174,20 @@ def _current_ids_of_former_holders(
 
 
 def _later_ids_if_redirected(changes_of: _ChangesOf, first: str, at: Instant) -> list[str]:
-    """The ids since, where this one was given up less than a day ago; empty for any other."""
+    """Return the later ids of an id that was given up less than a day ago; none for any other id."""
     given_up = _given_up_at(changes_of(first), first)
     return [] if given_up is None or given_up < at - REDIRECT_MICROSECONDS else _later_ids(changes_of, first, given_up)
 
 
 def _given_up_at(rows: Sequence[Row], first: str) -> Instant | None:
-    """When an id was given up last; `None` if it was given to somebody since."""
+    """Return when an id was given up last; `None` if it was given to somebody since."""
     given_up: Instant | None = max((at for old, _, at in rows if old == first), default=None)
     got = max((at for _, new, at in rows if new == first), default=0)
     return given_up if given_up is not None and given_up > got else None
 
 
 def _later_ids(changes_of: _ChangesOf, first: str, since: Instant) -> list[str]:
-    """The ids that the holder of `first`, who gave it up at `since`, has had since then, the newest last."""
+    """Return the ids that the holder of `first`, who gave it up at `since`, has had since then, the newest last."""
     ids: list[str] = []
     current = first
     while len(ids) < _MAX_IDS:
@@ -199,7 +202,7 @@ def _later_ids(changes_of: _ChangesOf, first: str, since: Instant) -> list[str]:
 
 
 def _earlier_ids(changes_of: _ChangesOf, first: str, until: Instant) -> dict[str, Instant]:
-    """The ids that the holder of `first` at `until` had before, the nearest first, each with the time when it was given up."""
+    """Return the former ids of the holder of `first` at `until`, the nearest first, each with the time when it was given up."""
     ids: dict[str, Instant] = {}
     to_visit = [(first, until)]
     while to_visit and len(ids) < _MAX_IDS:
@@ -219,12 +222,12 @@ def _changes_of(tx: Tx, platform: str, account: str, kind: IdKind) -> _ChangesOf
 
 
 def _ownerships(source: SessionSource, address: SessionAddress) -> tuple[Ownership, Ownership]:
-    """Whose a conversation at the address may be. Who did not say who they are was known by their direct chat."""
+    """Return the possible owners of a conversation at the address. Senders without an id were known by their direct chat."""
     return ownership_of(source, address), ownership_of(_alias_named(source, source.chat_id, None), address)
 
 
 def _source_at(tx: Tx, source: SessionSource, other: SessionAddress, at: Instant) -> SessionSource:
-    """The source as it would be at the other address. In a direct chat that one does not say who speaks."""
+    """Return the source as it would be at the other address. The address of a direct chat does not name the sender."""
     sender = other.sender or _all_ids(tx, other, "user", source.sender, at).now
     return _alias_named(source, other.chat or source.chat_id, sender)
 
@@ -258,7 +261,7 @@ PERSON_UPDATES = (
 
 
 def apply(tx: Tx, at: Instant, event: IdChange) -> bool:
-    """Carries a move out, once; False if it was done before.
+    """Rename all rows of a chat or person to the new id, once; return False if that was done before.
 
     Takes as long as there are messages to be indexed anew: those of the chat, or of the person. Where the new id has a conversation
     of its own already, that one goes on; the other can be resumed.
@@ -282,7 +285,7 @@ def apply(tx: Tx, at: Instant, event: IdChange) -> bool:
 
 
 def renamed_source(source: SessionSource, event: IdChange) -> SessionSource:
-    """The source as its platform would name it now; the same one where it is about others."""
+    """Return the source with the new id; the same object where the change is about others."""
     if (source.platform, source.account) != (event.platform, event.account):
         return source
     fields = ("chat_id", "chat_id_alt") if event.what == "chat" else ("user_id", "user_id_alt")
@@ -291,7 +294,7 @@ def renamed_source(source: SessionSource, event: IdChange) -> SessionSource:
 
 
 def _whose_chat(tx: Tx, event: IdChange) -> str | None:
-    """The person whose direct chat has moved: its ids tell of them."""
+    """Return the person whose direct chat has a new id: its origins name them."""
     for _, text in tx.rows("origins_with", pattern=_pattern(event.old_id)):
         source = source_of(text)
         if source.chat_type == "dm" and (renamed := renamed_source(source, event)) is not source:
@@ -320,7 +323,7 @@ def _record_event(tx: Tx, at: Instant, event: IdChange, person: str | None) -> b
 
 
 def _change_time(tx: Tx, event: IdChange, at: Instant) -> Instant:
-    """When it was, always after earlier moves of the same ids: which came first must not depend on a clock that goes back."""
+    """Return the time to record, always after earlier changes of the same ids: their order must survive a clock that goes back."""
     place = {"platform": event.platform, "account": event.account, "what": event.what}
     rows = [row for one in (event.old_id, event.new_id) for row in tx.rows("moves_of", id=one, **place)]
     return Instant(max([at, *(before + 1 for _, _, before in rows)]))
@@ -339,7 +342,7 @@ def _move_person(tx: Tx, old: str, new: str) -> None:
 
 
 def _move_role(tx: Tx, old: str, new: str) -> None:
-    """It is one person, who may do what they may under either name."""
+    """Give the new name the highest role of both names: it is one person."""
     before, now = tx.find("find_person", person=old), tx.find("find_role", person=new)
     if before is not None:
         role, name, since = before
@@ -363,7 +366,7 @@ def _move_chat(tx: Tx, event: IdChange, old: str, new: str) -> None:
 
 
 def _readdress(tx: Tx, event: IdChange, new: str) -> None:
-    """Whatever waits, runs or may go on is answered where its people are now, and is theirs under the name that they have now."""
+    """Rename the origins of sessions, turns and pending messages: replies go to the current id of their chat."""
     pattern = _pattern(event.old_id)
     for pk, text in tx.rows("origins_with", pattern=pattern):
         if (renamed := _renamed_origin(text, event)) is not None:
@@ -397,12 +400,12 @@ def _renamed_target(text: str, event: IdChange) -> Target | None:
 
 
 def _move_token(tx: Tx, old: str, new: str) -> None:
-    """What forks still show of deleted sessions is found by the tokens that were kept of them."""
+    """Replace a filter token of deleted logs, by which search finds messages that forks still show."""
     tx.run("move_deleted_logs", old=old, new=new, pattern=f"% {old} %")
 
 
 def _index_anew(tx: Tx, logs: Sequence[Row]) -> None:
-    """What search knows of these logs says whose they were. It is told anew, behind the writes."""
+    """Drop the index entries of these logs, which name their owners; the background worker indexes them again."""
     for (log,) in logs:
         if not tx.run("advance_index", seq=0, session_pk=log):
             # Deleted: nobody would index again what forks show of it.
@@ -419,7 +422,7 @@ def _person_in(event: IdChange, chat: str) -> str:
 
 
 def _pattern(old_id: str) -> str:
-    """Finds JSON that holds the id without reading each: what it finds may still be about others."""
+    """Return a LIKE pattern for JSON that holds the id; a match may still be about others."""
     quoted = json_text(old_id)
     for sign in "!%_":
         quoted = quoted.replace(sign, f"!{sign}")
@@ -430,9 +433,9 @@ _read_target = rows.json_reader(Target)
 
 
 class IdChanges(Group[Mode]):
-    """Chats and people that go on under another id."""
+    """Changes of the ids of chats and people."""
 
     @verb
     def apply(store: Store[Any], event: IdChange) -> Step[bool]:
-        """A chat or a person goes on under another id; False if that was done before."""
+        """Continue a chat or a person under another id; return False if that was done before."""
         return leaving_work(write(apply, store.now(), event))

@@ -51,7 +51,7 @@ _SHORT_TOKENS = {
 
 
 def index_batch(tx: Tx, limit: int = INDEX_STEP) -> int:
-    """Brings the index nearer to the logs by at most `limit` messages, fewer long ones; how many. 0: it is level with them."""
+    """Index at most `limit` messages, fewer long ones; return how many. 0: the index is complete."""
     done, bytes_left = 0, STEP_BYTES
     # Asked again while nothing is done: another indexer may just have finished all that we were told of, and not the rest.
     while not done and (waiting := tx.rows("unindexed_sessions", limit=limit)):
@@ -64,13 +64,13 @@ def index_batch(tx: Tx, limit: int = INDEX_STEP) -> int:
 
 
 def count_unindexed(tx: Tx, sessions: int = 1 << 40) -> int:
-    """How many messages the index does not know yet, counting at most so many sessions."""
+    """Return how many messages are not indexed yet, counting at most so many sessions."""
     row = tx.find("count_unindexed", sessions=sessions)
     return 0 if row is None else int(row[0])
 
 
 def document_of(number: int, role: str, author: str | None, body: str, scope: Sequence[str]) -> Document:
-    """What the index is told of a message."""
+    """Return the index entry of a message."""
     own = [*scope, filter_token("r", role)]
     if author is not None:
         own.append(filter_token("a", author))
@@ -78,7 +78,7 @@ def document_of(number: int, role: str, author: str | None, body: str, scope: Se
 
 
 def filter_token(kind: str, value: str) -> str:
-    """A token that filters look for: letters and digits only, whatever the value holds, and short: every message has some."""
+    """Return a token for filters: letters and digits only, whatever the value holds, and short, because every message has some."""
     if short := _SHORT_TOKENS.get(kind, {}).get(value):
         return short
     digest = hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=5).digest()
@@ -86,7 +86,7 @@ def filter_token(kind: str, value: str) -> str:
 
 
 def filter_tokens_of(session_pk: int, owner: str | None, platform: str, chat: str | None) -> list[str]:
-    """The filter tokens that all messages of a session carry."""
+    """Return the filter tokens that all messages of a session carry."""
     scope = [f"s{session_pk}", filter_token("p", platform)]
     if owner is not None:
         scope.append(filter_token("o", owner))
@@ -96,12 +96,12 @@ def filter_tokens_of(session_pk: int, owner: str | None, platform: str, chat: st
 
 
 def index_session(tx: Tx, session_pk: int) -> int:
-    """Brings the index nearer to one session's log; by how many messages. 0: it is level with it."""
+    """Index some messages of one session's log; return how many. 0: its index is complete."""
     return _index(tx, session_pk, INDEX_STEP, STEP_BYTES)[0]
 
 
 def _index(tx: Tx, session_pk: int, limit: int, max_bytes: int) -> tuple[int, int]:
-    """Takes in messages of one session, at most `limit`, and no more of them once they come to `most` bytes; how many of both."""
+    """Index at most `limit` messages of one session, and stop once they come to `max_bytes`; return the count and the bytes."""
     state = find_after_lock(tx, "lock_index_state", session_pk=session_pk)
     if state is None:
         tx.run("drop_unindexed", session_pk=session_pk)
@@ -128,7 +128,7 @@ RELIST_STEP = 256
 
 
 class ListRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions a page shows. `cwd` is for whoever sees all: those alone that work in this very folder."""
+    """Which sessions a page lists. `cwd` is for a viewer who sees all: only sessions in that folder."""
 
     include_ended: bool = False
     active_since: Instant = Instant(-END)
@@ -140,17 +140,17 @@ class ListRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_sessions(tx: Tx, request: ListRequest) -> Page[SessionEntry]:
-    """A page of sessions, the most recently updated first."""
+    """Return a page of sessions, the most recently updated first."""
     return _page(tx, request, entry_of)
 
 
 def list_stored_sessions(tx: Tx, request: ListRequest) -> Page[StoredSession]:
-    """The same page, with the numbers behind each session."""
+    """Return a page of sessions with the numbers behind each, the most recently updated first."""
     return _page(tx, request, session_of)
 
 
 def relist_batch(tx: Tx, limit: int = RELIST_STEP) -> int:
-    """Brings the places of sessions in the indexes level with what happened to them; of how many. 0: all of them are."""
+    """Update the positions of changed sessions in the list indexes; return how many. 0: all are up to date."""
     moved = tx.rows("moved_sessions", limit=limit)
     for (session_pk,) in moved:
         tx.run("relist_session", session_pk=session_pk)
@@ -186,7 +186,7 @@ def _rows(tx: Tx, request: ListRequest, common: dict[str, Any]) -> list[Row]:
 
 
 def _rows_of_platforms(tx: Tx, request: ListRequest, common: dict[str, Any]) -> list[Row]:
-    """What everyone has on a platform, or on each: the index has them apart, the ended ones too."""
+    """Return the sessions of all people on a platform, or on each: the index keeps platforms and ended sessions apart."""
     rows: list[Row] = []
     for platform in platforms(tx, request.platform):
         for ended in (0, 1) if request.include_ended else (0,):
@@ -200,5 +200,5 @@ def _rows_of_platforms(tx: Tx, request: ListRequest, common: dict[str, Any]) -> 
 
 
 def platforms(tx: Tx, only: str | None) -> list[str]:
-    """The platforms that there are sessions of; or the one that is asked for."""
+    """Return the platforms that have sessions, or only the given one."""
     return [platform for (platform,) in tx.rows("platforms")] if only is None else [only]

@@ -25,10 +25,10 @@ from threadline.store.work.inbox import _MAX_GREETING_DELAY
 def switch(
     tx: Tx, at: Instant, key: str, session_id: str, *, new_id: str, owners: str | None = None
 ) -> SessionEntry | None:
-    """The address goes on with an earlier session, reopened; one that another address holds is forked instead.
+    """Continue an earlier session at the address, reopened; a session that is current at another address is forked instead.
 
-    Its own session, where that has expired, goes on as if it had not. `owners`: an owner asks, and this person is one as well: a
-    session of theirs is forked, and nothing changes where it is held. `None` for an unknown key.
+    The address's own session, if it has expired, continues as if it had not. `owners`: an owner asks, and this person is an owner
+    too: a session of theirs is forked, and nothing changes at its place. `None` for an unknown key.
     """
     address = records.find_address(tx, key)
     if address is None:
@@ -40,7 +40,7 @@ def switch(
     is_theirs = may_resume(address.ownership, is_dm=is_dm, wanted=earlier.ownership)
     if not is_theirs and not may_copy_between_owners(is_dm=is_dm, wanted=earlier.ownership, owners=owners):
         raise NotYours
-    here = None if address.session_pk is None else _held(tx, address.session_pk)
+    here = None if address.session_pk is None else records.session_by_pk(tx, address.session_pk)
     if here is None and not is_theirs:
         raise UnknownSession("nothing is held here any more that could go on with it; nothing was changed")
     # What goes on at an address has that address's origin: what is told there must not reach where it was before.
@@ -55,7 +55,7 @@ def switch(
 
 
 def apply_place_settings(tx: Tx, session: StoredSession, new: NewSession) -> None:
-    """Give a session that is reopened what stays with the place."""
+    """Give a reopened session the origin, folder and runtime of its new place."""
     tx.run("set_origin", origin=json_text(new.origin), session_pk=session.pk)
     if new.runtime:
         tx.run("set_runtime", model=session.entry.model, runtime=new.runtime, session_pk=session.pk)
@@ -80,14 +80,8 @@ def reopen(tx: Tx, at: Instant, address: AddressRow, session: StoredSession) -> 
     return records.get_entry(tx, session.entry.session_id)
 
 
-def _held(tx: Tx, session_pk: int) -> StoredSession:
-    row = tx.find("find_session_by_pk", session_pk=session_pk)
-    assert row is not None, "the session that a locked address points at is there"  # noqa: S101
-    return session_of(row)
-
-
 def start_new(tx: Tx, at: Instant, session_id: str, *, new_id: str) -> SessionEntry:
-    """`/new`: a fresh session for the conversation, which takes along what waits in this one."""
+    """`/new`: begin a session for the conversation, and move the pending messages of this one to it."""
     session = records.get_session(tx, session_id)
     fresh = sessions.reset(tx, at, session.entry.session_key, new_id=new_id, flush=True)
     if fresh is None:
@@ -98,7 +92,10 @@ def start_new(tx: Tx, at: Instant, session_id: str, *, new_id: str) -> SessionEn
 def resume(
     tx: Tx, at: Instant, session_id: str, earlier_id: str, *, new_id: str, owners: str | None = None
 ) -> SessionEntry:
-    """`/resume`: an earlier session goes on, with what waits in this one. `UnknownSession`, `NotYours`: nothing was changed."""
+    """`/resume`: continue an earlier session, and move the pending messages of this one to it.
+
+    `UnknownSession` and `NotYours` are raised before anything is changed.
+    """
     session = records.get_session(tx, session_id)
     earlier = switch(tx, at, session.entry.session_key, earlier_id, new_id=new_id, owners=owners)
     if earlier is None:
@@ -107,16 +104,16 @@ def resume(
 
 
 def continue_in_fork(tx: Tx, at: Instant, session_id: str, *, new_id: str) -> SessionEntry:
-    """`/fork`: a copy goes on, with what waits in this session."""
+    """`/fork`: continue in a copy of the session, and move its pending messages to it."""
     session = records.get_session(tx, session_id)
     copy = transcripts.fork(tx, at, session_id, new_id=new_id, key=session.entry.session_key)
     return _move_pending(tx, at, session.pk, copy)
 
 
 def previous_session(tx: Tx, session_id: str) -> str | None:
-    """The session that was current at the same address before this one; those in which nothing was said don't count.
+    """Return the session that was current at the same address before this one; sessions without messages don't count.
 
-    Where this one has expired, and nothing took its place yet, it is the one.
+    Where this one has expired, and no session took its place yet, return this one.
     """
     session = records.get_session(tx, session_id)
     if session.is_current and session.entry.ended_at is not None and session.had_activity:
@@ -126,7 +123,7 @@ def previous_session(tx: Tx, session_id: str) -> str | None:
 
 
 def _move_pending(tx: Tx, at: Instant, from_pk: int, following: SessionEntry) -> SessionEntry:
-    """What waits moves with the conversation, in its own transaction: a gateway may die before the command has ended."""
+    """Move pending messages to the new session, in the same transaction: a gateway may die before the command has ended."""
     new_pk = records.get_session(tx, following.session_id).pk
     if new_pk != from_pk:
         tx.run("move_waiting", session_pk=from_pk, new_pk=new_pk)
@@ -144,7 +141,7 @@ HandoffRefusal: TypeAlias = Literal["busy", "gone", "here"]
 
 
 class HandoffPlace(msgspec.Struct, frozen=True):
-    """A place where conversations are held: its current session, and whose it is."""
+    """A conversation that a session can be handed over to: its current session, and its owner."""
 
     session: SessionEntry
     ownership: Ownership
@@ -156,7 +153,7 @@ class HandoffPlace(msgspec.Struct, frozen=True):
 
 
 class HandoffRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which session goes on under which key, and what is said there."""
+    """The session to hand over, the key of the conversation that gets it, and the notice for its chat."""
 
     session_id: str
     to: str
@@ -167,7 +164,7 @@ class HandoffRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_conversation(tx: Tx, addresses: Sequence[SessionAddress]) -> HandoffPlace | None:
-    """The first of these addresses at which there is a conversation. Locks nothing."""
+    """Return the conversation at the first of these addresses that has one. Locks nothing."""
     for address in addresses:
         row = tx.find("peek_current", digest=address.digest)
         if row is not None:
@@ -177,9 +174,9 @@ def find_conversation(tx: Tx, addresses: Sequence[SessionAddress]) -> HandoffPla
 
 
 def hand_over(tx: Tx, request: HandoffRequest) -> SessionEntry | HandoffRefusal:
-    """A copy of the session goes on at the other address, whose own session ends; both and the notice there, or nothing.
+    """Continue a copy of the session at the other address, end the session there, and enqueue the notice; all or nothing.
 
-    `NotYours` where it may not go on there. What is at work there is never cut short: `busy`.
+    Raise `NotYours` where it may not go on there. A turn that runs there is never cut short: `busy`.
     """
     address = records.find_address(tx, request.to)
     if address is None or address.session_pk is None:
@@ -192,7 +189,7 @@ def hand_over(tx: Tx, request: HandoffRequest) -> SessionEntry | HandoffRefusal:
         raise NotYours
     if tx.find("is_busy", session_pk=address.session_pk) is not None:
         return "busy"
-    before = _current_session_at(tx, address.session_pk)
+    before = records.session_by_pk(tx, address.session_pk)
     records.end(tx, request.at, before, reason="session_switch")
     there = before.entry
     new = records.new_session_at(there, session.entry, new_id=request.new_id, at=request.at)
@@ -207,14 +204,8 @@ def hand_over(tx: Tx, request: HandoffRequest) -> SessionEntry | HandoffRefusal:
     return following
 
 
-def _current_session_at(tx: Tx, session_pk: int) -> StoredSession:
-    row = tx.find("find_session_by_pk", session_pk=session_pk)
-    assert row is not None, "the session that a locked address points at is there"  # noqa: S101
-    return session_of(row)
-
-
 class Resume(Group[Mode]):
-    """Ways to go on with another session: an earlier one, a new one, a copy."""
+    """Ways to continue a conversation in another session: an earlier one, a new one, a copy."""
 
     find_conversation = reads(find_conversation)
     previous_session = reads(previous_session)
@@ -223,9 +214,9 @@ class Resume(Group[Mode]):
     def hand_over(
         store: Store[Any], session_id: str, to: str, text: str, *, is_owners: bool
     ) -> Step[SessionEntry | HandoffRefusal]:
-        """A copy of the session goes on as the conversation `to`, whose chat is told `text`; or why it does not.
+        """Continue a copy of the session as the conversation `to`, and tell its chat `text`; or return the reason for a refusal.
 
-        `is_owners`: see `may_hand_over`. `NotYours`, `UnknownSession`: nothing was changed.
+        `is_owners`: see `may_hand_over`. `NotYours` and `UnknownSession` are raised before anything is changed.
         """
         at, new_id = store.now_with_id()
         request = HandoffRequest(
@@ -240,31 +231,32 @@ class Resume(Group[Mode]):
 
     @verb
     def switch(store: Store[Any], key: str, session_id: str) -> Step[SessionEntry | None]:
-        """The conversation goes on with an earlier session, which counts as active now. `None`: unknown key.
+        """Continue an earlier session in the conversation; it counts as active now. `None`: unknown key.
 
-        Raises `UnknownSession`, or `NotYours` for a session that is not this conversation's to see; then nothing changed.
-        A session that another conversation holds is forked.
+        Raises `UnknownSession`, or `NotYours` for a session that this conversation may not see; then nothing changed.
+        A session that is current in another conversation is forked.
         """
         at, new_id = store.now_with_id()
         return write(switch, at, key, session_id, new_id=new_id)
 
     @verb
     def start_new(store: Store[Any], session_id: str) -> Step[SessionEntry]:
-        """A fresh session for the conversation, which takes along what waits."""
+        """Begin a session for the conversation, and move its pending messages there."""
         at, new_id = store.now_with_id()
         return write(start_new, at, session_id, new_id=new_id)
 
     @verb
     def resume(store: Store[Any], session_id: str, earlier_id: str, *, owners: str | None = None) -> Step[SessionEntry]:
-        """An earlier session goes on with what waits in this one; `UnknownSession` or `NotYours`: nothing was changed.
+        """Continue an earlier session, and move the pending messages of this one there.
 
-        `owners`: an owner asks, and this person is an owner too: a copy of a session of theirs goes on.
+        Raises `UnknownSession` or `NotYours` before anything is changed. `owners`: an owner asks, and this person is an owner too:
+        a copy of a session of theirs is continued.
         """
         at, new_id = store.now_with_id()
         return write(resume, at, session_id, earlier_id, owners=owners, new_id=new_id)
 
     @verb
     def continue_in_fork(store: Store[Any], session_id: str) -> Step[SessionEntry]:
-        """A copy of the session goes on with what waits in it."""
+        """Continue in a copy of the session, and move its pending messages there."""
         at, new_id = store.now_with_id()
         return write(continue_in_fork, at, session_id, new_id=new_id)

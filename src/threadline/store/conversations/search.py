@@ -39,9 +39,9 @@ _Pair: TypeAlias = tuple[int | None, int | None]
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """One found message: where it is read, what it says, and what stands around it there.
+    """A matching message, the session where the viewer reads it, and its neighbours there.
 
-    In `snippet` the found words stand between `[[` and `]]`. A smaller `rank` is a better match.
+    In `snippet` the matching words stand between `[[` and `]]`. A smaller `rank` is a better match.
     """
 
     session: SessionEntry
@@ -58,13 +58,13 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class SearchPage(Page[Hit], frozen=True):
-    """Hits. `behind` counts messages that were not indexed yet and so not looked at; 0 means that all were."""
+    """Hits. `unindexed` counts messages that the search could not see because they were not indexed yet."""
 
     unindexed: int = 0
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for, and where."""
+    """A parsed query with its filters."""
 
     query: Query
     viewer: Viewer | None = None
@@ -80,7 +80,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _IndexHit:
-    """A matching message, as the row that tells of it."""
+    """A matching message, as a row of the search index."""
 
     __slots__ = ("at", "is_first", "number", "row", "score")
 
@@ -97,7 +97,10 @@ class _VisibleSession(msgspec.Struct, frozen=True):
 
 
 class _VisibleHit(msgspec.Struct, frozen=True):
-    """A match, and where this searcher reads it. Without a view that is its own session, by the span that came with it."""
+    """A match, and the session where this viewer reads it.
+
+    Without a view it is the session that wrote the message; the span came with the match.
+    """
 
     match: _IndexHit
     session: StoredSession
@@ -105,7 +108,7 @@ class _VisibleHit(msgspec.Struct, frozen=True):
 
 
 class _OwnSessions:
-    """The sessions that wrote the messages: each made once, and when wanted, because a page may be full before."""
+    """The sessions that wrote the matching messages. Each is decoded once, and only if needed: a page may be full before."""
 
     __slots__ = ("_sessions", "_viewer")
 
@@ -114,7 +117,7 @@ class _OwnSessions:
         self._viewer = viewer
 
     def find(self, match: _IndexHit) -> StoredSession | None:
-        """The session of a match; `None` where it is gone, does not show it, or is not for this viewer."""
+        """Return the session of a match; `None` where it is deleted, does not show the message, or is not for this viewer."""
         if match.row[_SPAN.start] is None:
             return None
         log = log_of(match.number)
@@ -125,9 +128,9 @@ class _OwnSessions:
 
 
 def search(tx: Tx, request: SearchRequest) -> SearchPage:
-    """A page of hits. Found is what some session shows or compaction folded away; undone and redacted text is not.
+    """Return a page of hits. Search finds what a session shows or compaction folded away, never undone or redacted text.
 
-    `NotYours` where the one session that is asked for is not the viewer's to see.
+    Raise `NotYours` where the viewer may not see the session of the request.
     """
     check_limit(request.limit)
     (offset,) = decode_cursor("q", request.cursor, 1) if request.cursor else (0,)
@@ -161,7 +164,7 @@ def search(tx: Tx, request: SearchRequest) -> SearchPage:
 def _visible(
     tx: Tx, request: SearchRequest, matches: Sequence[_IndexHit], only: _VisibleSession | None
 ) -> Iterator[tuple[int, _VisibleHit]]:
-    """The matches that this searcher may find, each with its index among the raw ones."""
+    """Yield the matches that this viewer may see, each with its index among all matches."""
     timely = [
         (i, match) for i, match in enumerate(matches) if match.is_first and request.since <= match.at < request.until
     ]
@@ -182,7 +185,7 @@ def _visible(
 
 
 def _with_filter_tokens(tx: Tx, request: SearchRequest, only: _VisibleSession | None) -> Query:
-    """The query with filter tokens: they make the index do the work, the final say is the views'."""
+    """Return the query with filter tokens, which make the index do the work; the views have the final say."""
     clauses: list[tuple[str, ...]] = []
     if request.viewer is not None:
         clauses += _viewer_clauses(tx, request.viewer)
@@ -211,7 +214,7 @@ def _viewer_clauses(tx: Tx, viewer: Viewer) -> list[tuple[str, ...]]:
 
 
 def _query_name(tx: Tx, request: SearchRequest, query: Query) -> str:
-    """The query that suits the question: by time, by closeness where filters leave few messages, else by the engine's rank."""
+    """Return the name of the query: by time, by `match_rank` where filters leave few messages, else by the engine's rank."""
     if request.order == "newest":
         return "search_newest"
     if not query.scope:
@@ -250,7 +253,7 @@ def _hits(tx: Tx, request: SearchRequest, visible: Sequence[_VisibleHit]) -> lis
 
 
 def _rows(visible: Sequence[_VisibleHit]) -> dict[int, Row]:
-    """The messages that came with the matches, by their numbers."""
+    """Return the messages that came with the matches, by their numbers."""
     rows: dict[int, Row] = {}
     for hit in visible:
         row, number = hit.match.row, hit.match.number
@@ -263,7 +266,7 @@ def _rows(visible: Sequence[_VisibleHit]) -> dict[int, Row]:
 
 
 def _neighbour_numbers(tx: Tx, visible: Sequence[_VisibleHit]) -> list[_Pair]:
-    """What stands before and after each hit where it is read."""
+    """Return the numbers of the messages before and after each hit in its session."""
     pairs = [_in_span(hit) if hit.view is None else _in_view(hit, hit.view) for hit in visible]
     at_seams = dict.fromkeys(hit.session.pk for hit, pair in zip(visible, pairs, strict=True) if pair is None)
     shown = _views(tx, at_seams)
@@ -273,7 +276,7 @@ def _neighbour_numbers(tx: Tx, visible: Sequence[_VisibleHit]) -> list[_Pair]:
 
 
 def _in_span(hit: _VisibleHit) -> _Pair | None:
-    """The neighbours by the span alone; `None` at a seam, where another span of the view may go before it or follow."""
+    """Return the neighbours by the span alone; `None` at a seam, where another span of the view may precede or follow."""
     number = hit.match.number
     place, lo, hi = hit.match.row[_SPAN]
     last = min(hi, message_number(hit.session.pk, hit.session.last_seq))
@@ -287,7 +290,7 @@ def _in_view(hit: _VisibleHit, view: View) -> _Pair:
 
 
 def _views(tx: Tx, logs: Iterable[int]) -> dict[int, View]:
-    """What these sessions show now; nothing, where one is gone."""
+    """Return the current views of these sessions; an empty view for a deleted session."""
     shown: dict[int, tuple[list[Span], list[Span]]] = {log: ([], []) for log in logs}
     for log, folded, lo, hi in tx.rows_many("find_views", [(log,) for log in shown]):
         shown[log][folded].append(Span(lo, hi))
@@ -322,7 +325,7 @@ def _log_names(tx: Tx, visible: Sequence[_VisibleHit], others: Iterable[int]) ->
 
 
 def _message(names: Mapping[int, str], rows: Mapping[int, Row], number: int | None) -> TranscriptMessage | None:
-    """The message of a row; `None` where there is none, or its log is gone."""
+    """Return the message of a row; `None` where there is none, or its log is deleted."""
     if number is None or (row := rows.get(number)) is None or (name := names.get(log_of(number))) is None:
         return None
     role, at, author, redacted_at, body = row
@@ -341,7 +344,7 @@ _MAX_OWNERS = 50
 
 
 def owner_sessions(tx: Tx, platform: str, configured_owners: Collection[str], *, limit: int) -> list[SessionEntry]:
-    """The newest sessions that owners have on other platforms, ended ones included. `listed`: owners by the configuration."""
+    """Return the newest sessions of owners on other platforms, ended ones included."""
     entries = [
         entry
         for list_request in _owner_list_requests(tx, platform, configured_owners, limit)
@@ -352,7 +355,7 @@ def owner_sessions(tx: Tx, platform: str, configured_owners: Collection[str], *,
 
 
 def find_owner_title(tx: Tx, title: str, configured_owners: Collection[str]) -> SessionEntry | None:
-    """The most recently updated session of that name that an owner has."""
+    """Return the most recently updated session of that title that belongs to an owner."""
     owners = _owners(tx, configured_owners)
     for row in tx.rows("find_titled", title_key=records.title_key(title)):
         entry = entry_of(row)
@@ -362,7 +365,7 @@ def find_owner_title(tx: Tx, title: str, configured_owners: Collection[str]) -> 
 
 
 def owner_hits(tx: Tx, query: Query, platform: str, configured_owners: Collection[str], *, limit: int) -> list[Hit]:
-    """The best hits in what owners have on other platforms, each message once."""
+    """Return the best hits in owners' sessions on other platforms, each message once."""
     hits: dict[MessageRef, Hit] = {}
     for list_request in _owner_list_requests(tx, platform, configured_owners, limit):
         search_request = SearchRequest(
@@ -393,10 +396,7 @@ _INLINE_STEPS = 16
 
 
 class Search(Group[Mode]):
-    """SearchRequest, and keeping its index level with the messages.
-
-    The verbs of owners are for callers who have found that an owner asks; `listed` are those whom the configuration names.
-    """
+    """Search, and indexing on demand."""
 
     @verb
     def search(
@@ -414,11 +414,11 @@ class Search(Group[Mode]):
         limit: int = 20,
         cursor: str | None = None,
     ) -> Step[SearchPage]:
-        """Ranked hits with snippets and neighbours, in any language; words, `"phrases"`, `-not`, `pre*`.
+        """Return ranked hits with snippets and neighbours, in any language; words, `"phrases"`, `-not`, `pre*`.
 
-        With `viewer` (a person, or a source: that sender, from there) only what that person may see; without, the operator's
-        view of everything. `session` asks for what that one shows; `NotYours` where it is not the viewer's to see.
-        `order="newest"` asks for the latest instead of the best.
+        With `viewer` (a person, or a source: that sender, from there) only messages that this person may see; without, all
+        messages, as the operator sees them. `session` restricts hits to the view of one session; `NotYours` where the viewer may
+        not see it. `order="newest"` returns the latest instead of the best.
         """
         if order not in ("rank", "newest"):
             raise InvalidRequest(f"hits are ordered by 'rank' or 'newest', not by {order!r}")
@@ -439,15 +439,18 @@ class Search(Group[Mode]):
 
     @verb
     def index_pending(_: Store[Any], limit: int = 1 << 40) -> Step[int]:
-        """Brings the search index level with the messages, or nearer by at least `limit` of them; how many it took in.
+        """Index at least `limit` pending messages, or all; return how many. Update the order of listings too.
 
-        What listings go by is brought level too. Both happens by itself behind the writes: this is for who can't wait.
+        The background worker does the same after each write: this is for callers who can't wait.
         """
         return task(_index_pending, limit)
 
 
 class OwnerSearch(Group[Mode]):
-    """What owners have on any platform, for callers who have found that an owner asks. `listed`: whom the configuration names."""
+    """Search of owners over all platforms, for callers who have checked that an owner asks.
+
+    `configured_owners`: the owners that the configuration names.
+    """
 
     find_title = reads(find_owner_title)
 
@@ -455,7 +458,7 @@ class OwnerSearch(Group[Mode]):
     def sessions(
         _: Store[Any], platform: str, configured_owners: Collection[str], *, limit: int = 10
     ) -> Step[list[SessionEntry]]:
-        """The newest sessions that owners have on other platforms than this one, ended ones included."""
+        """Return the newest sessions of owners on other platforms than this one, ended ones included."""
         check_limit(limit)
         return read(owner_sessions, platform, configured_owners, limit=limit)
 
@@ -463,7 +466,7 @@ class OwnerSearch(Group[Mode]):
     def hits(
         _: Store[Any], query: str, platform: str, configured_owners: Collection[str], *, limit: int = 10
     ) -> Step[list[Hit]]:
-        """The best hits in sessions that owners have on other platforms than this one; of what is indexed so far."""
+        """Return the best hits in owners' sessions on other platforms than this one, among the messages indexed so far."""
         check_limit(limit)
         return loose_read(owner_hits, parse_query(query), platform, configured_owners, limit=limit)
 

@@ -54,7 +54,7 @@ NoticeAudience: TypeAlias = Literal["user", "agent"]
 
 
 class Stale(msgspec.Struct, frozen=True):
-    """A session that is to be reset, and why, unless anything has changed in it since this was decided."""
+    """A session to reset, and why, unless it has changed since this was decided."""
 
     session_id: str
     updated_at: datetime
@@ -62,7 +62,7 @@ class Stale(msgspec.Struct, frozen=True):
 
 
 class ResolveRequest(msgspec.Struct, frozen=True):
-    """A question for the current session of an address, with all that the answer depends on."""
+    """A request for the current session of an address, with all values that the answer depends on."""
 
     source: SessionSource
     address: SessionAddress
@@ -85,7 +85,7 @@ class ResolveRequest(msgspec.Struct, frozen=True):
 
 
 class ResetNotice(msgspec.Struct, frozen=True):
-    """That a conversation started afresh by itself, and why."""
+    """A notice that a conversation was reset by its policy, and why."""
 
     reason: ResetReason
     audience: NoticeAudience
@@ -93,26 +93,26 @@ class ResetNotice(msgspec.Struct, frozen=True):
 
 
 def resolve(tx: Tx, request: ResolveRequest) -> SessionEntry:
-    """The current session of the address, touched; a new one where there is none, it is stale, or one is forced.
+    """Return the current session of the address, touched; begin one where there is none, it is stale, or `force_new` is set.
 
-    Callers at once get the same session: the address's row is locked from the first look on. `UnknownSession`: there is none, and
-    there must be one.
+    Concurrent callers get the same session: the address's row is locked from the first read on. Raise `UnknownSession` where there
+    is none and `must_exist` is set.
     """
     resolved = _resolve(tx, request)
     return resolved.entry if isinstance(resolved, StoredSession) else resolved
 
 
 def resolve_locked(tx: Tx, request: ResolveRequest, current: Row | None) -> StoredSession:
-    """The same session, locked: nobody adds to it or begins a turn in it until the transaction ends.
+    """Return the session of `resolve`, locked: nobody appends to it or begins a turn in it until the commit.
 
-    To touch it was to lock it. What its entry says is as of just before that. `current`: what `find_current` found.
+    The touch is the lock. The entry has the values of just before that. `current`: the row that `find_current` returned.
     """
     resolved = _resolve(tx, request, current)
     return resolved if isinstance(resolved, StoredSession) else get_session(tx, resolved.session_id, lock=True)
 
 
 def _resolve(tx: Tx, request: ResolveRequest, row: Row | None = None) -> StoredSession | SessionEntry:
-    """The current session, touched, or the entry of one that was begun instead. `row`: the current one, where it is known."""
+    """Return the current session, touched, or the entry of a session that was begun instead. `row`: the current one, if known."""
     request = _in_timezone_of_person(tx, request)
     row = row or tx.find("find_current", digest=request.address.digest)
     if row is None and request.key is not None:
@@ -142,7 +142,7 @@ def _resolve(tx: Tx, request: ResolveRequest, row: Row | None = None) -> StoredS
 
 
 def find_stale(tx: Tx, request: ResolveRequest) -> str | None:
-    """The key of the address's session if it would be reset now: for those who have a say in whether it is busy."""
+    """Return the key of the address's session if it would be reset now, so that a caller can ask whether it is busy."""
     request = _in_timezone_of_person(tx, request)
     row = tx.find("peek_current", digest=request.address.digest)
     if row is None or request.force_new:
@@ -155,9 +155,9 @@ def find_stale(tx: Tx, request: ResolveRequest) -> str | None:
 
 
 def reset(tx: Tx, at: Instant, key: str, *, new_id: str, flush: bool = False) -> SessionEntry | None:
-    """A fresh session for the address at once; origin and display data carried over. `None` for an unknown key.
+    """Begin a session for the address at once, with the same origin and display name. `None` for an unknown key.
 
-    `flush`: the agent is to see the one that ends once more.
+    `flush`: show the messages of the ended session to its agent once more.
     """
     address = find_address(tx, key)
     if address is None or address.session_pk is None:
@@ -176,7 +176,7 @@ def fork_at(
     *,
     current: bool = True,
 ) -> SessionEntry:
-    """A new session at `address` that shows what `parent` shows, up to and with the message `upto`. Costs the same at any size."""
+    """Begin a session at `address` with the view of `parent`, up to and with the message `upto`. Costs the same at any size."""
     shown = views.load(tx, parent.pk, parent.view_version)
     if upto is not None:
         shown = cut_after(shown, upto, log=parent.pk, last_seq=parent.last_seq)
@@ -195,7 +195,7 @@ def fork_at(
 
 
 def set_runtime(tx: Tx, at: Instant, session_id: str, changes: dict[str, Any]) -> SessionEntry:
-    """Sets any of `model`, `cwd`, `runtime`; the others stay."""
+    """Set any of `model`, `cwd`, `runtime`; the others stay."""
     session = get_session(tx, session_id, lock=True)
     entry = session.entry
     values = {
@@ -209,14 +209,14 @@ def set_runtime(tx: Tx, at: Instant, session_id: str, changes: dict[str, Any]) -
 
 
 def mark_flushed(tx: Tx, session_id: str) -> SessionEntry:
-    """Notes that the agent has been offered all of the session so far to remember. Touches no clock."""
+    """Record that the agent has seen the session so far for its memory. Touches no clock."""
     session = get_session(tx, session_id, lock=True)
     tx.run("mark_flushed", seq=session.last_seq, session_pk=session.pk)
     return get_entry(tx, session_id)
 
 
 def take_reset_notice(tx: Tx, session_id: str, audience: NoticeAudience) -> ResetNotice | None:
-    """The notice that the conversation started afresh, for `"user"` or `"agent"`: once each, also across restarts."""
+    """Return the notice of a reset for `"user"` or `"agent"`: once each, also across restarts."""
     if audience not in ("user", "agent"):
         raise InvalidRequest(f"a notice is for 'user' or 'agent', not {audience!r}")
     session = get_session(tx, session_id)
@@ -227,7 +227,7 @@ def take_reset_notice(tx: Tx, session_id: str, audience: NoticeAudience) -> Rese
 
 
 def has_any(tx: Tx, besides: str | None = None) -> bool:
-    """Whether there ever were sessions other than `besides`, ended and pruned ones included."""
+    """Return whether there ever were sessions other than `besides`, ended and pruned ones included."""
     if tx.find("any_session_besides", besides=besides or "") is not None:
         return True
     return tx.find("find_meta", name=HAD_SESSIONS) is not None
@@ -244,7 +244,7 @@ def _reset_reason_of(current: StoredSession, request: ResolveRequest) -> ResetRe
 
 
 def _in_timezone_of_person(tx: Tx, request: ResolveRequest) -> ResolveRequest:
-    """The question with the zone that its person named, where that matters."""
+    """Return the request with the zone that its person chose, if that matters."""
     zone = None if request.person is None else records.timezone_of(tx, request.person)
     return request if zone is None else msgspec.structs.replace(request, zone=zone, person=None)
 
@@ -274,7 +274,7 @@ def _first_session(tx: Tx, request: ResolveRequest) -> SessionEntry:
 
 
 def _move_former_holder(tx: Tx, current: StoredSession, request: ResolveRequest) -> bool:
-    """Whether the conversation at an address was that of somebody who gave up its id, and has gone to where they are now."""
+    """Move the conversation of a person who gave up the id of this address; return whether there was one."""
     new_address = id_changes.find_former_holder(tx, request.at, request.source, request.address, current.ownership)
     if new_address is None:
         return False
@@ -287,7 +287,7 @@ def _move_former_holder(tx: Tx, current: StoredSession, request: ResolveRequest)
 
 
 def _find_thread_parent(tx: Tx, request: ResolveRequest) -> StoredSession | None:
-    """The DM that a new thread continues: only where it has messages of its own."""
+    """Return the DM that a new thread continues, if it has messages of its own."""
     parent_address = parent_of(request.address)
     if parent_address is None:
         return None
@@ -302,7 +302,7 @@ def _find_thread_parent(tx: Tx, request: ResolveRequest) -> StoredSession | None
 
 
 def _thread_start(tx: Tx, parent: StoredSession, thread: str | None) -> int | None:
-    """The number of the message that a thread is named after, if the parent's log has it."""
+    """Return the number of the message that a thread is named after, if the parent's log has it."""
     row = tx.find("find_external", session_pk=parent.pk, external_id=thread)
     if row is None:
         return None
@@ -339,7 +339,7 @@ def _successor_of(current: StoredSession, new_id: str, at: Instant) -> NewSessio
 
 
 def _kept_settings(entry: SessionEntry) -> dict[str, Any]:
-    """What a fresh session has of the one before it: in an editor the folder, and all that is chosen beside the conversation."""
+    """Return the settings that a new session keeps from the one before it: for an editor, folder and runtime."""
     return {"cwd": entry.cwd, "runtime": json_text(entry.runtime)} if entry.platform == ACP else {}
 
 
@@ -351,7 +351,7 @@ def _display_name(source: SessionSource) -> str | None:
 
 
 def choose_model(tx: Tx, at: Instant, session_id: str, name: str | None) -> SessionEntry:
-    """The model that answers in a session from now on; `None`: the agent's own. All else of its runtime stays."""
+    """Set the model that answers in a session; `None`: the agent's own. The rest of its runtime stays."""
     entry = records.get_session(tx, session_id, lock=True).entry
     others = {option: value for option, value in entry.runtime.items() if option != CHOSEN_MODEL}
     runtime = others if name is None else {**others, CHOSEN_MODEL: name}
@@ -359,7 +359,7 @@ def choose_model(tx: Tx, at: Instant, session_id: str, name: str | None) -> Sess
 
 
 def is_known_chat(tx: Tx, chat: str | None, person: str | None) -> bool:
-    """Whether any conversation is held in that group, or is that person's: nowhere else there is anything to change."""
+    """Return whether that group, or that person, has any conversation: nowhere else there is anything to change."""
     return tx.find("knows_chat", chat=chat, person=person) is not None
 
 
@@ -367,7 +367,7 @@ _MODEL_CHARS = 200
 
 
 class Sessions(Group[Mode]):
-    """Which session is current in a conversation; how it starts, ends and is called."""
+    """The current sessions of conversations: resolve, reset, titles and runtime."""
 
     get = reads(records.get_entry)
     has_any = reads(has_any)
@@ -377,7 +377,7 @@ class Sessions(Group[Mode]):
 
     @verb
     def choose_model(store: Store[Any], session_id: str, name: str | None) -> Step[SessionEntry]:
-        """The model that answers in a session from now on; `None`: the agent's own."""
+        """Set the model that answers in a session from now on; `None`: the agent's own."""
         chosen = clean_or_none("the name of a model", name, _MODEL_CHARS)
         return write(choose_model, store.now(), session_id, chosen)
 
@@ -385,10 +385,10 @@ class Sessions(Group[Mode]):
     def get_or_create(
         store: Store[Any], source: SessionSource, force_new: bool = False, *, agent: str | None = None
     ) -> Step[SessionEntry]:
-        """The current session of the conversation that `source` belongs to, touched.
+        """Return the current session of the conversation that `source` belongs to, touched.
 
-        A new one where there is none, where the reset policy finds it stale and it is not busy, or with `force_new`; the old
-        one is then ended. A new thread in a DM starts with the DM's history. Callers at once get the same session.
+        Begin one where there is none, where the reset policy finds it stale and it is not busy, or with `force_new`; the old
+        one is then ended. A new thread in a DM starts with the DM's history. Concurrent callers get the same session.
         """
         request = resolve_request(store, source, agent=agent, force_new=force_new)
         is_busy = store.settings.is_busy
@@ -398,7 +398,7 @@ class Sessions(Group[Mode]):
 
     @verb
     def reset(store: Store[Any], key: str) -> Step[SessionEntry | None]:
-        """A fresh session for the conversation at once; origin and display data are carried over. `None`: unknown key."""
+        """Begin a session for the conversation at once, with the same origin and display name. `None`: unknown key."""
         at, new_id = store.now_with_id()
         return write(reset, at, key, new_id=new_id)
 
@@ -413,7 +413,7 @@ class Sessions(Group[Mode]):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Step[Page[SessionEntry]]:
-        """A page of sessions, the most recently updated first; `page.cursor` asks for the next.
+        """Return a page of sessions, the most recently updated first; `page.cursor` asks for the next.
 
         `person` is a name such as `telegram:7`, or a source: then what its sender may see from there.
         """
@@ -431,12 +431,12 @@ class Sessions(Group[Mode]):
 
     @verb
     def set_title(store: Store[Any], session_id: str, title: str | None) -> Step[SessionEntry]:
-        """Names a session for `/resume NAME`; `None` takes the name away."""
+        """Set the title of a session, for `/resume NAME`; `None` removes it."""
         return write(records.set_title, store.now(), session_id, clean_title(title))
 
     @verb
     def find_by_title(_: Store[Any], title: str, *, viewer: PersonRef = None) -> Step[SessionEntry | None]:
-        """The most recently updated session of that name that the viewer may see; case and accents do not matter."""
+        """Return the most recently updated session of that title that the viewer may see; case and accents do not matter."""
         return read(records.find_by_title, title, viewer_of(viewer))
 
     @verb
@@ -448,7 +448,7 @@ class Sessions(Group[Mode]):
         cwd: str | None = None,
         runtime: dict[str, Any] | None = None,
     ) -> Step[SessionEntry]:
-        """Sets those of model, working directory and runtime that are given. Names that look like secrets are refused."""
+        """Set the given values of model, working directory and runtime. Names that look like secrets are refused."""
         changes: dict[str, Any] = {}
         if model is not None:
             changes["model"] = clean_text("model", model)
@@ -470,7 +470,7 @@ def resolve_request(
 ) -> ResolveRequest:
     """Return the request for the session that a message from `source` belongs to, as of now.
 
-    With `must_exist` no session is made for it.
+    With `must_exist` no session is begun for it.
     """
     settings = store.settings
     policy = settings.policies.policy_for(source.platform, source.chat_type)

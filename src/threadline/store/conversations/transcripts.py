@@ -32,7 +32,7 @@ from threadline.model.session import SessionEntry
 from threadline.model.view import MAX_SEQ, log_of, message_number, seq_of
 from threadline.store.conversations import records, sessions, views
 from threadline.store.engine.database import Row, Step, Tx, batch, leaving_work, read, write
-from threadline.store.rows import Page, StoredSession, check_limit, decode_cursor, encode_cursor, session_of
+from threadline.store.rows import Page, StoredSession, check_limit, decode_cursor, encode_cursor
 from threadline.store.verbs import (
     MAX_PATH_CHARS,
     Group,
@@ -67,7 +67,7 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Target:
-    """A session that a batch appends to, and what it has added so far."""
+    """A session that a batch appends to, and the counts of its new messages."""
 
     __slots__ = ("active", "added", "at", "last_seq", "owner", "pk", "was_indexed")
 
@@ -82,7 +82,7 @@ class _Target:
 
 
 class _AppendBatch:
-    """The rows that a batch of appends comes to."""
+    """The rows of a batch of appends."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.targets: dict[str, _Target] = {}
@@ -97,7 +97,7 @@ class _AppendBatch:
                 self.used[row[1], row[5]] = row[6:]
 
     def add(self, request: AppendRequest) -> Appended | ThreadlineError:
-        """Takes a request in, or tells why not; then it has left no trace."""
+        """Add a request to the batch, or return why not; then it has left no trace."""
         target = self.targets.get(request.session_id)
         if target is None:
             return records.unknown_session_error(request.session_id)
@@ -129,7 +129,7 @@ class _AppendBatch:
         return Appended(request.session_id, seq_of(first), count)
 
     def write(self, tx: Tx) -> None:
-        """Writes it all, in as few statements as the engine knows."""
+        """Write all rows, in as few statements as the engine knows."""
         if not self.messages:
             return
         advanced: list[Row] = []
@@ -150,7 +150,7 @@ class _AppendBatch:
 
 
 def append_batch(tx: Tx, requests: Sequence[AppendRequest]) -> list[Appended | ThreadlineError]:
-    """Appends for many callers at once, in the order of their arrival; each hears only of its own."""
+    """Append for many callers at once, in the order of their arrival; return an outcome for each."""
     batch = _AppendBatch(
         tx.rows_many("lock_append_targets", [(request.key, request.session_id) for request in requests])
     )
@@ -160,15 +160,15 @@ def append_batch(tx: Tx, requests: Sequence[AppendRequest]) -> list[Appended | T
 
 
 def append(tx: Tx, request: AppendRequest) -> Appended:
-    """One append inside a larger operation, which fails if it does."""
+    """Append as part of a larger operation, which fails if this does."""
     (outcome,) = append_batch(tx, [request])
     return _required(outcome)
 
 
 def append_locked(tx: Tx, session_id: str, state: Row, requests: Sequence[AppendRequest]) -> list[Appended]:
-    """Appends to a session that is locked, inside a larger operation, which fails with the first of them that does.
+    """Append to a locked session as part of a larger operation, which fails with the first request that does.
 
-    `state`: what `lock_append_targets` tells of a session, from its number on. None of the requests has a digest.
+    `state`: the row of `lock_append_targets`, from the session's number on. None of the requests has a digest.
     """
     batch = _AppendBatch([(session_id, *state, None, None, None)])
     appended = [_required(batch.add(request)) for request in requests]
@@ -177,7 +177,7 @@ def append_locked(tx: Tx, session_id: str, state: Row, requests: Sequence[Append
 
 
 def load(tx: Tx, session_id: str, limit: int | None = None) -> list[Message]:
-    """What the model sees, oldest first, equal as JSON to what was stored; with `limit`, the last so many."""
+    """Return the messages that the model sees, oldest first, equal as JSON to the appended ones; with `limit`, the last so many."""
     _require_count("limit", limit)
     rows = tx.rows("load_bodies", session_id=session_id, limit=views.NO_LIMIT if limit is None else limit)
     if not rows:
@@ -186,7 +186,7 @@ def load(tx: Tx, session_id: str, limit: int | None = None) -> list[Message]:
 
 
 def read_messages(tx: Tx, session_id: str, limit: int | None = None) -> list[TranscriptMessage]:
-    """Like `load_transcript`, each message with its id, time and author."""
+    """Return the messages of `load_transcript`, each with its id, time and author."""
     _require_count("limit", limit)
     session = records.get_session(tx, session_id)
     rows = views.last_rows(tx, session, views.NO_LIMIT if limit is None else limit)
@@ -194,7 +194,7 @@ def read_messages(tx: Tx, session_id: str, limit: int | None = None) -> list[Tra
 
 
 def read_page(tx: Tx, session_id: str, limit: int, cursor: str | None) -> Page[TranscriptMessage]:
-    """A page of the view, oldest first. A cursor is good for the version of the view that it was made from."""
+    """Return a page of the view, oldest first. A cursor is good for the version of the view that it was made from."""
     check_limit(limit)
     session = records.get_session(tx, session_id)
     version, place, number = decode_cursor("t", cursor, 3) if cursor else (session.view_version, -1, -1)
@@ -216,7 +216,7 @@ def read_page(tx: Tx, session_id: str, limit: int, cursor: str | None) -> Page[T
 
 
 def read_log(tx: Tx, session_id: str, after: int = 0, limit: int = 1000) -> list[TranscriptMessage]:
-    """All that was ever said in the session itself, undone and folded messages included, from place `after` on."""
+    """Return all messages of the session's own log, undone and folded ones included, from number `after` on."""
     _require_count("after", after)
     _require_count("limit", limit)
     pk = records.get_session(tx, session_id).pk
@@ -227,9 +227,9 @@ def read_log(tx: Tx, session_id: str, after: int = 0, limit: int = 1000) -> list
 
 
 def rewrite(tx: Tx, at: Instant, session_id: str, messages: Sequence[EncodedMessage]) -> SessionEntry:
-    """Replaces what the model sees. What is the same at the start and at the end is kept, not copied; the rest is folded.
+    """Replace the messages that the model sees. Equal messages at the start and end are kept, not copied; the rest is folded.
 
-    Whoever wrote what a message stands for is its author still, or one of those who may be.
+    A replaced message keeps its author, or the authors that it may have.
     """
     session = records.get_session(tx, session_id, lock=True)
     shown = views.last_rows(tx, session, views.NO_LIMIT)
@@ -245,19 +245,19 @@ def rewrite(tx: Tx, at: Instant, session_id: str, messages: Sequence[EncodedMess
 
 
 def undo(tx: Tx, at: Instant, session_id: str, n: int = 1) -> SessionEntry:
-    """Undoes the last `n` exchanges (or all there are); `NothingToUndo` where there is none."""
+    """Undo the last `n` exchanges (or all there are); raise `NothingToUndo` where there is none."""
     views.undo(tx, at, records.get_session(tx, session_id, lock=True), n)
     return records.get_entry(tx, session_id)
 
 
 def redo(tx: Tx, at: Instant, session_id: str) -> SessionEntry:
-    """Takes the last undo back; `NothingToRedo` where nothing was undone or something was said since."""
+    """Revert the last undo; raise `NothingToRedo` where nothing was undone or a message was appended since."""
     views.redo(tx, at, records.get_session(tx, session_id, lock=True))
     return records.get_entry(tx, session_id)
 
 
 def retry(tx: Tx, at: Instant, session_id: str) -> SessionEntry:
-    """Takes the answer to the last user message out of the view, so that it can be given again; redo brings it back."""
+    """Remove the answer to the last user message from the view, so that the agent can answer again; redo restores it."""
     views.cut_for_retry(tx, at, records.get_session(tx, session_id, lock=True))
     return records.get_entry(tx, session_id)
 
@@ -273,7 +273,7 @@ def fork(
     model: str | None = None,
     cwd: str | None = None,
 ) -> SessionEntry:
-    """A new session with the same history. With `key` it becomes that conversation's current session, and has its origin."""
+    """Begin a session with the same history. With `key` it becomes that conversation's current session, and has its origin."""
     parent = records.get_session(tx, session_id, lock=True)
     new = records.NewSession(new_id, parent.entry.origin, at, model=model, cwd=cwd)
     address = records.find_address(tx, key or parent.entry.session_key)
@@ -281,7 +281,7 @@ def fork(
         raise records.unknown_session_error(key or session_id)
     number = None if upto is None else visible_number(tx, parent, upto)
     if address.session_pk is not None and key is not None:
-        here = session_of(_found(tx.find("find_session_by_pk", session_pk=address.session_pk)))
+        here = records.session_by_pk(tx, address.session_pk)
         records.end(tx, new.at, here, reason="session_switch")
         new = new if address.pk == parent.address_pk else _new_session_at_place(here.entry, parent.entry, new)
     elif address.pk != parent.address_pk:
@@ -290,13 +290,13 @@ def fork(
 
 
 def _new_session_at_place(place: SessionEntry, parent: SessionEntry, new: records.NewSession) -> records.NewSession:
-    """What is told in a fork reaches where it is held, not where its history was."""
+    """Return the fields of a fork with the origin of its new place: replies must not go where its history was."""
     there = records.new_session_at(place, parent, new_id=new.session_id, at=new.at)
     return msgspec.structs.replace(there, model=new.model, cwd=new.cwd or there.cwd)
 
 
 def visible_number(tx: Tx, session: StoredSession, ref: MessageRef) -> int:
-    """The number of a message that the session shows, or `UnknownMessage`."""
+    """Return the number of a message that the session shows, or raise `UnknownMessage`."""
     number = find_number(tx, ref)
     shown = views.load(tx, session.pk, session.view_version).shown
     if not any(span.lo <= number <= span.hi for span in shown):
@@ -305,7 +305,7 @@ def visible_number(tx: Tx, session: StoredSession, ref: MessageRef) -> int:
 
 
 def find_number(tx: Tx, ref: MessageRef) -> int:
-    """The number of a message, or `UnknownMessage`. A deleted session's messages may live on in its forks."""
+    """Return the number of a message, or raise `UnknownMessage`. A deleted session's messages may live on in its forks."""
     pk = tx.find("find_log", session_id=ref.session_id)
     number = None if pk is None else message_number(pk[0], ref.seq)
     if number is None or tx.find("find_message", number=number) is None:
@@ -314,13 +314,13 @@ def find_number(tx: Tx, ref: MessageRef) -> int:
 
 
 def link_external_id(tx: Tx, ref: MessageRef, external_id: str) -> None:
-    """Notes the platform's own id of a message: a thread may be named after it."""
+    """Record the platform's own id of a message: a thread may be named after it."""
     number = find_number(tx, ref)
     tx.run("add_external", session_pk=log_of(number), external_id=external_id, number=number)
 
 
 def to_transcript_messages(tx: Tx, rows: Sequence[Row]) -> list[TranscriptMessage]:
-    """Message rows with the ids that callers know them by."""
+    """Return message rows as messages with the ids that callers know."""
     names = {log: session_id_of_log(tx, log) for log in {log_of(row[0]) for row in rows}}
     return [
         TranscriptMessage(
@@ -336,8 +336,8 @@ def to_transcript_messages(tx: Tx, rows: Sequence[Row]) -> list[TranscriptMessag
 
 
 def session_id_of_log(tx: Tx, log: int) -> str:
-    """The id of the session whose log this is, or was."""
-    return str(_found(tx.find("log_name", log=log))[0])
+    """Return the id of the session whose log this is, or was."""
+    return str(records.require_row(tx.find("log_name", log=log))[0])
 
 
 def _duplicate_outcome(request: AppendRequest, before: Row) -> Appended | ThreadlineError:
@@ -361,13 +361,8 @@ def _require_count(name: str, value: int | None) -> None:
         raise InvalidRequest(f"{name} counts messages: it can't be negative, nor {value}")
 
 
-def _found(row: Row | None) -> Row:
-    assert row is not None, "a row that another row refers to is there"  # noqa: S101
-    return row
-
-
 class Transcripts(Group[Mode]):
-    """What was said, and what the model sees of it."""
+    """The messages of sessions, and the view that the model sees."""
 
     load = reads(load)
     read = reads(read_messages)
@@ -386,7 +381,7 @@ class Transcripts(Group[Mode]):
         author: PersonRef = None,
         external_id: str | None = None,
     ) -> Step[Appended]:
-        """Appends one message or several, all or none; when it returns they survive a power cut.
+        """Append one message or several, all or none; when it returns they survive a power cut.
 
         The key is unique per session: the same key again adds nothing; with other content it is `IdempotencyConflict`.
         `author` says who speaks in a shared session; `external_id` is the platform's own id of the (first) message.
@@ -411,7 +406,7 @@ class Transcripts(Group[Mode]):
     def page(
         _: Store[Any], session_id: str, *, limit: int = 500, cursor: str | None = None
     ) -> Step[Page[TranscriptMessage]]:
-        """A page of what `read_transcript` reads, oldest first: for transcripts that are too long to hold in memory.
+        """Return a page of the messages of `read_transcript`, oldest first: for transcripts that are too long to hold in memory.
 
         New messages turn up at the end; if the view itself changes between two pages (an undo), the cursor is `InvalidCursor`.
         """
@@ -419,9 +414,9 @@ class Transcripts(Group[Mode]):
 
     @verb
     def rewrite(store: Store[Any], session_id: str, messages: Sequence[Message]) -> Step[SessionEntry]:
-        """Replaces what the model sees, all or nothing. The earlier text stays: found by search, read by `read_log`.
+        """Replace the messages that the model sees, all or nothing. The earlier text stays: search and `read_log` find it.
 
-        That is no activity: a conversation that goes stale does so all the same.
+        A rewrite is no activity: a conversation goes stale all the same.
         """
         encoded = encode_messages(messages)
         return write(rewrite, store.now(), session_id, encoded)
@@ -436,7 +431,7 @@ class Transcripts(Group[Mode]):
         model: str | None = None,
         cwd: str | None = None,
     ) -> Step[SessionEntry]:
-        """A new session with the same history, model and working directory, at the same cost for any length.
+        """Begin a session with the same history, model and working directory, at the same cost for any length.
 
         `upto` cuts the history after that message. With `key` the fork becomes that conversation's current session, and is
         answered there; without, it waits to be resumed.
@@ -455,6 +450,6 @@ class Transcripts(Group[Mode]):
 
     @verb
     def link(_: Store[Any], message: MessageRef | str, external_id: str) -> Step[None]:
-        """Notes the platform's own id of a message, received or delivered: a thread that hangs on it starts there."""
+        """Record the platform's own id of a message, received or delivered: a thread that hangs on it starts there."""
         text = clean_text("external_id", external_id)
         return write(link_external_id, MessageRef.parse(message), text)

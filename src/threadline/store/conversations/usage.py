@@ -51,7 +51,7 @@ class UsageSummary(msgspec.Struct, frozen=True):
 
 
 def record(tx: Tx, at: Instant, session_id: str, turn_id: str, usage: Usage) -> SessionEntry:
-    """Adds a turn's usage, once: a turn that is told of again adds nothing."""
+    """Add a turn's usage, once: a second call for the turn adds nothing."""
     session = records.get_session(tx, session_id, lock=True)
     added = tx.run(
         "add_usage",
@@ -71,13 +71,13 @@ def record(tx: Tx, at: Instant, session_id: str, turn_id: str, usage: Usage) -> 
 
 
 def find_current_session_id(tx: Tx, key: str) -> str | None:
-    """The id of a conversation's current session; `None` for an unknown key."""
+    """Return the id of a conversation's current session; `None` for an unknown key."""
     address = tx.find("find_address_session", key=key)
     return None if address is None else str(address[0])
 
 
 def report(tx: Tx, by: UsageGroup, *, since: Instant, until: Instant, person: str | None) -> list[UsageSummary]:
-    """One line a group, the dearest first."""
+    """Return one summary for each group, the most expensive first."""
     summaries = [UsageSummary(*row) for row in tx.rows("usage_by", by=by, since=since, until=until, person=person)]
     if by != "day":
         return summaries
@@ -98,7 +98,7 @@ def _add_to_session(tx: Tx, session: StoredSession, usage: Usage, at: Instant) -
 
 
 def _amounts(usage: Usage) -> dict[str, int]:
-    """What can be summed."""
+    """Return the amounts that can be summed."""
     return {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
@@ -132,7 +132,7 @@ class UsageRecords(Group[Mode]):
         cost_status: CostStatus = "unknown",
         model: str | None = None,
     ) -> Step[SessionEntry]:
-        """Adds what a turn cost to its session, once: told of again, the turn adds nothing."""
+        """Add a turn's usage to its session, once: a second call for the turn adds nothing."""
         usage = _checked_usage(
             input_tokens=input_tokens,
             output_tokens=output_tokens,
@@ -150,7 +150,7 @@ class UsageRecords(Group[Mode]):
     def update_session(
         store: Store[Any], /, key: str, *, turn_id: str | None = None, **spent: Any
     ) -> Step[SessionEntry | None]:
-        """Adds usage to the current session of a conversation; the arguments are those of `record_usage`. `None`: unknown key."""
+        """Add usage to the current session of a conversation; the arguments are those of `record_usage`. `None`: unknown key."""
         at, new_id = store.now_with_id()
         usage = _checked_usage(**spent)
         return leaving_work(
@@ -166,7 +166,7 @@ class UsageRecords(Group[Mode]):
         until: datetime | None = None,
         person: PersonRef = None,
     ) -> Step[list[UsageSummary]]:
-        """Usage and cost per `session`, `person`, `platform`, `model` or `day` (UTC), the dearest first."""
+        """Return usage and cost by `session`, `person`, `platform`, `model` or `day` (UTC), the most expensive first."""
         if by not in ("session", "person", "platform", "model", "day"):
             raise InvalidRequest(f"usage is summed by session, person, platform, model or day, not by {by!r}")
         bounds = {"since": parse_instant(since, -rows.END), "until": parse_instant(until, rows.END)}

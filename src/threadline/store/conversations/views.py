@@ -32,7 +32,7 @@ MAX_REDO = 100
 
 
 def load(tx: Tx, session_pk: int, version: int) -> View:
-    """A version of a session's view."""
+    """Return a version of a session's view."""
     spans: tuple[list[Span], list[Span]] = ([], [])
     for folded, _, lo, hi in tx.rows("load_spans", session_pk=session_pk, version=version):
         spans[folded].append(Span(lo, hi))
@@ -40,14 +40,14 @@ def load(tx: Tx, session_pk: int, version: int) -> View:
 
 
 def save_spans(tx: Tx, session_pk: int, version: int, view: View) -> None:
-    """Stores a version of a session's view."""
+    """Store the spans of a version of a session's view."""
     shown = [(session_pk, version, 0, place, s.lo, s.hi) for place, s in enumerate(view.shown)]
     folded = [(session_pk, version, 1, place, s.lo, s.hi) for place, s in enumerate(view.folded)]
     tx.run_many("add_spans", [*shown, *folded])
 
 
 def undo(tx: Tx, at: Instant, session: StoredSession, n: int) -> None:
-    """Takes the last `n` exchanges out of the view, or all if there are fewer; `NothingToUndo` where there is none."""
+    """Remove the last `n` exchanges from the view, or all if there are fewer; raise `NothingToUndo` where there is none."""
     if n < 1:
         raise InvalidRequest("undo takes back at least one exchange")
     cut = _start_of_exchange(tx, session, n)
@@ -57,7 +57,7 @@ def undo(tx: Tx, at: Instant, session: StoredSession, n: int) -> None:
 
 
 def redo(tx: Tx, at: Instant, session: StoredSession) -> None:
-    """Takes the last undo back. `NothingToRedo` where something was said or changed since."""
+    """Revert the last undo. Raise `NothingToRedo` where a message was appended or the view changed since."""
     if not session.redo or session.redo_seq != session.last_seq:
         raise NothingToRedo
     *earlier, version = session.redo
@@ -68,7 +68,7 @@ def redo(tx: Tx, at: Instant, session: StoredSession) -> None:
 
 
 def cut_for_retry(tx: Tx, at: Instant, session: StoredSession) -> None:
-    """Cuts after the last user message, so that its answer can be given again."""
+    """Cut the view after the last user message, so that the agent can answer it again."""
     after: int | None = None
     for _, number, role in roles(tx, session):
         if role == "user":
@@ -82,7 +82,7 @@ def cut_for_retry(tx: Tx, at: Instant, session: StoredSession) -> None:
 
 
 def rewrite(tx: Tx, at: Instant, session: StoredSession, shown: list[Row], kept: tuple[int, int], added: int) -> None:
-    """Shows the first `kept[0]` rows of `shown`, the `added` messages last appended, then the last `kept[1]` of `shown`."""
+    """Show the first `kept[0]` rows of `shown`, the `added` messages last appended, then the last `kept[1]` of `shown`."""
     head, tail = kept
     numbers = [row[1] for row in shown]
     fresh = [message_number(session.pk, session.last_seq + i + 1) for i in range(added)]
@@ -94,7 +94,7 @@ def rewrite(tx: Tx, at: Instant, session: StoredSession, shown: list[Row], kept:
 
 
 def add_version(tx: Tx, at: Instant, session: StoredSession, view: View, *, redo: tuple[int, ...]) -> None:
-    """Makes `view` the session's, as a new version; versions that nothing can return to are dropped."""
+    """Make `view` the session's, as a new version; delete versions that redo can't return to."""
     versions = {row[0] for row in tx.rows("span_versions", session_pk=session.pk)}
     version = max(versions) + 1
     save_spans(tx, session.pk, version, view)
@@ -105,14 +105,14 @@ def add_version(tx: Tx, at: Instant, session: StoredSession, view: View, *, redo
 
 
 def own_count(view: View, log: int, last_seq: int) -> int:
-    """How many messages of its own log a view shows."""
+    """Return how many messages of its own log a view shows."""
     tip = message_number(log, last_seq)
     own = (s for s in view.shown if log_of(s.lo) == log and s.lo <= tip)
     return sum(min(s.hi, tip) - s.lo + 1 for s in own)
 
 
 def last_rows(tx: Tx, session: StoredSession, limit: int) -> list[Row]:
-    """The last `limit` messages of the view, oldest first."""
+    """Return the last `limit` messages of the view, oldest first."""
     rows = tx.rows(
         "load_view",
         session_pk=session.pk,
@@ -125,7 +125,7 @@ def last_rows(tx: Tx, session: StoredSession, limit: int) -> list[Row]:
 
 
 def common_prefix_and_suffix(shown: list[Row], replacement: list[EncodedMessage]) -> tuple[int, int]:
-    """How many messages at the start and at the end are the same, to the letter, before and after a rewrite."""
+    """Return how many messages at the start and at the end are equal, to the letter, before and after a rewrite."""
     bodies = [row[6] for row in shown]
     texts = [message.body for message in replacement]
     limit = min(len(bodies), len(texts))
@@ -136,7 +136,7 @@ def common_prefix_and_suffix(shown: list[Row], replacement: list[EncodedMessage]
 
 
 def _cut(tx: Tx, at: Instant, session: StoredSession, number: int) -> None:
-    """Takes the message and all after it out of the view, so that redo can bring them back."""
+    """Remove the message and all after it from the view, so that redo can restore them."""
     view = load(tx, session.pk, session.view_version)
     shorter = cut_before(view, number, log=session.pk, last_seq=session.last_seq)
     undone = session.redo if session.redo_seq == session.last_seq else ()
@@ -148,7 +148,7 @@ def _switch_version(tx: Tx, session: StoredSession, version: int, redo: tuple[in
 
 
 def _start_of_exchange(tx: Tx, session: StoredSession, n: int) -> int | None:
-    """The first of the user messages that were answered together, `n` exchanges from the end, or of as many as there are."""
+    """Return the first user message of an exchange, `n` exchanges from the end, or of as many as there are."""
     start: int | None = None
     exchanges, in_question = 0, False
     for _, number, role in roles(tx, session):
@@ -164,7 +164,7 @@ def _start_of_exchange(tx: Tx, session: StoredSession, n: int) -> int | None:
 
 
 def roles(tx: Tx, session: StoredSession) -> Iterator[Row]:
-    """Place, number and role of all that a view shows, from its end on; only as much is read as is asked for."""
+    """Yield place, number and role of all messages of a view, from its end on; reads only as much as is consumed."""
     place, number = NO_LIMIT, NO_LIMIT
     while True:
         rows = tx.rows(
@@ -189,10 +189,10 @@ NO_AUTHORS: Authors = frozenset()
 def possible_authors(
     tx: Tx, session: StoredSession, replaced: Sequence[Row], fresh: Sequence[EncodedMessage]
 ) -> list[Authors]:
-    """Who may have written each of the messages that a rewrite puts in the place of `replaced`.
+    """Return who may have written each of the messages that a rewrite puts in the place of `replaced`.
 
-    What was said before to the letter, be it folded or undone since, is its authors'. Any other user message stands for those that
-    the rewrite takes away, and so may hold the words of all who wrote them.
+    A message with the text of an earlier one, be it folded or undone since, has that one's authors. Any other user message may hold
+    the words of all whose messages the rewrite removes.
     """
     if not any(message.role == "user" for message in fresh):
         return [NO_AUTHORS] * len(fresh)
@@ -208,7 +208,7 @@ def possible_authors(
 def group_by_author(
     messages: Sequence[EncodedMessage], authors: Sequence[Authors]
 ) -> list[tuple[str | None, list[EncodedMessage]]]:
-    """The messages in their order, those of one certain author together."""
+    """Return the messages in their order, consecutive messages of one known author together."""
     named = zip(authors, messages, strict=True)
     return [
         (author, [message for _, message in run])
@@ -217,7 +217,7 @@ def group_by_author(
 
 
 def save_possible_authors(tx: Tx, first: int, authors: Sequence[Authors]) -> None:
-    """Notes who may have written what has no one author; `first` is the number of the first message."""
+    """Record who may have written messages without one known author; `first` is the number of the first message."""
     for number, possible in enumerate(authors, first):
         if len(possible) > 1:
             for author in sorted(possible):
@@ -225,7 +225,7 @@ def save_possible_authors(tx: Tx, first: int, authors: Sequence[Authors]) -> Non
 
 
 def _authored_rows(tx: Tx, session: StoredSession) -> list[Row]:
-    """Number, author and text of all that the session shows, folded away or ever said, where an author stands beside it."""
+    """Return number, author and text of all messages that the session shows, folded or logged and that have an author."""
     view = load(tx, session.pk, session.view_version)
     own = Span(message_number(session.pk, 0), message_number(session.pk, MAX_SEQ))
     spans = merge_spans((*view.shown, *view.folded, own))
@@ -233,7 +233,7 @@ def _authored_rows(tx: Tx, session: StoredSession) -> list[Row]:
 
 
 def _replaced_user_messages(tx: Tx, replaced: Sequence[Row], logged: Sequence[Row]) -> list[tuple[str, Authors]]:
-    """Text and authors of each user message that a rewrite replaces. One without an author is the owner's of its log."""
+    """Return text and authors of each user message that a rewrite replaces. Without an author it is its log's owner."""
     rows = [
         (number, body) for _, number, role, _, _, redacted_at, body in replaced if role == "user" and not redacted_at
     ]

@@ -33,34 +33,34 @@ class Tx(Protocol):
     """
 
     def find(self, name: str, /, **values: Any) -> Row | None:
-        """The first row, or `None`."""
+        """Return the first row, or `None`."""
 
     def rows(self, name: str, /, **values: Any) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
 
     def run(self, name: str, /, **values: Any) -> int:
-        """Carries out a change and tells how many rows it touched."""
+        """Run a change; return how many rows it touched."""
 
     def lock_rows(self, name: str, /, **values: Any) -> None:
-        """Keeps the rows of a query that locks them as they are, where the engine does not keep all as it is."""
+        """Lock the rows of a locking query until the commit. On an engine with one writer nothing needs to be done."""
 
     def run_many(self, name: str, rows: Sequence[Row], /) -> None:
-        """The same change for many rows, in the fewest round trips that the engine knows."""
+        """Run the same change for many rows, in the fewest round trips that the engine knows."""
 
     def rows_many(self, name: str, rows: Sequence[Row], /) -> list[Row]:
-        """What the query finds for each of many rows of values, together; rows that find nothing leave no trace."""
+        """Return what the query finds for each of many rows of values, together; rows that find nothing leave no trace."""
 
     def index_documents(self, documents: Sequence[Document]) -> None:
-        """Makes documents findable; each has a message number that is not indexed yet."""
+        """Add documents to the search index; each has a message number that is not indexed yet."""
 
     def unindex(self, numbers: Sequence[int]) -> None:
-        """Makes messages unfindable; those that were not indexed are passed over."""
+        """Remove messages from the search index; those that were not indexed are passed over."""
 
     def index_matches(self, known: Any, tokens: Sequence[str]) -> bool:
-        """Whether what the engine keeps of an indexed message (a column of `indexed_part`) fits these tokens."""
+        """Return whether the index entry of a message (a column of `indexed_part`) fits these tokens."""
 
     def match_expression(self, query: Query) -> str:
-        """The engine's own words for a parsed search."""
+        """Return a parsed search in the engine's own query language."""
 
 
 StepKind: TypeAlias = Literal["read", "loose_read", "write", "batch", "task"]
@@ -93,7 +93,7 @@ def read(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options
 
 
 def loose_read(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> Step[T]:
-    """Return a step that only reads, and for which others may change what it has not read yet."""
+    """Return a step that only reads; other callers may change rows that it has not read yet."""
     return Step("loose_read", operation, args, options)
 
 
@@ -138,28 +138,28 @@ class Database(Protocol):
     location: str
 
     def perform(self, step: Step[T]) -> T:
-        """Carries the step out, blocking."""
+        """Perform the step, blocking."""
 
     def perform_async(self, step: Step[T]) -> Awaitable[T]:
-        """Carries the step out without blocking the running event loop."""
+        """Perform the step without blocking the running event loop."""
 
     def facts(self) -> EngineFacts:
-        """What an operator asks first: engine, version, size, schema."""
+        """Return engine, version, size and schema."""
 
     def verify(self) -> list[str]:
-        """Faults that the engine itself finds in its files; empty when it is sound."""
+        """Return the faults that the engine itself finds in its files; empty when it is sound."""
 
     def backup(self, target: Path, progress: Progress) -> None:
-        """Writes a consistent copy to `target`, an SQLite database, while others read and write."""
+        """Write a consistent copy to `target`, an SQLite database, while others read and write."""
 
     def rewrite_files(self) -> None:
-        """Rewrites the files so that nothing deleted can be read from them."""
+        """Rewrite the files so that nothing deleted can be read from them."""
 
     def migrate(self) -> tuple[int, int]:
-        """Brings the schema up to date; the version before and after."""
+        """Bring the schema up to date; return the version before and after."""
 
     def close(self) -> None:
-        """Waits for what was accepted, then releases everything. Idempotent."""
+        """Wait for all accepted steps, then release everything. Idempotent."""
 
 
 class EngineFacts(msgspec.Struct, frozen=True):
@@ -174,7 +174,10 @@ class EngineFacts(msgspec.Struct, frozen=True):
 
 
 def find_after_lock(tx: Tx, name: str, /, **values: Any) -> Row | None:
-    """The row of a query that locks a session's state and tells last whether it waited for a change; all as it is now."""
+    """Return the row of a query that locks a session's state, as it is now; `None` where there is none.
+
+    The last column of such a query tells whether it waited for a change; then the row is read again.
+    """
     row = tx.find(name, **values)
     if row is not None and row[-1]:
         row = tx.find(name, **values)
@@ -182,7 +185,7 @@ def find_after_lock(tx: Tx, name: str, /, **values: Any) -> Row | None:
 
 
 def unstorable_text_error() -> InvalidRequest:
-    """The error for text that an engine can't take as a value: nothing in a store is called that."""
+    """Return the error for text that an engine can't take as a value: nothing in a store has such a name."""
     return InvalidRequest("an id, key or name holds NUL or half of a surrogate pair; nothing here is called that")
 
 
@@ -221,7 +224,7 @@ Location: TypeAlias = SqliteLocation | PostgresLocation
 
 
 def parse_location(location: str | Path) -> Location:
-    """The place that a URL or path names. `sqlite:///a/b.db` is the absolute path `/a/b.db`; a plain path may be relative."""
+    """Return the location of a URL or path. `sqlite:///a/b.db` is the absolute path `/a/b.db`; plain paths may be relative."""
     if isinstance(location, Path):
         return SqliteLocation(_absolute(location))
     text = str(location)
@@ -251,20 +254,23 @@ def _absolute(path: Path) -> Path:
 
 
 class OpenState:
-    """An engine's state from opening to closing. It belongs to the process that opened it: a fork's child may not use it."""
+    """An engine's state from opening to closing. It belongs to the process that opened it: a forked child may not use it."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
         self.closed = False
 
     def require_open(self) -> None:
-        """Raises `StoreForked` in another process and `StoreClosed` after the end."""
+        """Raise `StoreForked` in another process and `StoreClosed` after `mark_closed`."""
         if os.getpid() != self._pid:
             raise StoreForked
         if self.closed:
             raise StoreClosed
 
     def mark_closed(self) -> bool:
-        """Closes it. True where what it holds is to be released now: once, and never in a child, whose parent still uses it."""
+        """Mark the store as closed; return whether this caller has to release its resources.
+
+        True once, and never in a forked child, whose parent still uses them.
+        """
         first, self.closed = not self.closed, True
         return first and os.getpid() == self._pid

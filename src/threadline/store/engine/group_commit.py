@@ -21,7 +21,7 @@ _PENDING: Any = object()
 
 
 class QueuedStep:
-    """One step on its way through the lane, and its outcome."""
+    """One step in the queue, and its outcome."""
 
     __slots__ = ("_future", "_wakeup", "error", "loop", "must_lead", "result", "size", "step")
 
@@ -43,26 +43,26 @@ class QueuedStep:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether its caller, on an event loop, waits no longer."""
+        """Whether its caller, on an event loop, was cancelled."""
         return self._future is not None and self._future.cancelled()
 
     def arm_wakeup(self) -> None:
-        """Called under the lane's lock by a caller who is about to wait."""
+        """Prepare for `wait_for_wakeup`. Called under the queue's lock."""
         self._wakeup = threading.Lock()
         self._wakeup.acquire()
 
     def wait_for_wakeup(self) -> None:
-        """Blocks until the job is settled or its caller is made leader."""
+        """Block until the step is done or its caller is made leader."""
         assert self._wakeup is not None  # noqa: S101 - arm_wakeup came first
         self._wakeup.acquire()
 
     def wake_up(self) -> None:
-        """Lets a blocking caller go on. Once more does no harm."""
+        """Let a blocking caller continue. A second call does no harm."""
         if self._wakeup is not None and self._wakeup.locked():
             self._wakeup.release()
 
     def resolve_future(self) -> None:
-        """Hands the outcome to an awaiting caller, on its own loop's thread."""
+        """Hand the outcome to an awaiting caller, on its own loop's thread."""
         future = self._future
         if future is None or future.done():
             return
@@ -72,19 +72,23 @@ class QueuedStep:
             future.set_result(self.result)
 
     def outcome(self) -> Any:
-        """The result, or the error raised."""
+        """Return the result, or raise the error."""
         if self.error is not None:
             raise self.error
         return self.result
 
 
 class GroupCommitQueue:
-    """Serves jobs in the order of their arrival, in batches, one batch at a time."""
+    """Runs steps in the order of their arrival, in batches, one batch at a time. Each batch is one commit.
+
+    A blocking caller leads: it runs its own batch and then makes the next waiting caller the leader. Where only awaiting callers
+    are left, the queue's own thread leads.
+    """
 
     def __init__(self, run_batch: RunBatch, name: str) -> None:
-        """`run_batch` settles every job that it is given (result or error) and raises only if the lane is lost.
+        """`run_batch` gives every step an outcome (result or error) and raises only if the writer is lost.
 
-        Where a signal's exception (`KeyboardInterrupt`) strikes it, jobs that it left unsettled have changed nothing.
+        Where a signal's exception (`KeyboardInterrupt`) strikes it, steps that it left without an outcome have changed nothing.
         """
         self._run_batch = run_batch
         self._mutex = threading.Lock()
@@ -103,7 +107,7 @@ class GroupCommitQueue:
         self._thread: threading.Thread | None = None
 
     def perform(self, step: Any) -> Any:
-        """Runs the step, blocking until it is durable."""
+        """Run the step, blocking until it is durable."""
         queued = QueuedStep(step)
         try:
             with self._mutex:
@@ -126,7 +130,7 @@ class GroupCommitQueue:
         return queued.outcome()
 
     def perform_async(self, step: Any) -> asyncio.Future[Any]:
-        """Runs the step on the lane's thread; the future is the running event loop's."""
+        """Run the step on the queue's thread; the future is the running event loop's."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         queued = QueuedStep(step, future)
         with self._mutex:
@@ -141,7 +145,7 @@ class GroupCommitQueue:
         return future
 
     def close(self) -> None:
-        """Lets the running and waiting jobs finish, then refuses new ones."""
+        """Wait for the running and waiting steps, then refuse new ones."""
         with self._mutex:
             self._closed = True
             while self._busy:
@@ -159,7 +163,7 @@ class GroupCommitQueue:
             raise StoreClosed
 
     def _run_single(self, own: QueuedStep) -> None:
-        """The shortest way for a caller whom nobody waits beside."""
+        """Run the step of a caller who found the queue empty, without a pass through the queue."""
         try:
             self._run_batch(self._running)
         except Exception as cause:  # noqa: BLE001 - everyone is told, the leader through its own job
@@ -168,7 +172,7 @@ class GroupCommitQueue:
         self._end_lead(own)
 
     def _run_batches(self, own: QueuedStep | None) -> None:
-        """Runs batches until `own` is settled (or, with none, until nothing waits), then passes the lead on."""
+        """Run batches until `own` is done (or, with none, until nothing waits), then pass the lead on."""
         while True:
             batch = self._next_batch()
             try:
@@ -181,7 +185,7 @@ class GroupCommitQueue:
                 return
 
     def _next_batch(self) -> list[QueuedStep]:
-        """The next batch."""
+        """Return the next batch."""
         with self._mutex:
             queue = self._queue
             # Never out of both lists: a signal that strikes in between must not take others' jobs away.
@@ -223,7 +227,7 @@ class GroupCommitQueue:
         return True
 
     def _hand_to_thread(self) -> None:
-        """Frees the lane, or hands it to its own thread where something waits. Called under the lane's lock."""
+        """Free the queue, or hand it to its own thread where a step waits. Called under the queue's lock."""
         self._leader = None
         if self._queue:
             self._ensure_thread()
@@ -235,7 +239,7 @@ class GroupCommitQueue:
             self._idle.notify_all()
 
     def _abandon(self, own: QueuedStep) -> None:
-        """A signal struck the caller: its own job is dropped if it can be, and what it led for others goes on."""
+        """Leave after a signal struck the caller: drop its own step if possible, and let the steps that it led for others go on."""
         with self._mutex:
             if own in self._queue:
                 self._queue.remove(own)
@@ -250,7 +254,7 @@ class GroupCommitQueue:
         self._deliver_outcomes([queued for queued in batch if queued.is_done], own)
 
     def _fail_all(self, cause: BaseException) -> None:
-        """The writer died: everyone who waits hears it, and so does everyone who comes later."""
+        """Fail all waiting steps, and all later ones, because the writer died."""
         with self._mutex:
             self._failure = cause
             waiting = [*self._running, *self._queue]
@@ -271,7 +275,7 @@ class GroupCommitQueue:
             self._thread.start()
 
     def _serve(self) -> None:
-        """Takes the lead each time it is passed to this thread."""
+        """Take the lead each time it is passed to this thread."""
         while True:
             self._wake.acquire()
             if self._stopping:
@@ -284,7 +288,7 @@ class GroupCommitQueue:
 
 
 def fail_pending(steps: Sequence[QueuedStep], error: ThreadlineError) -> None:
-    """Those jobs whose outcome is not known yet end with this error."""
+    """Set this error on the steps that have no outcome yet."""
     for queued in steps:
         if not queued.is_done:
             queued.error = error
@@ -305,7 +309,7 @@ class ReaderPool:
         self._executor = ThreadPoolExecutor(max_threads, thread_name_prefix=name)
 
     def perform_async(self, step: Any) -> asyncio.Future[Any]:
-        """Perform a step on a thread of the pool; the future is the running event loop's. `StoreClosed` after the end."""
+        """Perform a step on a thread of the pool; the future is the running event loop's. Raise `StoreClosed` after `close`."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         try:
             # Not run_in_executor: its second future costs more than a short read.

@@ -53,7 +53,7 @@ class UnknownPerson(ThreadlineError):
 
 
 class KnownPerson(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody with a role."""
+    """A person with a role."""
 
     person: str
     role: Role
@@ -62,7 +62,7 @@ class KnownPerson(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pairing(msgspec.Struct, frozen=True, kw_only=True):
-    """A stranger who waits for somebody to approve their code."""
+    """A stranger whose code waits for approval."""
 
     number: int
     platform: str
@@ -74,7 +74,7 @@ class Pairing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A stranger asks to be let in. Of the code comes a digest alone, of their message nothing."""
+    """A stranger's request to be paired. It has only a digest of the code, and nothing of their message."""
 
     person: str
     name: str | None
@@ -84,7 +84,7 @@ class PairingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairingApproval(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody on this machine lets a stranger in, by their code or by the number of their request."""
+    """An approval of a stranger, by their code or by the number of their request."""
 
     digest: bytes | None
     number: int | None
@@ -96,46 +96,46 @@ class PairingApproval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WrongCode(msgspec.Struct, frozen=True):
-    """An approval that met nobody, and how things stand after it."""
+    """An approval that matched no request, and the state of the guard after it."""
 
     guard: PairingGuard
 
 
 def secret_digest(secret: bytes, code: str) -> bytes:
-    """What is kept of a code."""
+    """Return the stored digest of a code."""
     return hmac.new(secret, b"pairing\x00" + code.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
 
 
 def find_secret(tx: Tx) -> str | None:
-    """The installation's secret, if it was made before."""
+    """Return the installation's secret, or `None` before it was made."""
     row = tx.find("find_meta", name=_SECRET)
     return None if row is None else str(row[0])
 
 
 def ensure_secret(tx: Tx, fresh: str) -> str:
-    """The installation's secret: `fresh`, unless somebody was first."""
+    """Return the installation's secret: `fresh`, unless another caller stored one first."""
     tx.run("keep_meta", name=_SECRET, value=fresh)
     return find_secret(tx) or fresh
 
 
 def role_of(tx: Tx, person: str) -> Role | None:
-    """The role that a person was given here."""
+    """Return the role that a person was given in this store."""
     row = tx.find("find_role", person=person)
     return None if row is None else row[0]
 
 
 def set_role(tx: Tx, at: Instant, person: str, role: Role, name: str | None) -> None:
-    """Gives a person a role in place of the one they had."""
+    """Set the role of a person."""
     tx.run("keep_person", person=person, role=role, name=name, at=at)
 
 
 def remove_role(tx: Tx, person: str) -> bool:
-    """Takes a person's role away; False if they had none."""
+    """Remove a person's role; return False if they had none."""
     return tx.run("drop_person", person=person) == 1
 
 
 def revoke(tx: Tx, person: str) -> None:
-    """Takes away a person's role and their request; `UnknownPerson` where there is neither."""
+    """Remove a person's role and their pairing request; raise `UnknownPerson` where there is neither."""
     removed = tx.run("drop_person", person=person) + tx.run("drop_pairing_of", person=person)
     if not removed:
         raise UnknownPerson(
@@ -145,7 +145,7 @@ def revoke(tx: Tx, person: str) -> None:
 
 
 def list_people(tx: Tx) -> list[KnownPerson]:
-    """All who were given a role, longest known first."""
+    """Return all people with a role, longest known first."""
     return [
         KnownPerson(person=person, role=role, name=name, since=from_instant(since))
         for person, role, name, since in tx.rows("list_people")
@@ -153,23 +153,23 @@ def list_people(tx: Tx) -> list[KnownPerson]:
 
 
 def list_pairings(tx: Tx, at: Instant) -> list[Pairing]:
-    """Who waits, in the order in which they first asked. Those whose code has ended wait no more."""
+    """Return the pending pairings, in the order of their requests, without those whose code has expired."""
     return [_pairing(row) for row in tx.rows("pending_pairings", at=at)]
 
 
 def read_guard(tx: Tx) -> PairingGuard:
-    """How often somebody approved wrongly, and whether pairing is locked."""
+    """Return the count of wrong codes, and whether pairing is locked."""
     row = tx.find("find_guard")
     return PairingGuard() if row is None else PairingGuard(*row)
 
 
 def pairing_refusal(tx: Tx, at: Instant, person: str, platform: str) -> NoCodeReason | None:
-    """Why a stranger gets no code now, as far as is known without a lock; or `None`."""
+    """Return why a stranger gets no code now, as far as is known without a lock; or `None`."""
     return _refusal_reason(tx, read_guard(tx), person, platform, at)
 
 
 def request_pairing(tx: Tx, request: PairingRequest) -> NoCodeReason | None:
-    """Keeps a stranger's request, or tells why not. Nothing is kept of one that is turned down."""
+    """Store a stranger's request, or return why not. A refused request leaves no trace."""
     guard = _lock(tx)
     tx.run("drop_expired_pairings", at=request.at)
     reason = _refusal_reason(tx, guard, request.person, request.target.platform, request.at)
@@ -189,9 +189,9 @@ def request_pairing(tx: Tx, request: PairingRequest) -> NoCodeReason | None:
 
 
 def approve(tx: Tx, approval: PairingApproval) -> Pairing | WrongCode | PairingGuard:
-    """Gives a stranger their role, tells them, and ends their request; of two approvals of one code one finds it.
+    """Give a stranger their role, notify them, and delete their request; of two approvals of one code one finds it.
 
-    A `Guard`: pairing is locked, and nothing was looked at. A wrong code is returned, never raised: it must be counted, and
+    A `PairingGuard`: pairing is locked, and nothing was compared. A wrong code is returned, never raised: it must be counted, and
     an operation that raises leaves no trace.
     """
     guard = _lock(tx)
@@ -211,7 +211,7 @@ def approve(tx: Tx, approval: PairingApproval) -> Pairing | WrongCode | PairingG
 
 
 def approval_error(outcome: WrongCode | PairingGuard, approval: PairingApproval) -> ThreadlineError:
-    """The error for an approval that met nobody."""
+    """Return the error for an approval that matched no request."""
     guard = outcome.guard if isinstance(outcome, WrongCode) else outcome
     if guard.is_locked(approval.at):
         until = f"{from_instant(guard.locked_until):%Y-%m-%d %H:%M} UTC"
@@ -244,7 +244,7 @@ def _refusal_reason(tx: Tx, guard: PairingGuard, person: str, platform: str, at:
 
 
 def _matching_request(rows: list[Row], approval: PairingApproval) -> Row | None:
-    """The request that an approval means. Every digest is compared, each in constant time: the clock tells nothing of a guess."""
+    """Return the request that an approval names. Every digest is compared in constant time: the time tells nothing of a guess."""
     if approval.digest is None:
         return next((row for row in rows if row[0] == approval.number), None)
     same = [row for row in rows if hmac.compare_digest(bytes(row[6]), approval.digest)]
@@ -277,19 +277,19 @@ _decode_target = msgspec.json.Decoder(Target).decode
 
 
 class PairingCode(msgspec.Struct, frozen=True):
-    """What a stranger is given. Nobody can read it again: only a digest is kept."""
+    """The code for a stranger. Nobody can read it again: only a digest is stored."""
 
     code: str
 
 
 class PairingRefusal(msgspec.Struct, frozen=True):
-    """A stranger gets no code now."""
+    """Why a stranger gets no code now."""
 
     reason: NoCodeReason
 
 
 class PairedPerson(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who was let in."""
+    """A person who was paired."""
 
     person: str
     role: Role
@@ -304,25 +304,25 @@ class People(Group[Mode]):
 
     @verb
     def find_role(_: Store[Any], person: str) -> Step[Role | None]:
-        """The role that a person was given here; the lists of the configuration are not asked."""
+        """Return the role that a person was given in this store; the lists of the configuration are not asked."""
         return read(role_of, _checked_person(person))
 
     @verb
     def set_role(store: Store[Any], person: str, role: Role, name: str | None = None) -> Step[None]:
-        """Gives a person a role in place of the one they had."""
+        """Set the role of a person."""
         return write(set_role, store.now(), _checked_person(person), _checked_role(role), _stored_name(name))
 
     @verb
     def remove_role(_: Store[Any], person: str) -> Step[bool]:
-        """Takes a person's role away; False if they had none."""
+        """Remove a person's role; return False if they had none."""
         return write(remove_role, _checked_person(person))
 
     @verb
     def request_pairing(store: Store[Any], source: SessionSource) -> Step[PairingCode | PairingRefusal]:
-        """A code for the stranger who writes from `source`, good for an hour; or why there is none now.
+        """Return a code for the stranger who writes from `source`, good for an hour; or why there is none now.
 
-        Nothing of what they wrote is kept. A source that is no DM, or that tells neither who writes nor where, is
-        `InvalidRequest`: its code would let in more than one.
+        Nothing of their message is stored. A source that is no DM, or that names neither the sender nor the chat, is
+        `InvalidRequest`: its code would let in more than one person.
         """
         person = person_of(source)
         if source.chat_type != "dm" or person is None or not (source.sender or source.chat_id):
@@ -331,25 +331,25 @@ class People(Group[Mode]):
 
     @verb
     def pairing_locked_until(store: Store[Any]) -> Step[datetime | None]:
-        """When pairing is open again; `None` where it is."""
+        """Return when pairing is unlocked; `None` where it is not locked."""
         return read(_locked_until, store.now())
 
     @verb
     def approve_pairing(store: Store[Any], code: str | int, role: Role = "guest") -> Step[PairedPerson]:
-        """Lets the stranger in who was given this code, or whose request has this number, and tells them in their chat.
+        """Pair the stranger who was given this code, or whose request has this number, and notify them in their chat.
 
-        `UnknownPairing` where nobody waits with it. The fifth wrong code locks pairing for an hour: `PairingLocked`.
+        Raises `UnknownPairing` where no request matches. The fifth wrong code locks pairing for an hour: `PairingLocked`.
         """
         return task(_approve_pairing, store.now(), code, _checked_role(role))
 
     @verb
     def revoke(_: Store[Any], person: str) -> Step[None]:
-        """Takes away a person's role and their request to be paired; `UnknownPerson` where there is neither."""
+        """Remove a person's role and their pairing request; raise `UnknownPerson` where there is neither."""
         return write(revoke, _checked_person(person))
 
     @verb
     def installation_secret(_: Store[Any]) -> Step[bytes]:
-        """32 random bytes, made once for the database: all who share it get the same."""
+        """Return 32 random bytes, made once for the database: all who share it get the same."""
         return task(_installation_secret)
 
 

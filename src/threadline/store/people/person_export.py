@@ -28,7 +28,7 @@ from threadline.store.work import outbox
 
 
 class RoleRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a person may do here, and whether they wait to be let in. What there is not is left out."""
+    """A person's role here, and their pairing request. Absent values are left out."""
 
     role: str | None = None
     name: str | None = None
@@ -37,7 +37,7 @@ class RoleRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a person sent and what became of it. `event` holds its words until it has a fate, then only whence it came."""
+    """An event that a person sent, and its outcome. `event` holds its words until it has an outcome, then only its source."""
 
     number: int
     platform: str
@@ -53,7 +53,7 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def role_record_of(tx: Tx, person: str) -> RoleRecord | None:
-    """Their role and their request to be let in; `None` where there is neither."""
+    """Return a person's role and their pairing request; `None` where there is neither."""
     known, asked = tx.find("find_person", person=person), tx.find("find_pairing", person=person)
     if known is None and asked is None:
         return None
@@ -68,7 +68,7 @@ def role_record_of(tx: Tx, person: str) -> RoleRecord | None:
 
 
 def events_of(tx: Tx, person: str, *, after: int, limit: int) -> list[EventRecord]:
-    """All that came in from a person, what was turned away included, oldest first."""
+    """Return all events of a person, refused ones included, oldest first."""
     return [_event(row) for row in tx.rows("inbox_known", person=person, after=after, limit=limit)]
 
 
@@ -94,11 +94,11 @@ MAX_ADDRESSES = 1_000
 
 
 class PersonSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who it is about, the names of their own conversations (at most 1,000), and how many records of each kind follow.
+    """The person's name, the keys of their own conversations (at most 1,000), and how many records of each kind follow.
 
-    Left out where there is none: the time zone that they named, the home channels that are direct chats of theirs, the names under
-    which they spoke where others did too, their names under other ids that their platform gave them, what they may do
-    here, the browsers that they are logged in with, and links to the page that wait for them.
+    Left out where there is none: the time zone that they chose, the home channels that are direct chats of theirs, the names under
+    which they spoke in shared sessions, their names under other ids that their platform gave them, their role, their logins, and
+    links to the page for them.
     """
 
     person: str
@@ -129,7 +129,7 @@ class PersonSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class TurnUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What one turn cost."""
+    """The usage of one turn."""
 
     session_id: str
     turn_id: str
@@ -146,11 +146,11 @@ class TurnUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a store knows of a person. `kind` says which of the fields is set.
+    """One record of a person. `kind` says which of the fields is set.
 
     `platform_ids` go with a message: the platform's own ids of it, several where it was sent in parts. `context` goes with a
-    session: what the agent is told of its surroundings; so does `remembered`, what agents keep with it, by their names. What is in
-    a file tells `read_file`.
+    session: the prompt block about its surroundings; so does `remembered`, the states of agents by their names. `read_file` returns
+    the content of a file.
     """
 
     kind: Literal["person", "session", "message", "usage", "event", "delivery", "file"]
@@ -166,7 +166,7 @@ class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
     file: files.FileRecord | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values, `kind` first. A message stands under `message` as it was stored."""
+        """Return plain JSON values, `kind` first. A message stands under `message` as it was stored."""
         return {"kind": self.kind, **self._fields()}
 
     def _fields(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-END, le=END)]
 
 
 class _ExportCursor(msgspec.Struct, frozen=True, array_like=True, tag="person"):
-    """After which record of which section a page ended. A message is told by its number, a session by that of its message 0."""
+    """The section and record after which a page ended. A message has its number, a session the number of its message 0."""
 
     section: Annotated[int, msgspec.Meta(ge=0)]
     after: _Number = -END
@@ -208,9 +208,9 @@ _Section: TypeAlias = Callable[[Tx, str, _ExportCursor, int], list[_ExportEntry]
 
 
 def export(tx: Tx, person: str, *, limit: int, cursor: str | None) -> Page[PersonRecord]:
-    """A page of what is known of a person, in an order that stays: later pages repeat nothing and leave no gap.
+    """Return a page of all records of a person, in an order that stays: later pages repeat nothing and leave no gap.
 
-    It holds nothing of anyone else: of sessions that others share, only what this person wrote there.
+    It holds nothing of anyone else: of shared sessions, only the messages that this person wrote there.
     """
     check_limit(limit)
     start = _ExportCursor(0) if cursor is None else _decode(cursor)
@@ -255,7 +255,7 @@ def _summary(tx: Tx, person: str, start: _ExportCursor, _room: int) -> list[_Exp
 
 
 def _own_sessions(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
-    """Each session and then its log, undone and folded messages included."""
+    """Return each session of the person, followed by its log, undone and folded messages included."""
     entries: list[_ExportEntry] = []
     # One more than there is room for: the first may have nothing left to tell.
     for pk, *entry in tx.rows("sessions_owned", owner=person, first=log_of(start.after), limit=room + 1):
@@ -277,7 +277,7 @@ def _session(tx: Tx, pk: int, entry: SessionEntry) -> PersonRecord:
 
 
 def _messages_of_deleted_sessions(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
-    """What forks still show of sessions that were this person's own."""
+    """Return messages of the person's deleted sessions that forks still show."""
     entries: list[_ExportEntry] = []
     place = {"first": log_of(start.after), "after": start.after}
     for (log,) in tx.rows("deleted_logs_owned", scope=_scope_pattern(person), limit=room, **place):
@@ -289,7 +289,7 @@ def _messages_of_deleted_sessions(tx: Tx, person: str, start: _ExportCursor, roo
 
 
 def _messages_in_shared_sessions(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
-    """What they wrote in sessions that are not theirs alone."""
+    """Return messages that they wrote in sessions that are not theirs alone."""
     return _messages(tx, start, tx.rows("load_written", author=person, after=start.after, limit=room), author=person)
 
 
@@ -318,19 +318,19 @@ def _usage(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_Export
 
 
 def _events(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
-    """What came in from them, be it waiting, answered or refused."""
+    """Return their inbound events: pending, answered or refused."""
     events = events_of(tx, person, after=start.after, limit=room)
     return [(_after(start, event.number), PersonRecord(kind="event", event=event)) for event in events]
 
 
 def _deliveries(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
-    """What was sent to them or is to be."""
+    """Return the deliveries to them, sent or pending."""
     lines = outbox.list_for_person(tx, person, after=start.after, limit=room)
     return [(_after(start, line.pk), PersonRecord(kind="delivery", delivery=line)) for line in lines]
 
 
 def _files(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
-    """What they sent along with their messages."""
+    """Return the files that they sent along with their messages."""
     records_of_files = files.records_of(tx, person, after=start.name, limit=room)
     return [
         (_ExportCursor(start.section, name=one.file_id), PersonRecord(kind="file", file=one))
@@ -363,7 +363,7 @@ def _messages(tx: Tx, start: _ExportCursor, rows: Sequence[Row], *, author: str 
 
 
 def _platform_ids(tx: Tx, numbers: Sequence[int], author: str | None) -> dict[int, list[str]]:
-    """The platform's ids of messages, which come in the order of their numbers."""
+    """Return the platform's ids of messages, which come in the order of their numbers."""
     ids: dict[int, list[str]] = {}
     for log, group in groupby(numbers, key=log_of):
         within = list(group)
@@ -373,7 +373,7 @@ def _platform_ids(tx: Tx, numbers: Sequence[int], author: str | None) -> dict[in
 
 
 def _scope_pattern(person: str) -> str:
-    """Finds the token of an owner among those of a deleted log."""
+    """Return a LIKE pattern for the token of an owner among those of a deleted log."""
     return f"% {filter_token('o', person)} %"
 
 
@@ -386,7 +386,7 @@ def _encode(place: _ExportCursor) -> str:
 
 
 def _decode(cursor: str) -> _ExportCursor:
-    """The place that `_encode` named, or `InvalidCursor`. Whoever makes one up gets no further than their own records."""
+    """Return the cursor that `_encode` wrote, or raise `InvalidCursor`. A made-up cursor reaches no other person's records."""
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         place = msgspec.json.decode(text, type=_ExportCursor)
@@ -398,19 +398,19 @@ def _decode(cursor: str) -> _ExportCursor:
 
 
 class PersonExports(Group[Mode]):
-    """All that is known of a person."""
+    """Exports of all records of a person."""
 
     @verb
     def export(
         _: Store[Any], person: SessionSource | str, *, limit: int = 500, cursor: str | None = None
     ) -> Step[Page[PersonRecord]]:
-        """A page of all that is known of a person, and of nobody else; `cursor` goes on exactly where a page ended.
+        """Return a page of all that is known of a person, and of nobody else; `cursor` continues exactly where a page ended.
 
-        First who they are and how much follows; then each session of theirs, oldest first, with all that was ever said in it; what
-        forks still show of deleted sessions of theirs; what they wrote in sessions that others share; what their turns cost; what
-        came in from them, refused or waiting; what was sent to them or is to be.
-        Of somebody unknown there is the first record alone, and it counts nothing.
-        What is stored between two pages may turn up in a later one. Nothing is told twice, unless a session is deleted meanwhile
+        First a summary; then each session of theirs, oldest first, with its whole log; what forks still show of their deleted
+        sessions; what they wrote in shared sessions; the usage of their turns; their inbound events, refused and pending ones
+        included; the deliveries to them; their files.
+        For an unknown person there is the summary alone, and it counts nothing.
+        Records stored between two pages may turn up in a later one. No record comes twice, unless a session is deleted meanwhile
         and a fork of it lives on.
         """
         name = person_name_of(person)

@@ -39,7 +39,7 @@ _SESSIONS_PER_STEP = 20
 
 
 class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions a prune takes: those last updated before an instant."""
+    """Which sessions to prune: those last updated before an instant."""
 
     before: Instant
     ended_only: bool = False
@@ -47,13 +47,13 @@ class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def redact(tx: Tx, at: Instant, ref: MessageRef) -> bool:
-    """Empties one message in every view that shows it; its role and time stay. False if it was redacted before."""
+    """Redact one message in every view that shows it; its role and time stay. Return False if it was redacted before."""
     number = transcripts.find_number(tx, ref)
     return redact_numbers(tx, at, [number]) == 1
 
 
 def redact_numbers(tx: Tx, at: Instant, numbers: Sequence[int]) -> int:
-    """Empties messages, drops what search knows of them and what could confirm a guess at their text; how many."""
+    """Redact messages, remove them from the index, and delete digests that could confirm a guess at their text; return how many."""
     done = 0
     for number in numbers:
         row = tx.find("find_message", number=number)
@@ -70,7 +70,7 @@ def redact_numbers(tx: Tx, at: Instant, numbers: Sequence[int]) -> int:
 
 
 def _delete_quotes(tx: Tx, numbers: Sequence[int]) -> None:
-    """What commands have answered may quote what is redacted: those whose session it is in are not shown it any more."""
+    """Hide the answers of commands, which may quote redacted messages, from the owners of those sessions."""
     for log in {log_of(number) for number in numbers}:
         row = tx.find("find_session_by_pk", session_pk=log)
         if row is not None and (owner := entry_of(row).owner) is not None:
@@ -78,7 +78,7 @@ def _delete_quotes(tx: Tx, numbers: Sequence[int]) -> None:
 
 
 def delete_session(tx: Tx, session_id: str) -> None:
-    """Drops a session and its views at once, at the same cost for any size; its messages are collected in steps."""
+    """Delete a session and its views at once, at the same cost for any size; its messages are deleted later, in steps."""
     _delete(tx, records.get_session(tx, session_id, lock=True))
 
 
@@ -116,7 +116,7 @@ def _delete(tx: Tx, session: StoredSession) -> None:
 
 
 def collect_batch(tx: Tx, limit: int = STEP) -> int:
-    """Removes messages of deleted sessions that no view shows, at most `limit`; how many rows went. 0: nothing is left to do."""
+    """Delete messages of deleted sessions that no view shows, at most `limit`; return how many rows. 0: nothing is left to do."""
     row = tx.find("next_deleted_log")
     if row is None:
         return 0
@@ -144,7 +144,7 @@ def collect_batch(tx: Tx, limit: int = STEP) -> int:
 
 
 def count_prunable(tx: Tx, request: PruneRequest) -> int:
-    """How many sessions a prune would take."""
+    """Return how many sessions a prune would delete."""
     row = tx.find(
         "count_old_sessions",
         ended=1,
@@ -156,7 +156,7 @@ def count_prunable(tx: Tx, request: PruneRequest) -> int:
 
 
 def prune_batch(tx: Tx, request: PruneRequest, limit: int) -> int:
-    """Deletes the oldest sessions that the prune takes, at most `limit`; how many. 0: none is left."""
+    """Delete the oldest prunable sessions, at most `limit`; return how many. 0: none is left."""
     done = 0
     ids_before: list[str] = []
     # Asked again while nothing is done: somebody may just have deleted or used all that we were told of, and not the rest.
@@ -184,14 +184,14 @@ def _old_sessions(tx: Tx, request: PruneRequest, limit: int) -> list[str]:
 
 
 def _is_taken(session: StoredSession, request: PruneRequest) -> bool:
-    """Whether a prune still takes a session once it is locked: something may have been said in it a moment ago."""
+    """Return whether a locked session is still prunable: a message may have been appended a moment ago."""
     if request.ended_only and session.entry.ended_at is None:
         return False
     return to_instant(session.entry.updated_at) < request.before
 
 
 def erase_batch(tx: Tx, at: Instant, person: str, *, limit: int = STEP) -> int:
-    """Takes a step towards a store that holds nothing of a person; how many things went. 0: it is done."""
+    """Take a step towards a store without any trace of a person; return how many things were erased. 0: done."""
     for query in ("numbers_by_author", "numbers_possibly_by"):
         numbers = [n for (n,) in tx.rows(query, author=person, limit=limit)]
         if numbers:
@@ -214,14 +214,14 @@ def erase_batch(tx: Tx, at: Instant, person: str, *, limit: int = STEP) -> int:
 
 
 def _erase_numbers(tx: Tx, at: Instant, numbers: Sequence[int]) -> int:
-    """Empties what a person said, wherever it is shown. What others call such a conversation may say it again: that goes too."""
+    """Redact a person's messages, wherever they are shown, and delete titles of such conversations, which may quote them."""
     for number in numbers:
         tx.run("forget_titles", number=number)
     return redact_numbers(tx, at, numbers)
 
 
 def _left_in_forks(tx: Tx, person: str, limit: int) -> list[int]:
-    """Messages of sessions that were theirs and are deleted, which somebody's fork still shows."""
+    """Return messages of the person's deleted sessions that somebody's fork still shows."""
     scope = f"% {indexes.filter_token('o', person)} %"
     for (log,) in tx.rows("deleted_logs_owned", scope=scope, first=0, after=0, limit=1):
         lo, hi = message_number(log, 0), message_number(log, MAX_SEQ)
@@ -230,7 +230,7 @@ def _left_in_forks(tx: Tx, person: str, limit: int) -> list[int]:
 
 
 def anonymize_turns_batch(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
-    """Removes a person from where answers of shared sessions go, a stretch at a time; where to go on, `None` at the end."""
+    """Remove a person from the origins of turns in shared sessions; return the number to continue after, `None` at the end."""
     rows = tx.rows("turns_answering", person=person, after=after, limit=limit)
     for pk, text in rows:
         if person_of(origin := source_of(text)) == person:
@@ -239,7 +239,10 @@ def anonymize_turns_batch(tx: Tx, person: str, after: int, limit: int = STEP) ->
 
 
 def delete_traces_batch(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
-    """Removes a person from the origins of sessions that others hold, a stretch at a time; where to go on, `None` at the end."""
+    """Remove a person from the origins of others' sessions; return the number to continue after, `None` at the end.
+
+    The last step deletes everything else that names them.
+    """
     rows = tx.rows("others_origins", after=after, limit=limit)
     for pk, text in rows:
         if person_of(origin := source_of(text)) == person:
@@ -280,14 +283,14 @@ def _delete_person(tx: Tx, person: str) -> None:
 
 
 def _without_sender(origin: SessionSource) -> SessionSource:
-    """The source without its sender. A direct chat is as good as a name."""
+    """Return the source without its sender. Of a direct chat only platform and account stay: its id is as good as a name."""
     if origin.chat_type == "dm":
         return SessionSource(platform=origin.platform, account=origin.account)
     return msgspec.structs.replace(origin, user_id=None, user_name=None, user_id_alt=None, user_handle=None)
 
 
 def _gaps(kept: Sequence[Span], lo: int, hi: int) -> list[tuple[int, int]]:
-    """The stretches of a log that no span covers."""
+    """Return the ranges of a log that no span covers."""
     gaps, start = [], lo
     for span in kept:
         if start < span.lo:
@@ -302,16 +305,16 @@ _PRUNE_STEP = 50
 
 
 class Removal(Group[Mode]):
-    """Redacting, deleting, pruning and erasing."""
+    """Redact, delete, prune and erase."""
 
     @verb
     def redact(store: Store[Any], message: MessageRef | str) -> Step[bool]:
-        """Removes what a message says, in every session that shows it; role and time stay. False: it was done before."""
+        """Remove the content of a message, in every session that shows it; role and time stay. False: it was done before."""
         return write(redact, store.now(), MessageRef.parse(message))
 
     @verb
     def delete_session(_: Store[Any], session_id: str) -> Step[None]:
-        """Drops a session. Messages that no other session shows are collected; forks keep what they show."""
+        """Delete a session, and its messages that no other session shows; forks keep the messages that they show."""
         return task(_delete_session, session_id)
 
     @verb
@@ -324,22 +327,22 @@ class Removal(Group[Mode]):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Step[int]:
-        """Deletes sessions last updated longer ago than `older_than` (or before that moment), oldest first; how many."""
+        """Delete sessions last updated longer ago than `older_than` (or before that time), oldest first; return how many."""
         before = parse_age(store.clock.now(), older_than)
         request = PruneRequest(before=before, ended_only=ended_only, platform=platform)
         return read(count_prunable, request) if dry_run else task(_prune, request, progress)
 
     @verb
     def collect(_: Store[Any]) -> Step[int]:
-        """Removes messages of deleted sessions that nothing shows any more, in short steps; how many rows went."""
+        """Delete messages of deleted sessions that no session shows any more, in short steps; return how many rows."""
         return task(collect)
 
     @verb
     def erase_person(store: Store[Any], person: SessionSource | str) -> Step[int]:
-        """Removes all that a person wrote anywhere, the agent's replies in sessions that were theirs alone, and their traces.
+        """Erase all messages of a person, the agent's replies in sessions that were theirs alone, and their traces.
 
-        Afterwards the database's files no longer contain their words. Returns how many things went. `StoreUnavailable`: somebody
-        kept the files from being rewritten; once it is run again, it is done.
+        Afterwards the database's files no longer contain their words. Return how many things were erased. `StoreUnavailable`:
+        another connection kept the files from being rewritten; run it again to finish.
         """
         name = person_name_of(person)
         if name is None:
@@ -348,7 +351,7 @@ class Removal(Group[Mode]):
 
 
 def collect(perform: Perform) -> int:
-    """Remove messages of deleted sessions that nothing shows any more, in short steps; return how many rows went."""
+    """Delete messages of deleted sessions that no view shows any more, in short steps; return how many rows."""
     done = 0
     while step := perform(write(collect_batch)):
         done += step

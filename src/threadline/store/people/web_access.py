@@ -36,7 +36,7 @@ _FIRST, _AFTER = f"{PLATFORM}:", f"{PLATFORM};"
 
 
 class WebLogin(msgspec.Struct, frozen=True, kw_only=True):
-    """Who somebody with a cookie is."""
+    """The person whom a cookie logs in."""
 
     person: str
     name: str
@@ -44,14 +44,14 @@ class WebLogin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredLogin(msgspec.Struct, frozen=True):
-    """A login as the store finds it, and when it was last seen to be used."""
+    """A login as stored, and when its last use was recorded."""
 
     login: WebLogin
     seen_at: Instant
 
 
 class WebPerson(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who may use the page. `since` is unknown of the owner, `seen_at` of who is not logged in anywhere."""
+    """A person who may use the page. `since` is unknown for the owner, `seen_at` for a person without a login."""
 
     user_id: str
     name: str
@@ -62,7 +62,7 @@ class WebPerson(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebInvite(msgspec.Struct, frozen=True, kw_only=True):
-    """A link that nobody has used yet. `user_id`: it is for somebody known; `role`: what it gives."""
+    """A link that nobody has used yet. `user_id`: it is for a known person; `role`: the role that it gives."""
 
     name: str
     user_id: str | None
@@ -72,14 +72,14 @@ class WebInvite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebPeople(msgspec.Struct, frozen=True):
-    """Who may use the page, and whom a link waits for."""
+    """The people who may use the page, and the unused invites."""
 
     people: list[WebPerson]
     invites: list[WebInvite]
 
 
 class NewInvite(msgspec.Struct, frozen=True, kw_only=True):
-    """A link that is to be made: for somebody new, or for the person of `user_id`."""
+    """A new link: for a new person, or for the known person of `user_id`."""
 
     digest: bytes
     at: Instant
@@ -90,7 +90,7 @@ class NewInvite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RedeemRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody uses a link: the digests of its code and of their new cookie, and who they are if they are new."""
+    """A use of a link: the digests of its code and of the new cookie, and an id for a new person."""
 
     digest: bytes
     cookie: bytes
@@ -99,7 +99,7 @@ class RedeemRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RevokedAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom a revocation met, and how many logins and links of theirs have ended. `user_id`: `None` where they never came."""
+    """The person whose access was revoked, and how many logins and links ended. `user_id`: `None` where they never came."""
 
     name: str
     user_id: str | None
@@ -108,7 +108,7 @@ class RevokedAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoginRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A browser that somebody is logged in with, as they are told of it."""
+    """A login of a person's browser, as their export shows it."""
 
     name: str
     created_at: datetime
@@ -117,7 +117,7 @@ class LoginRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InviteRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A link that waits for somebody known, as they are told of it."""
+    """An unused link for a known person, as their export shows it."""
 
     name: str
     created_at: datetime
@@ -125,29 +125,29 @@ class InviteRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def digest_of(secret: str, key: str = "") -> bytes:
-    """What is kept of a secret. With a `key` it is worth nothing once that has changed."""
+    """Return the stored digest of a secret. With a `key` it is worth nothing once the key has changed."""
     return hmac.digest(b"web\x00" + key.encode(), secret.encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
 def person_of_user(user_id: str) -> str:
-    """The name under which the store knows somebody on the page."""
+    """Return the store's name of a user of the page."""
     return scoped_id(PLATFORM, MAIN_ACCOUNT, user_id)
 
 
 def user_id_of(person: str) -> str:
-    """The id on the page of a person."""
+    """Return a person's id on the page."""
     return person.removeprefix(_FIRST)
 
 
 def make_login(tx: Tx, at: Instant, person: str, name: str, digest: bytes) -> None:
-    """Logs a browser in for the next thirty days; the oldest logins of somebody who has very many end."""
+    """Log a browser in for the next thirty days; end the oldest logins of a person who has very many."""
     _prune(tx, at)
     tx.run("keep_login", digest=digest, person=person, name=name, at=at, expires_at=_login_expiry(at))
     tx.run("drop_older_logins", person=person, keep=MAX_LOGINS)
 
 
 def find_login(tx: Tx, at: Instant, digest: bytes) -> StoredLogin | None:
-    """Who a cookie's owner is; `None` where it was ended, is too old, or its person has no role any more."""
+    """Return the login of a cookie; `None` where it was ended, has expired, or its person has no role any more."""
     row = tx.find("find_login", digest=digest, at=at)
     if row is None:
         return None
@@ -158,30 +158,30 @@ def find_login(tx: Tx, at: Instant, digest: bytes) -> StoredLogin | None:
 
 
 def needs_touch(login: StoredLogin, at: Instant) -> bool:
-    """Whether it is time to write down that a login is used."""
+    """Return whether the use of a login has to be recorded again."""
     return at - login.seen_at >= TOUCH_INTERVAL // _MICROSECOND
 
 
 def touch_login(tx: Tx, at: Instant, digest: bytes) -> None:
-    """A login that is used lasts on. One that was ended meanwhile does not come back."""
+    """Extend a login that is used. A login that was ended meanwhile does not come back."""
     _prune(tx, at)
     tx.run("touch_login", digest=digest, at=at, expires_at=_login_expiry(at))
 
 
 def delete_login(tx: Tx, digest: bytes) -> bool:
-    """Ends a login; False where there was none."""
+    """End a login; return False where there was none."""
     return tx.run("drop_login", digest=digest) == 1
 
 
 def delete_logins(tx: Tx, person: str) -> int:
-    """Ends all logins of a person; how many there were."""
+    """End all logins of a person; return how many there were."""
     return tx.run("drop_logins_of", person=person)
 
 
 def invite(tx: Tx, new: NewInvite) -> WebInvite:
-    """Keeps a link. The name of somebody new is nobody else's here, or people could not be told apart by it.
+    """Store a link. A new person needs a name that nobody else has, or people could not be told apart by it.
 
-    `InvalidRequest` where it is, or where nobody has the id.
+    Raise `InvalidRequest` for a name that is taken, and `UnknownPerson` for an id that nobody has.
     """
     _prune(tx, new.at)
     name = _free_name(tx, new) if new.user_id is None else _stored_name(tx, new.user_id)
@@ -204,7 +204,7 @@ def invite(tx: Tx, new: NewInvite) -> WebInvite:
 
 
 def redeem(tx: Tx, request: RedeemRequest) -> WebLogin | None:
-    """Uses a link up: its person has their role and is logged in, together. `None` where nothing waits under this code."""
+    """Use a link up: give its person their role and log them in, together. `None` where no link has this code."""
     _prune(tx, request.at)
     row = tx.find("take_invite", digest=request.digest, at=request.at)
     if row is None:
@@ -221,7 +221,7 @@ def redeem(tx: Tx, request: RedeemRequest) -> WebLogin | None:
 
 
 def list_all(tx: Tx, at: Instant) -> WebPeople:
-    """Who may use the page, the owner first, and the links that nobody has used yet."""
+    """Return the people who may use the page, the owner first, and the unused links."""
     logins, seen_at = tx.find("count_logins", person=OWNER, at=at) or (0, None)
     owner = WebPerson(
         user_id=OWNER_ID, name=OWNER_NAME, role="owner", since=None, logins=logins, seen_at=_datetime_or_none(seen_at)
@@ -230,9 +230,9 @@ def list_all(tx: Tx, at: Instant) -> WebPeople:
 
 
 def revoke(tx: Tx, at: Instant, name_or_id: str) -> RevokedAccess:
-    """Takes somebody's role, logins and links away, by their id or their name; what they wrote stays.
+    """Remove a person's role, logins and links, by their id or their name; their messages stay.
 
-    `UnknownPerson` where there is nobody; `InvalidRequest` for the owner, and for a name that several have.
+    Raise `UnknownPerson` where nobody matches; `InvalidRequest` for the owner, and for a name that several have.
     """
     user_id = user_id_of(name_or_id)
     if user_id.casefold() == OWNER_ID:
@@ -255,7 +255,7 @@ def revoke(tx: Tx, at: Instant, name_or_id: str) -> RevokedAccess:
 
 
 def logins_of(tx: Tx, person: str) -> list[LoginRecord]:
-    """The browsers that a person is logged in with."""
+    """Return the logins of a person's browsers."""
     return [
         LoginRecord(
             name=name,
@@ -268,7 +268,7 @@ def logins_of(tx: Tx, person: str) -> list[LoginRecord]:
 
 
 def invites_of(tx: Tx, person: str) -> list[InviteRecord]:
-    """The links that wait for a person who is known."""
+    """Return the unused links for a known person."""
     return [
         InviteRecord(name=name, created_at=from_instant(created_at), expires_at=from_instant(expires_at))
         for name, created_at, expires_at in tx.rows("invites_of", person=person)
@@ -276,7 +276,7 @@ def invites_of(tx: Tx, person: str) -> list[InviteRecord]:
 
 
 def delete_person(tx: Tx, person: str) -> None:
-    """Removes what is kept of a person here."""
+    """Delete a person's logins and links."""
     for trace in ("drop_logins_of", "drop_invites_of"):
         tx.run(trace, person=person)
 
@@ -336,7 +336,7 @@ def _free_name(tx: Tx, new: NewInvite) -> str:
 
 
 def _is_same(name: str, other: str) -> bool:
-    """Whether people take two names for one."""
+    """Return whether people would take two names for the same."""
     return name.casefold() == other.casefold()
 
 
@@ -368,14 +368,14 @@ _DAY = timedelta(days=1) // timedelta(microseconds=1)
 
 
 class CreatedInvite(msgspec.Struct, frozen=True, kw_only=True):
-    """A link's code, which nobody can read again: only a digest is kept."""
+    """A link's code, which nobody can read again: only a digest is stored."""
 
     code: str
     invite: WebInvite
 
 
 class WebAccess(Group[Mode]):
-    """Who may use the web page: invites and logins."""
+    """Access to the web page: invites and logins."""
 
     log_in = writes_now(make_login)
     log_out = writes(delete_login)
@@ -386,10 +386,10 @@ class WebAccess(Group[Mode]):
     def invite(
         store: Store[Any], name_or_id: str, role: Role | None = None, *, days: int = INVITE_DAYS
     ) -> Step[CreatedInvite]:
-        """A code that lets somebody in once within so many days: somebody new by a name, or somebody known by their id.
+        """Return a code that lets a person in once within so many days: a new person by a name, or a known person by their id.
 
-        Somebody new is a guest unless `role` says more; somebody known keeps their role unless it says another. A name that
-        is taken is `InvalidRequest`, an id that nobody has `UnknownPerson`.
+        A new person is a guest unless `role` says more; a known person keeps their role unless it says another. Raises
+        `InvalidRequest` for a name that is taken, `UnknownPerson` for an id that nobody has.
         """
         if role not in (None, "guest", "trusted"):
             raise InvalidRequest(f"{role!r} is no role for somebody on the page; use guest or trusted")
@@ -409,26 +409,26 @@ class WebAccess(Group[Mode]):
 
     @verb
     def redeem(store: Store[Any], code: str, cookie: bytes) -> Step[WebLogin | None]:
-        """Lets in who has this code and logs the browser in whose cookie has this digest; `None` where the code is wrong or used.
+        """Let in the person with this code and log in the browser with this cookie digest; `None`: the code is wrong or used.
 
-        In one transaction: of two who use a code one gets in, and nobody is in without their role.
+        In one transaction: of two callers with one code one gets in, and nobody is in without their role.
         """
         request = RedeemRequest(digest=digest_of(code), cookie=cookie, user_id=_new_user_id(), at=store.now())
         return write(redeem, request)
 
     @verb
     def find_login(store: Store[Any], digest: bytes) -> Step[WebLogin | None]:
-        """Who shows a cookie with this digest; `None` where it lets nobody in. Thirty days without use end it.
+        """Return the login of a cookie with this digest; `None` where it lets nobody in. Thirty days without use end a login.
 
-        Mostly a read alone: that it is used is written down once an hour.
+        Mostly only a read: its use is recorded once an hour.
         """
         return task(_find_login, store.now(), digest)
 
     @verb
     def revoke(store: Store[Any], name_or_id: str) -> Step[RevokedAccess]:
-        """Takes somebody's role, logins and links away, by id or name. What they wrote stays.
+        """Remove a person's role, logins and links, by id or name. Their messages stay.
 
-        `UnknownPerson` where nobody is called so; `InvalidRequest` for the owner, and for a name that several have.
+        Raises `UnknownPerson` where nobody matches; `InvalidRequest` for the owner, and for a name that several have.
         """
         return write(revoke, store.now(), clean_text("a name", name_or_id).strip())
 
@@ -447,7 +447,7 @@ def _find_login(perform: Perform, at: Instant, digest: bytes) -> WebLogin | None
 
 
 def _user_id(name_or_id: str) -> str | None:
-    """Return the id that `who` is, if it is none but that."""
+    """Return the id that `name_or_id` is, or `None` for a name."""
     bare = user_id_of(clean_text("a name", name_or_id, MAX_KEY_CHARS).strip())
     return bare if _USER_ID.fullmatch(bare) else None
 

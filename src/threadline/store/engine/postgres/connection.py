@@ -48,7 +48,7 @@ RETRYABLE = (errors.SerializationFailure, errors.DeadlockDetected, errors.Unique
 
 
 def connect(url: str) -> psycopg.Connection[Any]:
-    """One connection outside of any pool, in autocommit mode."""
+    """Return one connection outside of any pool, in autocommit mode."""
     with translating_errors():
         connection = psycopg.connect(
             url, autocommit=True, connect_timeout=CONNECT_SECONDS, options=_OPTIONS, cursor_factory=psycopg.RawCursor
@@ -58,7 +58,7 @@ def connect(url: str) -> psycopg.Connection[Any]:
 
 
 def make_pool(url: str, size: int, *, read_only: bool) -> ConnectionPool[psycopg.Connection[Any]]:
-    """A pool of connections. Those that only read see one snapshot for the length of a transaction."""
+    """Return a pool of connections. Those that only read see one snapshot for the length of a transaction."""
 
     def configure(connection: psycopg.Connection[Any]) -> None:
         _configure(connection)
@@ -87,7 +87,7 @@ def _configure(connection: psycopg.Connection[Any]) -> None:
 
 @contextmanager
 def translating_errors() -> Iterator[None]:
-    """PostgreSQL's errors as ours, with what to do about them."""
+    """Raise PostgreSQL's errors as errors of the store, which say what to do."""
     try:
         yield
     except FAILURES as cause:
@@ -95,7 +95,7 @@ def translating_errors() -> Iterator[None]:
 
 
 def to_store_error(cause: Exception) -> ThreadlineError:
-    """What a PostgreSQL error means for the caller."""
+    """Return the error of the store for a PostgreSQL error."""
     if isinstance(cause, (UnicodeEncodeError, psycopg.DataError)):
         return unstorable_text_error()
     if isinstance(cause, (errors.DiskFull, errors.OutOfMemory)):
@@ -110,7 +110,7 @@ def to_store_error(cause: Exception) -> ThreadlineError:
 
 
 def is_connection_lost(cause: Exception) -> bool:
-    """Whether the connection, not the statement, failed."""
+    """Return whether the connection, not the statement, failed."""
     return isinstance(cause, (psycopg.OperationalError, psycopg.InterfaceError)) and not isinstance(
         cause, (errors.DiskFull, errors.OutOfMemory, *RETRYABLE)
     )
@@ -126,7 +126,7 @@ _META = f"CREATE TABLE {SCHEMA}.meta (name TEXT PRIMARY KEY, value TEXT NOT NULL
 
 
 def ensure_schema(connection: psycopg.Connection[Any], *, migrate: bool) -> None:
-    """An empty database gets the schema; an old one is migrated, or refused where `migrate` is false."""
+    """Create the schema in an empty database; migrate an old one, or refuse it where `migrate` is false."""
     steps = migrations("postgres")
     state = read_state(connection)
     if not migrate:
@@ -136,7 +136,7 @@ def ensure_schema(connection: psycopg.Connection[Any], *, migrate: bool) -> None
 
 
 def read_state(connection: psycopg.Connection[Any]) -> SchemaState | None:
-    """Which schema the database has; `None` where it has none of ours."""
+    """Return the version of the schema in the database; `None` where it has none of ours."""
     row = connection.execute("SELECT to_regclass($1)", [f"{SCHEMA}.meta"]).fetchone()
     if row is None or row[0] is None:
         return None
@@ -146,7 +146,7 @@ def read_state(connection: psycopg.Connection[Any]) -> SchemaState | None:
 
 
 def migrate_schema(connection: psycopg.Connection[Any], steps: tuple[Migration, ...]) -> tuple[int, int]:
-    """Takes the missing steps, all or none; whoever comes second finds nothing left to do. The version before and after."""
+    """Run the missing migrations, all or none; return the version before and after. A concurrent caller finds none missing."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock($1)", [_LOCK])
         state = read_state(connection)
@@ -172,7 +172,7 @@ def _take(connection: psycopg.Connection[Any], steps: tuple[Migration, ...], sta
 
 
 def _run_script(connection: psycopg.Connection[Any], script: str) -> None:
-    """Several statements in one go: without values, the server takes them as they are."""
+    """Run several statements at once: without values, the server takes them as they are."""
     with psycopg.ClientCursor(connection) as cursor:
         cursor.execute(cast("Any", script))
 

@@ -36,7 +36,7 @@ _ROWS_A_STEP = 2_000
 
 
 def copy_database(connection: psycopg.Connection[Any], target: Path, progress: Progress) -> None:
-    """Writes everything that one snapshot shows; the search index of the copy is made anew where it is opened."""
+    """Copy all that one snapshot shows; the search index of the copy is built when the copy is opened."""
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     connection.read_only = True
     with connection.transaction():
@@ -85,7 +85,7 @@ class PostgresDatabase:
     """A database that any number of machines may share. See `Database` for what it promises."""
 
     def __init__(self, url: str, *, location: str, migrate: bool = True) -> None:
-        """Connects, and brings the schema up to date."""
+        """Connect, and bring the schema up to date."""
         self.location = location
         self._url = url
         self._state = OpenState()
@@ -170,7 +170,7 @@ class PostgresDatabase:
         pipelined: bool = False,
         is_whole: bool = True,
     ) -> T:
-        """Runs `work` in a transaction; again where another was in the way or a pooled connection turned out dead.
+        """Run `work` in a transaction; again where another was in the way or a pooled connection turned out dead.
 
         Pipelined, statements whose answers nobody reads travel together with the commit. Without `is_whole` every statement is
         a transaction of its own.
@@ -237,7 +237,7 @@ class PostgresDatabase:
 
 
 def _wait_for_older_snapshots(connection: psycopg.Connection[Any]) -> None:
-    """Wait until nobody reads who began before now: `VACUUM FULL` copies deleted rows that somebody may still see."""
+    """Wait until all transactions that began before now have ended: `VACUUM FULL` copies deleted rows that they may still see."""
     row = connection.execute(_CURRENT_XID).fetchone()
     deadline = time.monotonic() + _SNAPSHOT_WAIT_SECONDS
     while row is not None and time.monotonic() < deadline:
@@ -249,5 +249,5 @@ def _wait_for_older_snapshots(connection: psycopg.Connection[Any]) -> None:
 
 
 def _worth_repeating(cause: Exception) -> bool:
-    """Another transaction was in the way, or a pooled connection turned out dead; the server itself may be well."""
+    """Return whether a second attempt can succeed: another transaction was in the way, or a pooled connection turned out dead."""
     return isinstance(cause, RETRYABLE) or (is_connection_lost(cause) and not isinstance(cause, PoolTimeout))

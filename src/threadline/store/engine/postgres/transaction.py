@@ -25,7 +25,7 @@ _LEXEME = re.compile(r"'([^']*)'")
 
 
 def parts_of(document: Document) -> Iterator[str]:
-    """A tsvector literal for each part: all words of the message, with positions for those of the part itself.
+    """Yield a tsvector literal for each part: all words of the message, with positions for those of the part itself.
 
     So a phrase is found within a part (they overlap), and words are found together wherever in the message they stand.
     """
@@ -44,7 +44,7 @@ def parts_of(document: Document) -> Iterator[str]:
 
 
 def _stretches(tokens: Sequence[str], most: int) -> Iterator[tuple[int, int]]:
-    """Where parts begin and end: so that every place of every word is kept, unless that takes more than `most` parts."""
+    """Yield the start and end of each part: every position of every word is kept, unless that takes more than `most` parts."""
     start, count = 0, 0
     while True:
         end = min(len(tokens), start + PART_TOKENS)
@@ -57,7 +57,7 @@ def _stretches(tokens: Sequence[str], most: int) -> Iterator[tuple[int, int]]:
 
 
 def _fitting(tokens: Sequence[str]) -> int:
-    """How many of the tokens can stand in one part without losing a place of any."""
+    """Return how many of the tokens fit into one part without losing a position of any."""
     seen = Counter(tokens)
     if not seen or seen.most_common(1)[0][1] <= _MAX_POSITIONS:
         return len(tokens)
@@ -70,7 +70,7 @@ def _fitting(tokens: Sequence[str]) -> int:
 
 
 def match_expression(query: Query) -> str:
-    """A parsed query as a tsquery literal. Tokens hold nothing but letters and digits, so quoting them is enough."""
+    """Return a parsed query as a tsquery literal. Tokens hold nothing but letters and digits, so quoting them is enough."""
     clauses = [_term(term) for term in query.required]
     clauses += ["({})".format(" | ".join(map(_filter, clause))) for clause in query.scope]
     clauses += [f"!({_term(term)})" for term in query.excluded]
@@ -78,12 +78,12 @@ def match_expression(query: Query) -> str:
 
 
 def words_of(vector: str) -> set[str]:
-    """The words of a tsvector's text form, without filter tokens."""
+    """Return the words of a tsvector's text form, without filter tokens."""
     return {lexeme for lexeme in _LEXEME.findall(vector) if lexeme[:1] not in _SCOPE_KINDS}
 
 
 def vector_matches(vector: object, tokens: Sequence[str]) -> bool:
-    """Whether a stored vector has exactly these words."""
+    """Return whether a stored vector has exactly these words."""
     return isinstance(vector, str) and words_of(vector) == set(tokens)
 
 
@@ -152,12 +152,12 @@ class PostgresTx:
 
 
 def _columns(rows: Sequence[Row]) -> list[list[Any] | str]:
-    """One array a column: many rows in one statement."""
+    """Return one array for each column: many rows in one statement."""
     return [_array(column) for column in zip(*rows, strict=True)]
 
 
 def _array(column: Sequence[Any]) -> list[Any] | str:
-    """Whole numbers in the server's own notation, which is quicker than the driver's; all else is the driver's to quote."""
+    """Return whole numbers in the server's own notation, which is quicker than the driver's; all else is left to the driver."""
     if all(type(value) is int for value in column):
         return "{" + ",".join(map(str, column)) + "}"
     return list(column)

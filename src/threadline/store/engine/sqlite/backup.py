@@ -25,7 +25,7 @@ _DERIVED = ("documents", "unindexed", "moved", "words")
 
 
 def copy_database(source: apsw.Connection, target: Path, progress: Progress) -> None:
-    """Copies page by page. A write by someone else starts the copy over; after a few such restarts it is done in one go."""
+    """Copy page by page. A write by another process starts the copy over; after a few restarts it is done in one go."""
     with _partial_copy(target) as copy, copy.backup("main", source, "main") as backup:
         restarts, remaining = 0, None
         while not backup.done:
@@ -39,9 +39,9 @@ def copy_database(source: apsw.Connection, target: Path, progress: Progress) -> 
 def build_copy(
     target: Path, read: ReadTable, count: Callable[[str], int], last_pk: Callable[[str], int], progress: Progress
 ) -> None:
-    """Makes an SQLite store of rows that come from elsewhere; every row must arrive.
+    """Build an SQLite store from the rows of another database; raise `StoreDamaged` unless every row arrives.
 
-    `last_pk` tells the last number that a table gave to a row, whether that row is still there or not.
+    `last_pk` returns the last number that a table gave to a row, whether that row is still there or not.
     """
     with _partial_copy(target) as copy:
         migrate_schema(copy, migrations("sqlite"))
@@ -65,7 +65,7 @@ def build_copy(
 
 
 def _copy_sequences(copy: apsw.Connection, last_pk: Callable[[str], int]) -> None:
-    """No number is given twice, those of rows that are gone included: a new session would show what a deleted one said."""
+    """Continue the numbering of rows, those of deleted rows included: a reused number would show what a deleted session said."""
     counted = copy.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'"
     ).fetchall()
@@ -75,7 +75,7 @@ def _copy_sequences(copy: apsw.Connection, last_pk: Callable[[str], int]) -> Non
 
 
 def _index_deleted_logs(copy: apsw.Connection) -> None:
-    """What forks show of deleted sessions belongs to no session that would be indexed at the first search."""
+    """Index the messages of deleted sessions that forks still show: no session is left whose first search would index them."""
     tx = SqliteTx(copy)
     for log, scope in copy.execute("SELECT log, scope FROM deleted_logs").fetchall():
         lo, hi = message_number(int(str(log)), 0), message_number(int(str(log)), MAX_SEQ)
@@ -89,7 +89,7 @@ def _index_deleted_logs(copy: apsw.Connection) -> None:
 
 @contextmanager
 def _partial_copy(target: Path) -> Iterator[apsw.Connection]:
-    """A connection to a new file that gets its real name only once it is complete, verified and on disk."""
+    """Yield a connection to a new file that gets its real name only once it is complete, verified and on disk."""
     partial = target.with_name(target.name + ".part")
     if target.exists():
         raise InvalidRequest(f"{target} exists; choose a new file for the copy")

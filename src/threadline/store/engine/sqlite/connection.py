@@ -39,7 +39,7 @@ _READER_CACHE_KIB = 8 * 1024
 
 
 def connect_writer(path: Path, vfs: str | None = None) -> apsw.Connection:
-    """A connection that may write. A commit on it survives a power cut."""
+    """Return a connection that may write. A commit on it survives a power cut."""
     with translating_errors(path):
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         connection = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=256)
@@ -55,7 +55,7 @@ def connect_writer(path: Path, vfs: str | None = None) -> apsw.Connection:
 
 
 def connect_reader(path: Path, vfs: str | None = None) -> apsw.Connection:
-    """A connection that only reads and never waits for the writer."""
+    """Return a connection that only reads and never waits for the writer."""
     with translating_errors(path):
         flags = apsw.SQLITE_OPEN_READWRITE
         connection = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=128)
@@ -67,9 +67,9 @@ def connect_reader(path: Path, vfs: str | None = None) -> apsw.Connection:
 
 
 def match_rank(api: apsw.FTS5ExtensionApi, *_: object) -> float:
-    """How well a row matches, smaller is better: how often it has each word, not how rare the word is or how long the row.
+    """Return how well a row matches, smaller is better. It counts how often the row has each word, not how rare the word is.
 
-    So nothing but the row's own matches is read; of equal rows the newest comes first.
+    So SQLite reads nothing but the row's own matches; of equal rows the newest comes first.
     """
     score = 0.0
     for phrase in range(api.phrase_count):
@@ -85,7 +85,7 @@ def _prepare(connection: apsw.Connection) -> None:
 
 
 def _require_ours(connection: apsw.Connection, path: Path) -> None:
-    """Raises for another program's file, before anything is changed in it."""
+    """Raise for another program's file, before anything is changed in it."""
     # One transaction: a file that another process of ours is making has both or neither.
     connection.execute("BEGIN")
     application = connection.execute("PRAGMA application_id").fetchall()[0][0]
@@ -96,7 +96,7 @@ def _require_ours(connection: apsw.Connection, path: Path) -> None:
 
 
 def _enable_wal(connection: apsw.Connection) -> None:
-    """A new file is switched over by one process alone, and SQLite does not wait for the others by itself."""
+    """Switch the file to write-ahead logging, waiting while another process switches it: SQLite does not wait by itself."""
     deadline = time.monotonic() + BUSY_MILLISECONDS / 1000
     while True:
         try:
@@ -108,7 +108,7 @@ def _enable_wal(connection: apsw.Connection) -> None:
 
 
 def _set_pragma(connection: apsw.Connection, pragma: str, value: int | str, ask: str | None = None) -> None:
-    """Sets a pragma and reads it back: SQLite passes over in silence what it can't do."""
+    """Set a pragma and read it back: SQLite silently ignores what it can't do."""
     connection.execute(f"PRAGMA {pragma} = {ask or value}").fetchall()
     rows = connection.execute(f"PRAGMA {pragma}").fetchall()
     if rows[0][0] != value:
@@ -120,7 +120,7 @@ def _set_pragma(connection: apsw.Connection, pragma: str, value: int | str, ask:
 
 @contextmanager
 def translating_errors(path: Path | str) -> Iterator[None]:
-    """SQLite's errors as ours, with what to do about them."""
+    """Raise SQLite's errors as errors of the store, which say what to do."""
     try:
         yield
     except UnicodeEncodeError as cause:
@@ -130,7 +130,7 @@ def translating_errors(path: Path | str) -> Iterator[None]:
 
 
 def to_store_error(cause: apsw.Error, path: Path | str) -> StoreError:
-    """What a SQLite error means for the caller."""
+    """Return the error of the store for an SQLite error."""
     if isinstance(cause, apsw.FullError):
         return StoreFull(f"no room left for {path}; make room and try again: what was acknowledged is kept")
     if isinstance(cause, (apsw.NotADBError, apsw.CorruptError)):
@@ -152,7 +152,7 @@ _META = "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, 
 
 
 def ensure_schema(connection: apsw.Connection, *, migrate: bool) -> None:
-    """A new file gets the schema; an old one is migrated, or refused where `migrate` is false."""
+    """Create the schema in a new file; migrate an old one, or refuse it where `migrate` is false."""
     steps = migrations("sqlite")
     state = read_state(connection)
     if state is not None:
@@ -164,7 +164,7 @@ def ensure_schema(connection: apsw.Connection, *, migrate: bool) -> None:
 
 
 def read_state(connection: apsw.Connection) -> SchemaState | None:
-    """Which schema the file has; `None` for a file that holds nothing of ours."""
+    """Return the version of the schema in the file; `None` for a file that holds nothing of ours."""
     application = connection.execute("PRAGMA application_id").fetchall()[0][0]
     if application != APPLICATION_ID:
         return None
@@ -173,7 +173,7 @@ def read_state(connection: apsw.Connection) -> SchemaState | None:
 
 
 def migrate_schema(connection: apsw.Connection, steps: tuple[Migration, ...]) -> tuple[int, int]:
-    """Takes the missing steps, all or none; whoever comes second finds nothing left to do. The version before and after."""
+    """Run the missing migrations, all or none; return the version before and after. A concurrent caller finds none missing."""
     connection.execute("BEGIN EXCLUSIVE")
     try:
         state = read_state(connection)

@@ -51,17 +51,17 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class ServeLock:
-    """Held for the length of a `with`. Whoever gets it knows that no other gateway lives on the file."""
+    """Held for the length of a `with`. Its holder knows that no other gateway uses the file."""
 
     def __init__(self, database: Path, process: str) -> None:
-        """`process` is what others are told of who has it."""
+        """`process` is how the holder is called in messages to others."""
         self._path = database.with_name(database.name + ".serve")
         self._process = process
         self._file: int | None = None
 
     @classmethod
     def holder_of(cls, database: Path) -> Holder | None:
-        """Who serves the file now; `None` if nobody does."""
+        """Return the gateway that serves the file now; `None` if there is none."""
         try:
             opened = os.open(database.with_name(database.name + ".serve"), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -94,7 +94,7 @@ class ServeLock:
         return self
 
     def announce(self, address: str) -> None:
-        """Tells others, while the lock is held, at which address the page of its holder is."""
+        """Publish the address of the holder's page, while the lock is held."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, f"{self._process}\n{address}".encode()[:_MAX_BYTES], 0)
@@ -122,7 +122,7 @@ class SqliteDatabase:
     """A file that any number of processes may share. See `Database` for what it promises."""
 
     def __init__(self, path: Path, *, location: str, migrate: bool = True, vfs: str | None = None) -> None:
-        """Opens the file, made and brought up to date where needed; the folder is made for its owner alone."""
+        """Open the file; create or migrate it where needed. Its folder is made for its owner alone."""
         self.location = location
         self._path = path
         self._vfs = vfs
@@ -238,10 +238,10 @@ def _make_private(path: Path) -> None:
 
 
 def rewrite_file(connection: apsw.Connection) -> None:
-    """Deleted words stay in the index's segments, in free pages and in the journal until all three are rewritten.
+    """Rewrite the index's segments, the free pages and the WAL, which still hold deleted words.
 
-    If somebody had the planner's statistics made, they hold samples too. `StoreUnavailable` while somebody reads on in the file
-    as it was: then they are still there.
+    The planner's statistics, if there are any, hold samples too. Raise `StoreUnavailable` while another connection reads the old
+    state of the file: then deleted words are still there.
     """
     connection.execute("INSERT INTO words(words) VALUES ('optimize')").fetchall()
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'").fetchall():

@@ -50,7 +50,7 @@ class SqliteTx:
         return self._connection.changes()
 
     def lock_rows(self, name: str, /, **values: Any) -> None:
-        """Nobody else writes until the transaction ends."""
+        """Do nothing: nobody else writes until the transaction ends."""
 
     def run_many(self, name: str, rows: Sequence[Row], /) -> None:
         self._execute_many(QUERIES[name].text, rows).fetchall()
@@ -83,7 +83,7 @@ class SqliteTx:
 
 
 def match_expression(query: Query) -> str:
-    """A parsed query in FTS5's language. Tokens hold nothing but letters and digits, so quoting them is enough."""
+    """Return a parsed query in FTS5's language. Tokens hold nothing but letters and digits, so quoting them is enough."""
     clauses = ["(scope : ({}))".format(" OR ".join(f'"{token}"' for token in clause)) for clause in query.scope]
     if query.required:
         clauses.insert(0, "(body : ({}))".format(" AND ".join(_term(term) for term in query.required)))
@@ -99,7 +99,7 @@ def _term(term: Term) -> str:
 
 
 def _first_varint(raw: bytes) -> int:
-    """SQLite's variable-length integer: seven bits a byte, the high bit says that more follow."""
+    """Return SQLite's variable-length integer: seven bits a byte, the high bit says that more follow."""
     value = 0
     for byte in raw[:8]:
         value = (value << 7) | (byte & 0x7F)
@@ -121,7 +121,7 @@ class ConnectionWork(msgspec.Struct, frozen=True):
 
 
 class BatchWriter:
-    """Runs batches on its own connection; the lane sees to it that one runs at a time in this process."""
+    """Runs batches on its own connection, one at a time: in this process by the queue, on this machine by a lock file."""
 
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         self._connection = connection
@@ -138,9 +138,9 @@ class BatchWriter:
             raise StoreReadOnly(f"{path} can't be written; check who owns the file and its folder") from cause
 
     def run(self, steps: Sequence[QueuedStep]) -> None:
-        """Settles every job: with its result once that is durable, or with the error that kept it from being stored.
+        """Give every step an outcome: its result once that is durable, or the error that kept it from being stored.
 
-        Where a signal's exception strikes, jobs that were rolled back stay unsettled and can be run again.
+        Where a signal's exception strikes, steps that were rolled back have no outcome and can be run again.
         """
         self._committing = False
         try:
@@ -157,7 +157,7 @@ class BatchWriter:
             raise
 
     def close(self) -> None:
-        """Releases the connection and the turn."""
+        """Release the connection and the lock file."""
         self._connection.close()
         os.close(self._process_lock)
 
@@ -176,7 +176,7 @@ class BatchWriter:
                 self._run_batch(list(group))
 
     def _run_single(self, queued: QueuedStep) -> None:
-        """The shortest way for a job that comes alone: its fault is nobody else's."""
+        """Run a step that comes alone: an error of the transaction is its own."""
         try:
             _set_outcome(queued, self._commit(self._apply_one, queued))
         except Exception as cause:  # noqa: BLE001 - handed to the caller whose job it was
@@ -193,7 +193,7 @@ class BatchWriter:
             _set_outcome(queued, result)
 
     def _apply(self, steps: Sequence[QueuedStep]) -> list[Any]:
-        """The outcome of each job, in order; neighbours of one batch operation are carried out together."""
+        """Return the outcome of each step, in order; neighbours of one batch operation are run together."""
         results: list[Any] = []
         for operation, group in groupby(steps, key=_batch_operation):
             if operation is None:
@@ -225,7 +225,7 @@ class BatchWriter:
         return result
 
     def _replay(self, steps: Sequence[QueuedStep]) -> bool:
-        """The batch again, each job fenced off by a savepoint. False where the whole transaction was lost again."""
+        """Run the batch again, each step in a savepoint. Return False where the whole transaction failed again."""
         try:
             outcomes = self._commit(lambda given: [self._run_in_savepoint(queued) for queued in given], steps)
         except apsw.Error:
@@ -248,7 +248,7 @@ class BatchWriter:
         return result
 
     def _run_one_by_one(self, steps: Sequence[QueuedStep]) -> None:
-        """One transaction a job: what can still be written is, and each of the others gets its own reason."""
+        """Run each step in a transaction of its own: those that can be stored are, and each of the others gets its own error."""
         for queued in steps:
             self._run_single(queued)
 

@@ -47,7 +47,7 @@ DELETE FROM speakers WHERE session_pk = :session_pk
 -- name: drop_speaker
 DELETE FROM speakers WHERE person = :person
 
--- name: remember
+-- name: save_state
 -- The session's row is locked: one that is being deleted is either gone, and nothing is kept, or takes this along.
 INSERT INTO memories (session_pk, agent, text)
 SELECT o.session_pk, CAST(:agent AS TEXT), CAST(:text AS TEXT)
@@ -55,7 +55,7 @@ FROM (SELECT t.session_pk FROM session_state t WHERE t.session_pk = :session_pk 
 WHERE 1 = 1
 ON CONFLICT (session_pk, agent) DO UPDATE SET text = excluded.text
 
--- name: remembered
+-- name: load_state
 SELECT text FROM memories WHERE session_pk = :session_pk AND agent = :agent
 
 -- name: memories_of
