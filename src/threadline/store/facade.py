@@ -1,4 +1,4 @@
-"""The clients of a store: the same verbs, blocking or awaited; that of a running gateway; one that is opened at first use."""
+"""The clients of a store: blocking, awaited, that of a running gateway, and one that is opened at first use."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ class GatewayStore(AsyncSessionStore):
         """Return this store for the worker of one turn: a write raises `LeaseLost`, and writes nothing, once the lease is lost."""
         fenced = copy.copy(self)
         fenced.require_lease = lambda tx: leases.require(tx, held)
-        # The groups of the copy are still those of this store, and would not ask for the lease.
+        # The groups of the copy still belong to this store, and would not check the lease.
         fenced._bind_groups()  # noqa: SLF001 - one of our own
         return fenced
 
@@ -304,7 +304,7 @@ class ComposableStore(SessionStore):
                 return
 
 
-# Files that this process has open as stores. To open and close such a file otherwise would drop the locks that SQLite holds on it.
+# Store files that this process has open. Opening and closing such a file otherwise would drop the locks that SQLite holds on it.
 _OPEN_HERE: Counter[tuple[int, int]] = Counter()
 _COUNTING = threading.Lock()
 
@@ -376,16 +376,16 @@ class OpenedAtFirstUse:
 
 def open_database(location: str | Path, *, migrate: bool = True) -> Database:
     """Open the database at a location with the engine that it names, and return it."""
-    place = parse_location(location)
-    if isinstance(place, SqliteLocation):
-        return SqliteDatabase(place.path, location=place.text, migrate=migrate)
+    parsed = parse_location(location)
+    if isinstance(parsed, SqliteLocation):
+        return SqliteDatabase(parsed.path, location=parsed.text, migrate=migrate)
     try:
         from threadline.store.engine.postgres.database import PostgresDatabase
     except ImportError as cause:
         raise InvalidLocation(
             "PostgreSQL needs an extra: pip install 'threadline[postgres]'; then open it again"
         ) from cause
-    return PostgresDatabase(place.url, location=place.text, migrate=migrate)
+    return PostgresDatabase(parsed.url, location=parsed.text, migrate=migrate)
 
 
 def _settings(

@@ -77,7 +77,7 @@ def check_views(tx: Tx, after: int) -> CheckPage:
         view = views.load(tx, pk, version)
         view_faults = _view_faults(tx, pk, view, last_seq)
         if not view_faults and (own := views.own_count(view, pk, last_seq)) != message_count:
-            view_faults = [f"it says that it has {message_count} messages of its own, and shows {own}"]
+            view_faults = [f"it counts {message_count} messages of its own, and shows {own}"]
         for version_to_redo in json_value(redo):
             view_faults += [
                 f"{fault} (to redo)" for fault in _view_faults(tx, pk, views.load(tx, pk, version_to_redo), last_seq)
@@ -94,26 +94,29 @@ def check_messages(tx: Tx, after: int) -> CheckPage:
         try:
             tokens = tokenise(searchable_text(decode_body(body)))
         except ValueError:
-            faults.append(f"message {number}: its text is no JSON")
+            faults.append(f"message {number}: its text is not JSON")
             continue
         # A log whose session was deleted keeps the index entries that it had.
         expected = redacted_at is None and bool(tokens) and (should is None or bool(should))
         if expected and doc is None:
             if should is not None:
-                faults.append(f"message {number}: search does not know it")
+                faults.append(f"message {number}: it is missing in the search index")
         elif not expected and doc is not None:
-            faults.append(f"message {number}: search knows it, and should not")
+            faults.append(f"message {number}: it is in the search index, and should not be")
         elif doc is not None and not tx.index_matches(indexed, tokens):
-            faults.append(f"message {number}: search knows other words than it has")
+            faults.append(f"message {number}: the search index has other words than the message")
     return CheckPage(faults, len(rows), rows[-1][0] if rows else None)
 
 
 def check_orphans(tx: Tx) -> list[str]:
     """Return faults: index entries without a message, sessions missing in listings, addresses that disagree with their session."""
-    faults = [f"search knows message {number}, which is gone" for (number,) in tx.rows("stray_documents", limit=20)]
+    faults = [
+        f"the search index has message {number}, which was deleted"
+        for (number,) in tx.rows("stray_documents", limit=20)
+    ]
     odd = tx.rows("odd_addresses", limit=20)
     faults += [f"session {name}: listings may miss it" for (name,) in tx.rows("unlisted_sessions", limit=20)]
-    return faults + [f"{key} does not tell rightly whether its current session has ended" for (key,) in odd]
+    return faults + [f"{key} records wrongly whether its current session has ended" for (key,) in odd]
 
 
 def _view_faults(tx: Tx, pk: int, view: View, last_seq: int) -> list[str]:
@@ -122,9 +125,9 @@ def _view_faults(tx: Tx, pk: int, view: View, last_seq: int) -> list[str]:
     faults = []
     for span in (*view.shown, *view.folded):
         row = tx.find("count_in_span", lo=span.lo, hi=span.hi)
-        there = 0 if row is None else int(row[0])
+        present = 0 if row is None else int(row[0])
         reach = seq_of(span.hi) if log_of(span.lo) != pk else min(seq_of(span.hi), last_seq)
-        if there != max(0, reach - seq_of(span.lo) + 1):
+        if present != max(0, reach - seq_of(span.lo) + 1):
             faults.append(f"messages {span.lo} to {span.hi} of its view are not all there")
     return faults
 
@@ -177,7 +180,7 @@ class MessageTrace(msgspec.Struct, frozen=True, kw_only=True):
     message: MessageSummary
     turn: TurnSummary | None
     deliveries: list[outbox.DeliverySummary]
-    # What came, where nobody could read it.
+    # The original of an unreadable event.
     raw: str | None = None
 
 
@@ -188,7 +191,7 @@ class QueueCounts(msgspec.Struct, frozen=True, kw_only=True):
     running_turns: int
     waiting_deliveries: int
     parked_deliveries: int
-    # When the message came in that has waited longest.
+    # When the oldest pending message came in.
     waiting_since: datetime | None
 
 
@@ -324,12 +327,12 @@ def _quiet(done: int, total: int) -> None:
 log = get_logger(__name__)
 
 IDLE_SECONDS = 0.5
-# However busy the writers are, the indexes do not stand still for longer than this. The more sessions are listed anew at once, the
+# However busy the writers are, the indexes lag behind by no more than this. The more sessions are listed anew at once, the
 # more of them share a page: sooner would cost the writers more.
 MAX_DELAY_SECONDS = 10.0
 _AFTER_FAULT_SECONDS = 5.0
-# What is to be done, and how much a step has to find for another to follow. Of sessions to list anew a full one: beside busy
-# writers there is always one more, and it would never end.
+# The steps, and how much a step must have done for another to follow. Relisting needs a full step: beside busy
+# writers there is always one more session, and it would never end.
 _STEPS = (
     (write(relist_batch), RELIST_STEP),
     (write(index_batch, INDEX_STEP), 1),
@@ -376,7 +379,7 @@ class BackgroundWorker:
         while True:
             self._due.wait()
             self._await_quiet()
-            # Cleared before the work: what is written during it makes the next round.
+            # Cleared before the work: a write during the work starts another round.
             self._due.clear()
             if self._stopping.is_set():
                 return
@@ -392,9 +395,9 @@ class BackgroundWorker:
     def _await_quiet(self) -> None:
         started = time.monotonic()
         while not self._stopping.is_set() and time.monotonic() - started < MAX_DELAY_SECONDS:
-            seen = self._writes
+            writes_before = self._writes
             self._stopping.wait(IDLE_SECONDS)
-            if self._writes == seen:
+            if self._writes == writes_before:
                 return
 
     def _catch_up(self) -> None:

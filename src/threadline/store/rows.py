@@ -43,7 +43,7 @@ class StoredSession(msgspec.Struct, frozen=True):
 
     @property
     def ownership(self) -> Ownership:
-        """Who owns it, and where it is held."""
+        """Its owner, and the chat where it is current."""
         return Ownership(self.entry.owner, self.chat)
 
 
@@ -105,7 +105,7 @@ def session_of(row: Row) -> StoredSession:
     )
 
 
-# Much is read of the same few places: of a session with each of its turns.
+# The same few sources are read again and again: that of a session with each of its turns.
 @lru_cache(maxsize=1024)
 def source_of(text: str) -> SessionSource:
     """Return the source of a stored JSON text."""
@@ -170,11 +170,11 @@ def decode_cursor(kind: str, cursor: str, count: int) -> tuple[int, ...]:
     """Return the place that `encode_cursor` named, or raise `InvalidCursor`."""
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-        found, *parts = text.split(".")
+        cursor_kind, *parts = text.split(".")
         numbers = tuple(int(part) for part in parts)
     except (ValueError, binascii.Error) as cause:
         raise InvalidCursor from cause
-    if found != kind or len(numbers) != count or any(abs(number) > END for number in numbers):
+    if cursor_kind != kind or len(numbers) != count or any(abs(number) > END for number in numbers):
         raise InvalidCursor
     return numbers
 

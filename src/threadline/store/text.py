@@ -85,7 +85,7 @@ def parse_query(text: str) -> Query:
         if term is not None:
             (excluded if piece["not"] else required).append(term)
     if not required:
-        # Only exclusions would be "everything but": searched as the plain words that they are.
+        # A query of only exclusions would match nearly everything: its words are searched as plain words.
         required, excluded = excluded, []
     return Query(tuple(required[:MAX_QUERY_TERMS]), tuple(excluded[:MAX_QUERY_TERMS]))
 
@@ -141,20 +141,20 @@ def make_snippet(text: str, query: Query) -> str:
     marks = _fast_match_ranges(text, query.required) or _match_ranges(text, query.required)
     start = max(0, marks[0][0] - _LEAD) if marks else 0
     end = min(len(text), start + _WIDTH)
-    out, place = [], start
+    out, position = [], start
     for lo, hi in marks:
         if lo >= end:
             break
-        out += [text[place:lo], OPEN, text[lo:hi], CLOSE]
-        place = hi
-    out.append(text[place : max(end, place)])
+        out += [text[position:lo], OPEN, text[lo:hi], CLOSE]
+        position = hi
+    out.append(text[position : max(end, position)])
     body = _on_one_line("".join(out))
-    return f"{'…' if start else ''}{body}{'…' if max(end, place) < len(text) else ''}"
+    return f"{'…' if start else ''}{body}{'…' if max(end, position) < len(text) else ''}"
 
 
 def _on_one_line(text: str) -> str:
     """Return the same words with one space between them."""
-    # Of all white space only the plain space is printable; most text has no other, and no two in a row.
+    # Of all white space only the plain space is printable; most text has no other, and no double spaces.
     if text.isprintable() and "  " not in text:
         return text.strip()
     return " ".join(text.split())
@@ -165,13 +165,13 @@ def _fast_match_ranges(text: str, terms: tuple[Term, ...]) -> list[tuple[int, in
     folded = fold_text(text)
     if len(folded) != len(text):
         return []
-    # No match begins before the first place where a word of the query stands as letters, and those are found faster.
+    # No match begins before the first letters of a query word, and plain letters are found faster than the pattern.
     starts = [start for term in terms if (start := folded.find(term.tokens[0])) >= 0]
     pattern = _terms_pattern(terms)
     first = pattern.search(folded, min(starts)) if starts else None
     if first is None:
         return []
-    return [found.span() for found in pattern.finditer(folded, first.start(), first.start() + _WIDTH)]
+    return [match.span() for match in pattern.finditer(folded, first.start(), first.start() + _WIDTH)]
 
 
 @lru_cache(maxsize=256)
@@ -181,7 +181,7 @@ def _terms_pattern(terms: tuple[Term, ...]) -> re.Pattern[str]:
 
 def _term_pattern(term: Term) -> str:
     first = re.escape(term.tokens[0])
-    # The letters come first and then the look at what stands before them: a pattern that begins with letters skips to them.
+    # The letters come first, then the look-behind: a pattern that begins with letters skips to them.
     out = first if is_cjk(term.tokens[0]) else rf"{first}(?<![^\W_]{first})"
     for before, token in pairwise(term.tokens):
         out += r"[\W_]*" if is_cjk(before) or is_cjk(token) else r"[\W_]+"
@@ -205,8 +205,8 @@ def _match_ranges(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
         if need == 1 and located[0] not in firsts and not (prefixes and located[0].startswith(prefixes)):
             continue
         for term in terms:
-            if (found := _range_ending_here(recent, term)) is not None and (not marks or found[0] >= marks[-1][1]):
-                marks.append(found)
+            if (ending := _range_ending_here(recent, term)) is not None and (not marks or ending[0] >= marks[-1][1]):
+                marks.append(ending)
                 break
     return marks
 
@@ -227,7 +227,7 @@ def _range_ending_here(recent: list[tuple[str, int, int]], term: Term) -> tuple[
 
 _MAX_PREVIEW_CHARS = 80
 _MAX_PREVIEW_SOURCE_CHARS = 800
-# The text itself, as far as it goes: never with half of an escape at its end.
+# The text, as far as it was read: never with half of an escape at its end.
 _TEXT = r'"{name}"\s*:\s*"((?:[^"\\]|\\u[0-9a-fA-F]{{4}}|\\[^u])*)'
 _IN_MESSAGE = re.compile("|".join(_TEXT.format(name=name) for name in ("content", "text")))
 _IN_EVENT = re.compile(_TEXT.format(name="text"))
@@ -252,6 +252,6 @@ def _preview_of_match(match: re.Match[str] | None) -> str:
 
 def preview(text: str) -> str:
     """Return the beginning of a text as one line."""
-    # Halves of surrogate pairs, and a pair that was cut in two, are nothing that can be shown.
+    # Half surrogates, and a pair that was cut in two, can't be displayed.
     line = " ".join(text[:_MAX_PREVIEW_SOURCE_CHARS].encode("utf-8", "ignore").decode().split())
     return line if len(line) <= _MAX_PREVIEW_CHARS else f"{line[: _MAX_PREVIEW_CHARS - 1].rstrip()}…"

@@ -64,7 +64,7 @@ class Store(Generic[Mode]):
     """An open database and how it decides; performs the steps that verbs make."""
 
     _is_async = False
-    # Called at the end of each write, in its transaction: raises where the lease that the store writes under is lost.
+    # Called at the end of each write, in its transaction: raises `LeaseLost` where the store's lease is lost.
     require_lease: Callable[[Tx], None] | None = None
 
     def __init__(self, database: Database, settings: StoreSettings) -> None:
@@ -130,7 +130,7 @@ def _while_leased(tx: Tx, require_lease: Callable[[Tx], None], step: Step[T]) ->
         result = outcome
     else:
         result = step.call(tx, *step.args, **step.options)
-    # After the work: sessions are locked before turns. Where the lease is lost, all of it is rolled back.
+    # After the work: sessions are locked before turns. If the lease is lost, the work is rolled back.
     require_lease(tx)
     return result
 
@@ -233,7 +233,7 @@ def clean_title(title: str | None) -> str | None:
     """Return a title on one line, `None` for none. Raise `InvalidRequest` for a title without a visible character."""
     text = None if title is None else " ".join(clean_text("title", title, MAX_TITLE_CHARS).split())
     if text == "":
-        raise InvalidRequest("a title needs at least one visible character; use None to take it away")
+        raise InvalidRequest("a title needs at least one visible character; use None to remove it")
     return text
 
 

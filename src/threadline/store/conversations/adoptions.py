@@ -1,4 +1,4 @@
-"""Operations on sessions that come from elsewhere: created with a given id, known by other keys, taken in from files once."""
+"""Adopt sessions of older stores and files: created with a given id, found under other keys, adopted once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from threadline.store.conversations.sessions import ResolveRequest
 from threadline.store.engine.database import Tx
 from threadline.store.rows import Page, StoredSession, json_text, session_of
 
-# States of the mark that a session has which was taken in, or whose file we wrote ourselves.
+# The adoption states of a session that was adopted, or whose file we wrote ourselves.
 WAITING: Final = "waiting"
 DONE: Final = "done"
 EXPORTED: Final = "exported"
 _PAGE = 500
-# Under which name a session keeps its `Matches`.
+# The agent name under which a session stores its `Matches`.
 MATCHES: Final = "threadline.compat"
 
 
@@ -50,7 +50,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     at: Instant
     key: str | None = None
     display_name: str | None = None
-    # How it starts otherwise: model, cwd, runtime (JSON) and parent_session_id.
+    # Other fields: model, cwd, runtime (JSON) and parent_session_id.
     start: dict[str, str | None] = {}
 
 
@@ -60,9 +60,9 @@ class AdoptedEntry(msgspec.Struct, frozen=True, kw_only=True):
     arrival: Arrival
     stored_key: str
     fields: dict[str, Any]
-    # Whether its address is that of its origin; else no source leads there but by the stored key.
+    # Whether its address is that of its origin; else it is found only by the stored key.
     has_origin: bool
-    # The key of its origin, where that is another conversation's.
+    # The key of its origin, where it belongs to another conversation.
     origin_key: str | None = None
 
 
@@ -116,7 +116,7 @@ def set_fields(tx: Tx, session_id: str, changes: Mapping[str, Any]) -> SessionEn
         created_at=to_instant(entry.created_at),
         display_name=entry.display_name,
         origin=json_text(entry.origin),
-        # Below the first place in a log: nothing was said yet, and that is flushed.
+        # Below the first number of a log: without messages everything is flushed.
         flushed_seq=(session.last_seq or -1) if entry.memory_flushed else 0,
         session_pk=session.pk,
     )
@@ -151,13 +151,13 @@ def take_over(tx: Tx, key: str, arrival: Arrival) -> SessionEntry | None:
         tx.run("unpoint_session", session_pk=session.pk)
         platform = session.entry.platform
         if address.session_pk is not None:
-            here = records.session_by_pk(tx, address.session_pk)
-            records.end(tx, arrival.at, here, reason="session_switch")
-            new = records.new_session_at(here.entry, session.entry, new_id=arrival.session_id, at=arrival.at)
+            current = records.session_by_pk(tx, address.session_pk)
+            records.end(tx, arrival.at, current, reason="session_switch")
+            new = records.new_session_at(current.entry, session.entry, new_id=arrival.session_id, at=arrival.at)
             resume.apply_place_settings(tx, session, new)
-            platform = here.entry.platform
+            platform = current.entry.platform
             if session.entry.display_name is None:
-                set_fields(tx, arrival.session_id, {"display_name": here.entry.display_name})
+                set_fields(tx, arrival.session_id, {"display_name": current.entry.display_name})
         _change_owner(tx, session, address, platform)
     return resume.reopen(tx, arrival.at, address, session)
 
@@ -177,19 +177,19 @@ def _adopt_entry(tx: Tx, entry: AdoptedEntry) -> bool:
         return False
     address = records.ensure_address(tx, arrival.source, arrival.address, arrival.key)
     if address.session_pk is not None:
-        there = records.session_by_pk(tx, address.session_pk)
-        if there.entry.updated_at >= entry.fields["updated_at"]:
+        current = records.session_by_pk(tx, address.session_pk)
+        if current.entry.updated_at >= entry.fields["updated_at"]:
             arrival = msgspec.structs.replace(arrival, address=_apart(arrival), key=entry.stored_key)
         else:
-            _move_apart(tx, there, address)
+            _move_apart(tx, current, address)
     created = create(tx, arrival)
     set_fields(tx, created.session_id, entry.fields)
-    here = records.require_row(tx.find("find_address", digest=arrival.address.digest))
+    address_row = records.require_row(tx.find("find_address", digest=arrival.address.digest))
     if entry.stored_key != entry.arrival.key or not entry.has_origin:
-        # Else its address is found without it, and nobody else whose key is spelled alike is led here.
-        tx.run("add_key_alias", key=entry.stored_key, address_pk=here[0])
+        # Otherwise its address is found without an alias, and no equally spelled key of another leads here.
+        tx.run("add_key_alias", key=entry.stored_key, address_pk=address_row[0])
     if entry.origin_key not in (None, entry.arrival.key):
-        tx.run("add_key_alias", key=entry.origin_key, address_pk=here[0])
+        tx.run("add_key_alias", key=entry.origin_key, address_pk=address_row[0])
     tx.run("set_adoption", session_id=created.session_id, state=WAITING)
     return True
 
@@ -206,7 +206,7 @@ def adopt_transcript(
     if (row is not None and row[0] != WAITING) or (session is None and (row is not None or arrival is None)):
         return False
     if row is None and session is not None:
-        # It is one of ours: a file of its name that appeared later is somebody else's.
+        # The session is ours: a file of its name that appeared later belongs to another.
         return False
     entry = (
         create(tx, arrival, is_current=False)
@@ -217,7 +217,7 @@ def adopt_transcript(
     if messages:
         transcripts.append(tx, transcripts.AppendRequest(session_id, messages, at))
         pk = records.get_session(tx, session_id).pk
-        # What was said there answers for no message that is said here.
+        # Adopted messages must not answer for new ones.
         tx.run("save_state", session_pk=pk, agent=MATCHES, text=json_text(Matches(upto=len(messages))))
         if entry.memory_flushed:
             tx.run("mark_flushed", seq=len(messages), session_pk=pk)
@@ -312,10 +312,10 @@ def _move_apart(tx: Tx, session: StoredSession, address: AddressRow) -> None:
     """Move a session that has to make way to a place of its own, where it stays current."""
     entry = session.entry
     place = SessionAddress(f"apart:{entry.session_id}", entry.platform, entry.origin.account, entry.origin.chat_type)
-    there = records.ensure_address(tx, entry.origin, place, address.key)
+    new_address = records.ensure_address(tx, entry.origin, place, address.key)
     tx.run("unpoint_session", session_pk=session.pk)
-    tx.run("set_session_place", address_pk=there.pk, session_pk=session.pk)
-    tx.run("point_address", address_pk=there.pk, session_pk=session.pk)
+    tx.run("set_session_place", address_pk=new_address.pk, session_pk=session.pk)
+    tx.run("point_address", address_pk=new_address.pk, session_pk=session.pk)
 
 
 def _change_owner(tx: Tx, session: StoredSession, address: AddressRow, platform: str) -> None:

@@ -39,9 +39,9 @@ from threadline.store.verbs import (
 )
 
 _REMOVE_STEP = 20
-# So many are told again, the last ones: more are no help to anybody who reads a conversation.
+# Only the last ones are shown: more are of no help to a reader.
 _MAX_SIDE_MESSAGES = 500
-# A message of more bytes is told by itself in a replay: a page of a thousand must fit into memory.
+# A larger message is sent apart from its page: a page of a thousand must fit into memory.
 MAX_INLINE_BYTES = 64 * 1024
 
 
@@ -66,7 +66,7 @@ class StoredEditorSession(msgspec.Struct, frozen=True):
     entry: SessionEntry
     history_len: int
     belongs_to_other_agent: bool = False
-    # The first that were said in it, in a list, where it has no name.
+    # In a list: the first words of a session without a title.
     preview: str = ""
 
 
@@ -142,11 +142,17 @@ def fork(tx: Tx, at: Instant, parent: EditorPlace, place: EditorPlace, *, cwd: s
 def list_page(tx: Tx, *, cwd: str | None, limit: int, cursor: str | None) -> Page[StoredEditorSession]:
     """Return a page of current sessions of editors, the most recently updated first; with `cwd`, only those in that folder."""
     stored = indexes.list_stored_sessions(tx, ListRequest(platform=ACP, cwd=cwd, limit=limit, cursor=cursor))
-    # A copy that nobody went on with is at no place of its own.
+    # A fork that was never continued is not current anywhere.
     listed = _with_history_length(tx, [session for session in stored if session.is_current])
-    untitled = [(one.entry.session_id,) for one in listed if one.entry.title is None]
+    untitled = [(editor_session.entry.session_id,) for editor_session in listed if editor_session.entry.title is None]
     previews = {str(row[0]): preview_of_message(row[1]) for row in tx.rows_many("first_words", untitled)}
-    return Page([replace(one, preview=previews.get(one.entry.session_id, "")) for one in listed], stored.cursor)
+    return Page(
+        [
+            replace(editor_session, preview=previews.get(editor_session.entry.session_id, ""))
+            for editor_session in listed
+        ],
+        stored.cursor,
+    )
 
 
 def save(tx: Tx, at: Instant, place: EditorPlace, changes: EditorSessionChanges) -> StoredEditorSession:
@@ -155,7 +161,7 @@ def save(tx: Tx, at: Instant, place: EditorPlace, changes: EditorSessionChanges)
     session_id = session.entry.session_id
     if changes.title is not msgspec.UNSET:
         records.set_title(tx, at, session_id, changes.title)
-    # Looked at once more: what was read while waiting for the lock may be what somebody has changed since.
+    # Read again: the row of before the lock may have been changed by another caller.
     entry = records.get_entry(tx, session_id)
     merged = _merged(entry.runtime, changes.runtime)
     if isinstance(before := entry.runtime.get(OPTIONS), dict) and isinstance(given := merged.get(OPTIONS), dict):
@@ -185,8 +191,8 @@ def history_plan(tx: Tx, place: EditorPlace) -> HistoryPlan:
     session = _get(tx, place)
     view = views.load(tx, session.pk, session.view_version)
     spans = all_spans(view, log=session.pk, last_seq=session.last_seq)
-    since, lane = to_instant(session.entry.created_at), target_of(place.source).ordering_key
-    rows = tx.rows("side_messages", lane=lane, since=since, limit=_MAX_SIDE_MESSAGES)
+    since, ordering_key = to_instant(session.entry.created_at), target_of(place.source).ordering_key
+    rows = tx.rows("side_messages", lane=ordering_key, since=since, limit=_MAX_SIDE_MESSAGES)
     return HistoryPlan(spans, tuple(_side_messages_among(tx, spans, rows[::-1])))
 
 
@@ -197,7 +203,7 @@ def history_page(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> Hi
     for span in spans:
         lo = max(span.lo, after + 1)
         while lo <= span.hi and limit > 0:
-            # Spans have no gaps: so many numbers are so many messages.
+            # Spans have no gaps: a count of numbers is a count of messages.
             last = min(span.hi, lo + limit - 1)
             count, text = tx.rows("joined_between", lo=lo, hi=last, largest=MAX_INLINE_BYTES, separator="\n")[0]
             if count:
@@ -221,16 +227,16 @@ def _side_messages_among(tx: Tx, spans: Sequence[Span], rows: Sequence[Row]) -> 
         span = bisect_right(starts, place) - 1
         return spans[span].lo + place - starts[span]
 
-    def stored(place: int) -> Row:
+    def time_and_role(place: int) -> Row:
         return tx.find("time_and_role", number=number(place)) or (0, "")
 
     for key, command_text, text, at, turn_pk in rows:
-        passed = bisect_right(places, at, lo=passed, key=lambda place: int(stored(place)[0]))
+        passed = bisect_right(places, at, lo=passed, key=lambda place: int(time_and_role(place)[0]))
         if turn_pk is not None and not command_text:
-            # What a turn tells comes behind the words that it answers, which are stored when it ends.
-            while passed < len(places) and stored(passed)[1] == "user":
+            # A side message of a turn comes behind the words that it answers, which are stored when the turn ends.
+            while passed < len(places) and time_and_role(passed)[1] == "user":
                 passed += 1
-        # The parts of a long answer have one command before them.
+        # Only the first part of a long answer shows the command.
         yield SideMessage(
             key, command_text if key.endswith(".0") else "", text, at, number(passed - 1) if passed else 0
         )

@@ -45,7 +45,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 def keep(tx: Tx, at: Instant, new: FileContent) -> StoredFile:
     """Store a file, once whoever sends it; the last name that a person gave it is its name for them."""
-    # Locked before it is named: whoever takes unused files away looks at the names only behind the same lock.
+    # Locked before it is named: the deletion of unused files reads the names only under the same lock.
     if tx.find("has_file", digest=new.digest) is None:
         tx.run("add_file", digest=new.digest, size=len(new.body), body=new.body)
     tx.run("name_file", person=new.person, digest=new.digest, name=new.name, mime=new.mime, at=at)
@@ -190,7 +190,7 @@ def _delete_unsent(perform: Perform, before: Instant) -> int:
 
 def _checked_content(body: bytes, name: str, mime: str, person: str = "") -> FileContent:
     if not body:
-        raise InvalidRequest("the file is empty; nothing was kept")
+        raise InvalidRequest("the file is empty; nothing was stored")
     if len(body) > MAX_FILE_BYTES:
         raise InvalidRequest(
             f"the file is larger than {MAX_FILE_BYTES // 1_000_000} MB; send a smaller one, or a link to it"

@@ -23,11 +23,11 @@ from threadline.store.rows import json_text, source_of
 from threadline.store.verbs import Group, Mode, Store, verb
 
 IdKind: TypeAlias = Literal["chat", "user"]
-# The moves from and to an id: the old one, the new one, and when.
+# Returns the changes from and to an id: the old one, the new one, and when.
 _ChangesOf: TypeAlias = Callable[[str], Sequence[Row]]
-# How long, in microseconds, something may be on its way under an id that was given up.
+# How long, in microseconds, events may still arrive under an id that was given up.
 REDIRECT_MICROSECONDS = 24 * 3600 * 1_000_000
-# An id changes once or twice in its life. Whoever makes up more is not followed further.
+# An id changes once or twice in its life; longer chains are made up, and cut.
 _MAX_IDS = 16
 _ALWAYS = Instant(1 << 62)
 
@@ -66,7 +66,7 @@ def find_under_former_id(
     A `RedirectedSource`: the id of the source itself was given up less than a day ago.
     """
     if tx.find("has_moves", platform=address.platform, account=address.account) is None:
-        # By far most often: no further question is asked for a new conversation.
+        # By far the most frequent case: a new conversation costs no further query.
         return None
     chats, senders = _all_ids(tx, address, "chat", address.chat, at), _all_ids(tx, address, "user", address.sender, at)
     is_redirected = chats.is_redirected or senders.is_redirected
@@ -97,7 +97,7 @@ def find_former_holder(
     )
     for chat, sender in product(chats, senders):
         other = msgspec.structs.replace(address, chat=chat, sender=sender if address.sender else None)
-        # A direct chat is somebody's alone, whatever they are called.
+        # A direct chat belongs to one person, whatever their name is.
         is_theirs = owned == ownership_of(_alias_named(source, chat, sender), other) or (
             address.chat_type == "dm" and chat != address.chat
         )
@@ -208,7 +208,7 @@ def _earlier_ids(changes_of: _ChangesOf, first: str, until: Instant) -> dict[str
     while to_visit and len(ids) < _MAX_IDS:
         current, until = to_visit.pop(0)
         rows = changes_of(current)
-        # What was before that was somebody else.
+        # Before that, the id belonged to another.
         since = max((at for old, _, at in rows if old == current and at < until), default=0)
         steps = [(old, at) for old, new, at in rows if new == current and since <= at <= until and old not in ids]
         ids.update(steps)
@@ -240,7 +240,7 @@ def _alias_named(source: SessionSource, chat: str | None, sender: str | None) ->
 
 _UNINDEX_STEP = 500
 _NO_LIMIT = 1 << 40
-# What stands under a person's name, each with how it comes under another.
+# The queries that move the rows of a person to another name.
 PERSON_UPDATES = (
     "move_owner_of_addresses",
     "move_owner_of_sessions",
@@ -266,7 +266,7 @@ def apply(tx: Tx, at: Instant, event: IdChange) -> bool:
     Takes as long as there are messages to be indexed anew: those of the chat, or of the person. Where the new id has a conversation
     of its own already, that one goes on; the other can be resumed.
     """
-    old, new = (scoped_id(event.platform, event.account, one) for one in (event.old_id, event.new_id))
+    old, new = (scoped_id(event.platform, event.account, former_id) for former_id in (event.old_id, event.new_id))
     person = new if event.what == "user" else _whose_chat(tx, event)
     if not _record_event(tx, at, event, person):
         return False
@@ -278,7 +278,7 @@ def apply(tx: Tx, at: Instant, event: IdChange) -> bool:
         _move_person(tx, old, new)
     else:
         _move_chat(tx, event, old, new)
-        # Who does not say who they are is known by the direct chat that they write in.
+        # A sender without an id is known by their direct chat.
         _move_person(tx, *(_person_in(event, chat) for chat in (event.old_id, event.new_id)))
     _readdress(tx, event, new)
     return True
@@ -324,8 +324,8 @@ def _record_event(tx: Tx, at: Instant, event: IdChange, person: str | None) -> b
 
 def _change_time(tx: Tx, event: IdChange, at: Instant) -> Instant:
     """Return the time to record, always after earlier changes of the same ids: their order must survive a clock that goes back."""
-    place = {"platform": event.platform, "account": event.account, "what": event.what}
-    rows = [row for one in (event.old_id, event.new_id) for row in tx.rows("moves_of", id=one, **place)]
+    scope = {"platform": event.platform, "account": event.account, "what": event.what}
+    rows = [row for known_id in (event.old_id, event.new_id) for row in tx.rows("moves_of", id=known_id, **scope)]
     return Instant(max([at, *(before + 1 for _, _, before in rows)]))
 
 
@@ -334,8 +334,8 @@ def _move_person(tx: Tx, old: str, new: str) -> None:
     for step in PERSON_UPDATES:
         tx.run(step, old=old, new=new)
     _move_role(tx, old, new)
-    for left in ("drop_person", "drop_pairing_of", "drop_preferences", "drop_speaker", "drop_file_names_of"):
-        tx.run(left, person=old)
+    for query in ("drop_person", "drop_pairing_of", "drop_preferences", "drop_speaker", "drop_file_names_of"):
+        tx.run(query, person=old)
     tx.run("forget_possible_author", author=old)
     _move_token(tx, filter_token("o", old), filter_token("o", new))
     _index_anew(tx, logs)
@@ -353,9 +353,9 @@ def _move_chat(tx: Tx, event: IdChange, old: str, new: str) -> None:
     logs = tx.rows("logs_of_chat", chat=old)
     for step in ("move_chat_of_addresses", "move_chat_of_sessions"):
         tx.run(step, old=old, new=new)
-    place = {"platform": event.platform, "account": event.account}
-    tx.run("move_home", old_id=event.old_id, new_id=event.new_id, **place)
-    for pk, text in tx.rows("deliveries_with", pattern=_pattern(event.old_id), **place):
+    account = {"platform": event.platform, "account": event.account}
+    tx.run("move_home", old_id=event.old_id, new_id=event.new_id, **account)
+    for pk, text in tx.rows("deliveries_with", pattern=_pattern(event.old_id), **account):
         if (target := _renamed_target(text, event)) is not None:
             tx.run("retarget_delivery", pk=pk, target=json_text(target), lane=target.ordering_key)
     for pk, text in tx.rows("pairings_with", pattern=_pattern(event.old_id)):
@@ -408,7 +408,7 @@ def _index_anew(tx: Tx, logs: Sequence[Row]) -> None:
     """Drop the index entries of these logs, which name their owners; the background worker indexes them again."""
     for (log,) in logs:
         if not tx.run("advance_index", seq=0, session_pk=log):
-            # Deleted: nobody would index again what forks show of it.
+            # Deleted: no indexer would index again what forks show of it.
             continue
         tx.run_many("mark_unindexed", [(log,)])
         numbers = tx.rows("numbers_in_log", lo=message_number(log, 0), hi=message_number(log, MAX_SEQ), limit=_NO_LIMIT)

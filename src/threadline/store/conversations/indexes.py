@@ -1,4 +1,4 @@
-"""The search index and the order of lists, brought up to date behind the writes."""
+"""The search index and the order of listings, updated after the writes."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from threadline.store.rows import (
 from threadline.store.text import Document, tokenise
 
 INDEX_STEP = 256
-# Of what is stored, so that a step is short whatever it says: a server takes who is silent for seconds in a transaction for dead,
+# The bytes of a step, so that it is short whatever the messages say: a server ends transactions that are idle for seconds,
 # and appends wait for the sessions that are being indexed.
 STEP_BYTES = 500_000
-# Every message has a role and a platform: the usual ones are shorter than a hash. Part of what is stored, so never changed.
+# Every message has a role and a platform: the usual ones are shorter than a hash. They are stored, so never change them.
 _SHORT_TOKENS = {
     "r": {"user": "ru", "assistant": "ra", "tool": "rt", "system": "rs"},
     "p": {
@@ -53,9 +53,9 @@ _SHORT_TOKENS = {
 def index_batch(tx: Tx, limit: int = INDEX_STEP) -> int:
     """Index at most `limit` messages, fewer long ones; return how many. 0: the index is complete."""
     done, bytes_left = 0, STEP_BYTES
-    # Asked again while nothing is done: another indexer may just have finished all that we were told of, and not the rest.
-    while not done and (waiting := tx.rows("unindexed_sessions", limit=limit)):
-        for (session_pk,) in waiting:
+    # Read again while nothing is done: another indexer may just have finished all these sessions, but not the rest.
+    while not done and (pending := tx.rows("unindexed_sessions", limit=limit)):
+        for (session_pk,) in pending:
             messages, size = _index(tx, session_pk, limit - done, bytes_left)
             done, bytes_left = done + messages, bytes_left - size
             if done >= limit or bytes_left <= 0:
@@ -123,7 +123,7 @@ def _index(tx: Tx, session_pk: int, limit: int, max_bytes: int) -> tuple[int, in
     return len(rows), sum(len(row[5].encode()) for row in rows)
 
 
-# So few at once that nobody waits long.
+# So few sessions in one step that no writer waits long.
 RELIST_STEP = 256
 
 
@@ -151,10 +151,10 @@ def list_stored_sessions(tx: Tx, request: ListRequest) -> Page[StoredSession]:
 
 def relist_batch(tx: Tx, limit: int = RELIST_STEP) -> int:
     """Update the positions of changed sessions in the list indexes; return how many. 0: all are up to date."""
-    moved = tx.rows("moved_sessions", limit=limit)
-    for (session_pk,) in moved:
+    changed = tx.rows("moved_sessions", limit=limit)
+    for (session_pk,) in changed:
         tx.run("relist_session", session_pk=session_pk)
-    return len(moved)
+    return len(changed)
 
 
 def _page(tx: Tx, request: ListRequest, decode: Callable[[Row], T]) -> Page[T]:
@@ -178,8 +178,8 @@ def _rows(tx: Tx, request: ListRequest, common: dict[str, Any]) -> list[Row]:
     ended = int(request.include_ended)
     viewer = request.viewer
     if viewer is not None and viewer.chat is not None:
-        place = {"chat": viewer.chat, "owner": viewer.person, "platform": request.platform}
-        return tx.rows("list_of_chat", ended=ended, **place, **common)
+        filters = {"chat": viewer.chat, "owner": viewer.person, "platform": request.platform}
+        return tx.rows("list_of_chat", ended=ended, **filters, **common)
     if viewer is not None:
         return tx.rows("list_of_owner", ended=ended, owner=viewer.person, platform=request.platform, **common)
     return _rows_of_platforms(tx, request, common)
@@ -194,7 +194,7 @@ def _rows_of_platforms(tx: Tx, request: ListRequest, common: dict[str, Any]) -> 
                 rows += tx.rows("list_of_platform", platform=platform, ended=ended, **common)
             else:
                 rows += tx.rows("list_of_cwd", platform=platform, cwd=request.cwd, ended=ended, **common)
-    # Each stretch is in order; the page is their merge.
+    # Each part is in order; the page is their merge.
     rows.sort(key=lambda row: (row[3], row[30]), reverse=True)
     return rows
 

@@ -28,7 +28,7 @@ from threadline.store.rows import StoredSession, entry_of, json_text, session_of
 from threadline.store.text import fold_text
 from threadline.store.verbs import MAX_KEY_CHARS, Group, Mode, Store, clean_or_none, clean_text, reads, verb, writes
 
-# Fact: sessions existed once, though none is left. Pruning must not bring the first-contact welcome back.
+# Set once a session was deleted: pruning must not bring the first-contact welcome back.
 HAD_SESSIONS = "had_sessions"
 _MAX_SAME_NAMES = 10_000
 
@@ -42,7 +42,7 @@ class NewSession(msgspec.Struct, frozen=True):
     display_name: str | None = None
     model: str | None = None
     cwd: str | None = None
-    # As JSON; empty: what it is made of has, if anything.
+    # As JSON; empty: that of the session it is forked from, if any.
     runtime: str = ""
     parent_session_id: str | None = None
     reset_reason: ResetReason | None = None
@@ -209,7 +209,7 @@ def queue_flush(tx: Tx, at: Instant, session_pk: int) -> None:
     tx.run("queue_flush", session_pk=session_pk, at=at)
 
 
-# Of a crowd the first are told apart for certain: who comes after so many is compared with these.
+# Labels are unique among the first speakers of a crowd; later ones are compared with these.
 _MAX_SPEAKERS = 500
 _MAX_SPEAKER_NAMES = 100
 
@@ -295,7 +295,7 @@ def save_state(tx: Tx, lease: Held, session_pk: int, agent: str, text: str) -> N
 
     For a session that was deleted meanwhile nothing is stored.
     """
-    # The session first, as whoever ends a turn does: the other way round the two could wait for each other.
+    # The session first, as at the end of a turn: another order of locks could deadlock.
     tx.run("save_state", session_pk=session_pk, agent=agent, text=text)
     if not tx.run("touch_turn", turn_pk=lease.turn_pk, fence=lease.fence, tools=0):
         raise LeaseLost
@@ -388,7 +388,7 @@ class AgentState(Group[Mode]):
         When it returns it survives a power cut. Raises `LeaseLost` where the lease is lost, and `InvalidRequest` for more than
         8,000 characters. Forks don't copy the state; it is deleted with the session.
         """
-        state = clean_text("what an agent remembers", text, MAX_STATE_CHARS)
+        state = clean_text("the state of an agent", text, MAX_STATE_CHARS)
         return write(save_state, lease, session_pk, clean_text("the name of an agent", agent), state)
 
 

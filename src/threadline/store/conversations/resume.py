@@ -40,13 +40,13 @@ def switch(
     is_theirs = may_resume(address.ownership, is_dm=is_dm, wanted=earlier.ownership)
     if not is_theirs and not may_copy_between_owners(is_dm=is_dm, wanted=earlier.ownership, owners=owners):
         raise NotYours
-    here = None if address.session_pk is None else records.session_by_pk(tx, address.session_pk)
-    if here is None and not is_theirs:
-        raise UnknownSession("nothing is held here any more that could go on with it; nothing was changed")
-    # What goes on at an address has that address's origin: what is told there must not reach where it was before.
-    place = earlier.entry if here is None else here.entry
-    if here is not None:
-        records.end(tx, at, here, reason="session_switch")
+    current = None if address.session_pk is None else records.session_by_pk(tx, address.session_pk)
+    if current is None and not is_theirs:
+        raise UnknownSession("there is no session here any more that could be replaced by a copy; nothing was changed")
+    # A session that continues at an address gets that address's origin: replies must not reach its former chat.
+    place = earlier.entry if current is None else current.entry
+    if current is not None:
+        records.end(tx, at, current, reason="session_switch")
     new = new_session_at(place, earlier.entry, new_id=new_id, at=at)
     if earlier.is_current or not is_theirs:
         return sessions.fork_at(tx, address, earlier, new)
@@ -61,7 +61,7 @@ def apply_place_settings(tx: Tx, session: StoredSession, new: NewSession) -> Non
         tx.run("set_runtime", model=session.entry.model, runtime=new.runtime, session_pk=session.pk)
     if new.cwd is not None:
         tx.run("set_cwd", cwd=new.cwd, session_pk=session.pk)
-    # It may go on in another chat than the one that its agent was told of.
+    # It may continue in another chat than its prompt context names.
     tx.run("drop_context", session_pk=session.pk)
 
 
@@ -129,14 +129,14 @@ def _move_pending(tx: Tx, at: Instant, from_pk: int, following: SessionEntry) ->
         tx.run("move_waiting", session_pk=from_pk, new_pk=new_pk)
         pending = tx.find("count_waiting", session_pk=new_pk)
         if pending is not None and pending[0]:
-            # The end of the command's own turn starts it at once, after its answer; this is for when that never comes.
+            # The end of the command's own turn starts the next turn at once; this is for the case that it never comes.
             inbox.mark_ready(tx, at, new_pk, wait=_MAX_GREETING_DELAY)
     return following
 
 
-# busy  something waits or runs there
-# gone  nothing is held there any more
-# here  it is the very conversation
+# busy  a message waits or a turn runs there
+# gone  there is no conversation any more
+# here  it is the same conversation
 HandoffRefusal: TypeAlias = Literal["busy", "gone", "here"]
 
 
@@ -191,12 +191,12 @@ def hand_over(tx: Tx, request: HandoffRequest) -> SessionEntry | HandoffRefusal:
         return "busy"
     before = records.session_by_pk(tx, address.session_pk)
     records.end(tx, request.at, before, reason="session_switch")
-    there = before.entry
-    new = records.new_session_at(there, session.entry, new_id=request.new_id, at=request.at)
+    place = before.entry
+    new = records.new_session_at(place, session.entry, new_id=request.new_id, at=request.at)
     following = sessions.fork_at(tx, address, session, new)
     notice = outbox.NewDelivery(
         delivery_id=f"handoff.{request.new_id}",
-        target=target_of(there.origin),
+        target=target_of(place.origin),
         text=request.text,
         person=address.owner,
     )

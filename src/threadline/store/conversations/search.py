@@ -1,4 +1,4 @@
-"""SearchRequest hits with their neighbours, and the search of owners over all platforms."""
+"""Search hits with their neighbours, and the search of owners over all platforms."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from threadline.store.text import Query, make_snippet, parse_query
 from threadline.store.verbs import Group, Mode, PersonRef, Store, parse_instant, person_name_of, reads, verb, viewer_of
 
 Order: TypeAlias = Literal["rank", "newest"]
-# A viewer with more borrowed logs than this is searched without the help of the index's filter, which is slower but right.
+# For a viewer with more borrowed logs the index does not filter, which is slower but right.
 _MAX_BORROWED = 200
-# Each costs its text and that of its neighbours; too few cost a second ranking where matches turn out to be hidden.
+# Each spare hit costs its text and that of its neighbours; too few cost a second ranking where matches are hidden.
 _SPARE_HITS = 2
 # After a large import a search must not count the whole backlog first.
 _MAX_COUNTED_SESSIONS = 1_000
 _MAX_WINDOW = 2_000
 _FEW_MATCHES = 2_000
-# Where what the fragment `hit` names stands in the row of a match.
+# The positions of the fragment `hit` in the row of a match.
 _IS_BEHIND, _SPAN, _ENTRY = 3, slice(19, 22), slice(22, None)
 _MESSAGE, _BEFORE, _AFTER = slice(4, 9), slice(9, 14), slice(14, 19)
 _Pair: TypeAlias = tuple[int | None, int | None]
@@ -180,8 +180,8 @@ def _visible(
         session = own.find(match)
         if session is not None:
             yield i, _VisibleHit(match, session)
-        elif (place := _find_showing_session(tx, request.viewer, match.number)) is not None:
-            yield i, _VisibleHit(match, place.session, place.view)
+        elif (showing := _find_showing_session(tx, request.viewer, match.number)) is not None:
+            yield i, _VisibleHit(match, showing.session, showing.view)
 
 
 def _with_filter_tokens(tx: Tx, request: SearchRequest, only: _VisibleSession | None) -> Query:
@@ -237,7 +237,7 @@ def _hits(tx: Tx, request: SearchRequest, visible: Sequence[_VisibleHit]) -> lis
     for hit, (before, after) in zip(visible, neighbour_pairs, strict=True):
         message = _message(names, rows, hit.match.number)
         if message is None:
-            # Gone while we looked.
+            # Deleted meanwhile.
             continue
         hits.append(
             Hit(
@@ -269,9 +269,10 @@ def _neighbour_numbers(tx: Tx, visible: Sequence[_VisibleHit]) -> list[_Pair]:
     """Return the numbers of the messages before and after each hit in its session."""
     pairs = [_in_span(hit) if hit.view is None else _in_view(hit, hit.view) for hit in visible]
     at_seams = dict.fromkeys(hit.session.pk for hit, pair in zip(visible, pairs, strict=True) if pair is None)
-    shown = _views(tx, at_seams)
+    views_of_sessions = _views(tx, at_seams)
     return [
-        _in_view(hit, shown[hit.session.pk]) if pair is None else pair for hit, pair in zip(visible, pairs, strict=True)
+        _in_view(hit, views_of_sessions[hit.session.pk]) if pair is None else pair
+        for hit, pair in zip(visible, pairs, strict=True)
     ]
 
 
@@ -291,10 +292,10 @@ def _in_view(hit: _VisibleHit, view: View) -> _Pair:
 
 def _views(tx: Tx, logs: Iterable[int]) -> dict[int, View]:
     """Return the current views of these sessions; an empty view for a deleted session."""
-    shown: dict[int, tuple[list[Span], list[Span]]] = {log: ([], []) for log in logs}
-    for log, folded, lo, hi in tx.rows_many("find_views", [(log,) for log in shown]):
-        shown[log][folded].append(Span(lo, hi))
-    return {log: View(tuple(open_), tuple(folded)) for log, (open_, folded) in shown.items()}
+    spans: dict[int, tuple[list[Span], list[Span]]] = {log: ([], []) for log in logs}
+    for log, folded, lo, hi in tx.rows_many("find_views", [(log,) for log in spans]):
+        spans[log][folded].append(Span(lo, hi))
+    return {log: View(tuple(open_), tuple(folded)) for log, (open_, folded) in spans.items()}
 
 
 def _find_showing_session(tx: Tx, viewer: Viewer | None, number: int) -> _VisibleSession | None:
@@ -319,7 +320,7 @@ def _log_names(tx: Tx, visible: Sequence[_VisibleHit], others: Iterable[int]) ->
     names = {hit.session.pk: hit.session.entry.session_id for hit in visible}
     logs = {log_of(number) for number in (*others, *(hit.match.number for hit in visible))}
     for log in logs - names.keys():
-        if (row := tx.find("log_name", log=log)) is not None:
+        if (row := tx.find("session_id_of_log", log=log)) is not None:
             names[log] = row[0]
     return names
 
@@ -339,7 +340,7 @@ def _message(names: Mapping[int, str], rows: Mapping[int, Row], number: int | No
     )
 
 
-# More owners than that are not looked at for a list; all of them are found by name.
+# A list covers no more owners than this; a title finds the sessions of all.
 _MAX_OWNERS = 50
 
 
@@ -350,8 +351,12 @@ def owner_sessions(tx: Tx, platform: str, configured_owners: Collection[str], *,
         for list_request in _owner_list_requests(tx, platform, configured_owners, limit)
         for entry in indexes.list_sessions(tx, list_request)
     ]
-    theirs = {entry.session_id: entry for entry in entries if entry.owner is not None and entry.platform != platform}
-    return sorted(theirs.values(), key=lambda entry: (entry.updated_at, entry.session_id), reverse=True)[:limit]
+    others_platforms = {
+        entry.session_id: entry for entry in entries if entry.owner is not None and entry.platform != platform
+    }
+    return sorted(others_platforms.values(), key=lambda entry: (entry.updated_at, entry.session_id), reverse=True)[
+        :limit
+    ]
 
 
 def find_owner_title(tx: Tx, title: str, configured_owners: Collection[str]) -> SessionEntry | None:
@@ -391,7 +396,7 @@ def _owners(tx: Tx, configured_owners: Collection[str]) -> set[str]:
     return {*configured_owners, *(str(person) for (person,) in tx.rows("owners"))}
 
 
-# A search indexes at most so many steps before it answers; what is left over is told, not hidden.
+# A search indexes at most so many steps before it answers; the rest is counted in `unindexed`.
 _INLINE_STEPS = 16
 
 

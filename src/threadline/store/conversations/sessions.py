@@ -1,4 +1,4 @@
-"""Resolve, reset, name and seed sessions."""
+"""Resolve and reset sessions; titles, runtime and notices of sessions."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ class ResolveRequest(msgspec.Struct, frozen=True):
     new_id: str
     force_new: bool = False
     busy: bool = False
-    # Whose own time zone goes before `zone`; `None` where it makes no difference.
+    # The person whose own time zone overrides `zone`; `None` where it makes no difference.
     person: str | None = None
-    # Whether the agent is to see a session that this ends once more. Nobody would, where no gateway runs.
+    # Whether to flush a session that this ends. Without a gateway no agent would see it.
     flush: bool = False
-    # Whether an address that has no session is an error: nobody begins a conversation there by speaking.
+    # Whether an address without a session is an error: a message does not begin a conversation there.
     must_exist: bool = False
-    # The name of the conversation where it is new, and under which it may have been adopted; `None`: the address's own.
+    # The key of a new conversation, under which it may also have been adopted; `None`: the address's own.
     key: str | None = None
-    # What the caller found to be stale by rules of its own, which `policy` does not have.
+    # A session that the caller found stale by rules of its own, which `policy` does not have.
     stale: Stale | None = None
 
 
@@ -127,7 +127,7 @@ def _resolve(tx: Tx, request: ResolveRequest, row: Row | None = None) -> StoredS
     if current.entry.ended_at is not None:
         return _begin_successor(tx, current, request, reason=_expiry_reason(tx, current))
     if not request.busy and _reset_reason_of(current, request) is not None:
-        # A turn may have ended since we looked, which makes the session active: only what holds its row knows.
+        # A turn may have ended since the row was read, which makes the session active: decide under the lock.
         current = get_session(tx, current.entry.session_id, lock=True)
         if current.entry.ended_at is not None:
             return _resolve(tx, request)
@@ -135,7 +135,7 @@ def _resolve(tx: Tx, request: ResolveRequest, row: Row | None = None) -> StoredS
         if reason is not None and tx.find("is_busy", session_pk=current.pk) is None:
             return _begin_successor(tx, current, request, reason=reason)
     if not tx.run("touch_session", at=request.at, session_pk=current.pk):
-        # It expired while we waited for its address.
+        # It expired while this transaction waited for its address.
         return _resolve(tx, request)
     now = from_instant(request.at)
     return msgspec.structs.replace(current, entry=msgspec.structs.replace(current.entry, updated_at=now, active_at=now))
@@ -181,7 +181,7 @@ def fork_at(
     if upto is not None:
         shown = cut_after(shown, upto, log=parent.pk, last_seq=parent.last_seq)
     entry = parent.entry
-    # The name belongs to where it was said: at another's address it would outlive the person it names.
+    # The name stays with its origin: at another's address it would outlive the person it names.
     own_name = entry.display_name if new.origin == entry.origin else None
     new = msgspec.structs.replace(
         new,
@@ -252,7 +252,7 @@ def _in_timezone_of_person(tx: Tx, request: ResolveRequest) -> ResolveRequest:
 def _first_session(tx: Tx, request: ResolveRequest) -> SessionEntry:
     address = ensure_address(tx, request.source, request.address, request.key)
     if address.session_pk is not None:
-        # Someone else made it between our look and our lock.
+        # Another caller began one before this transaction had the lock.
         return resolve(tx, request)
     former = id_changes.find_under_former_id(tx, request.at, request.source, request.address)
     if isinstance(former, id_changes.RedirectedSource):
@@ -261,14 +261,14 @@ def _first_session(tx: Tx, request: ResolveRequest) -> SessionEntry:
         id_changes.move_sessions(tx, former.address_pk, former.session_pk, address.pk)
         return resolve(tx, request)
     if request.must_exist:
-        raise UnknownSession("no conversation is held there any more; begin another")
+        raise UnknownSession("there is no conversation any more; begin another")
     new = NewSession(request.new_id, request.source, request.at, display_name=_display_name(request.source))
     parent = None if request.force_new else _find_thread_parent(tx, request)
     if parent is None:
         return begin(tx, address, new)
     upto = _thread_start(tx, parent, request.address.thread)
     if upto is None and parent.entry.ended_at is not None:
-        # The DM is over: there is no tip to go on from.
+        # The DM has ended: there is no tip to continue from.
         return begin(tx, address, new)
     return fork_at(tx, address, parent, new, upto)
 
@@ -280,7 +280,7 @@ def _move_former_holder(tx: Tx, current: StoredSession, request: ResolveRequest)
         return False
     new_place = _ensure_owned(tx, new_address, current.ownership)
     if new_place.session_pk is not None:
-        # They have another one by now. This one can be resumed.
+        # They have a current session there by now. This one can be resumed.
         end(tx, request.at, current, reason="session_switch")
     id_changes.move_sessions(tx, current.address_pk, None if new_place.session_pk else current.pk, new_place.pk)
     return True
@@ -486,13 +486,13 @@ def resolve_request(
         force_new=force_new,
         flush=flush,
         must_exist=must_exist,
-        # Several people share a session: it has the days of none of them.
+        # A shared session has the time zone of none of its people.
         person=ownership_of(source, address).owner if uses_person_timezone(policy) else None,
     )
 
 
 def _resolve_unless_busy(perform: Perform, request: ResolveRequest, is_busy: IsBusy) -> SessionEntry:
-    # The vote is asked outside of any transaction: it may be slow, and may ask the store itself.
+    # `is_busy` is called outside of any transaction: it may be slow, and may call the store itself.
     stale = perform(read(find_stale, request))
     if stale is not None and is_busy(stale):
         request = msgspec.structs.replace(request, busy=True)

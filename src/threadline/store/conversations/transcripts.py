@@ -47,7 +47,7 @@ from threadline.store.verbs import (
     writes_now,
 )
 
-# What is left of a digest that could confirm a guess at a text which is gone. The key stays used.
+# Replaces a digest that could confirm a guess at an erased text. The key stays used.
 ERASED_DIGEST = b""
 
 
@@ -57,12 +57,12 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     session_id: str
     messages: Sequence[EncodedMessage]
     at: Instant
-    # With a digest it is added once, whoever asks. Without one it only tells what it was appended for.
+    # With a digest the append is done once, whoever repeats it. Without one the key is only recorded.
     key: str | None = None
     digest: bytes | None = None
     author: str | None = None
     external_id: str | None = None
-    # Whether somebody speaks now. A rewrite says again what was said.
+    # Whether the messages are new. A rewrite repeats earlier ones.
     is_activity: bool = True
 
 
@@ -88,7 +88,7 @@ class _AppendBatch:
         self.targets: dict[str, _Target] = {}
         self.used: dict[tuple[int, str], Row] = {}
         self.messages: list[Row] = []
-        # Each once: the last of those that bear the same id.
+        # Each id once: the last message with that id.
         self.externals: dict[tuple[int, str], int] = {}
         for row in rows:
             if row[0] not in self.targets:
@@ -144,7 +144,9 @@ class _AppendBatch:
         tx.run_many("add_messages", self.messages)
         tx.run_many("advance_states", advanced)
         if self.externals:
-            tx.run_many("add_externals", [(*named, number) for named, number in self.externals.items()])
+            tx.run_many(
+                "add_externals", [(*session_and_id, number) for session_and_id, number in self.externals.items()]
+            )
         if fresh:
             tx.run_many("mark_unindexed", fresh)
 
@@ -281,18 +283,18 @@ def fork(
         raise records.unknown_session_error(key or session_id)
     number = None if upto is None else visible_number(tx, parent, upto)
     if address.session_pk is not None and key is not None:
-        here = records.session_by_pk(tx, address.session_pk)
-        records.end(tx, new.at, here, reason="session_switch")
-        new = new if address.pk == parent.address_pk else _new_session_at_place(here.entry, parent.entry, new)
+        current = records.session_by_pk(tx, address.session_pk)
+        records.end(tx, new.at, current, reason="session_switch")
+        new = new if address.pk == parent.address_pk else _new_session_at_place(current.entry, parent.entry, new)
     elif address.pk != parent.address_pk:
-        raise UnknownSession(f"nothing is held at {key!r} any more that could go on with it; nothing was changed")
+        raise UnknownSession(f"there is no session at {key!r} any more that could be forked; nothing was changed")
     return sessions.fork_at(tx, address, parent, new, number, current=key is not None)
 
 
 def _new_session_at_place(place: SessionEntry, parent: SessionEntry, new: records.NewSession) -> records.NewSession:
     """Return the fields of a fork with the origin of its new place: replies must not go where its history was."""
-    there = records.new_session_at(place, parent, new_id=new.session_id, at=new.at)
-    return msgspec.structs.replace(there, model=new.model, cwd=new.cwd or there.cwd)
+    at_place = records.new_session_at(place, parent, new_id=new.session_id, at=new.at)
+    return msgspec.structs.replace(at_place, model=new.model, cwd=new.cwd or at_place.cwd)
 
 
 def visible_number(tx: Tx, session: StoredSession, ref: MessageRef) -> int:
@@ -321,10 +323,10 @@ def link_external_id(tx: Tx, ref: MessageRef, external_id: str) -> None:
 
 def to_transcript_messages(tx: Tx, rows: Sequence[Row]) -> list[TranscriptMessage]:
     """Return message rows as messages with the ids that callers know."""
-    names = {log: session_id_of_log(tx, log) for log in {log_of(row[0]) for row in rows}}
+    session_ids = {log: session_id_of_log(tx, log) for log in {log_of(row[0]) for row in rows}}
     return [
         TranscriptMessage(
-            ref=MessageRef(names[log_of(number)], seq_of(number)),
+            ref=MessageRef(session_ids[log_of(number)], seq_of(number)),
             role=role,
             at=from_instant(at),
             author=author,
@@ -337,7 +339,7 @@ def to_transcript_messages(tx: Tx, rows: Sequence[Row]) -> list[TranscriptMessag
 
 def session_id_of_log(tx: Tx, log: int) -> str:
     """Return the id of the session whose log this is, or was."""
-    return str(records.require_row(tx.find("log_name", log=log))[0])
+    return str(records.require_row(tx.find("session_id_of_log", log=log))[0])
 
 
 def _duplicate_outcome(request: AppendRequest, before: Row) -> Appended | ThreadlineError:
@@ -346,7 +348,7 @@ def _duplicate_outcome(request: AppendRequest, before: Row) -> Appended | Thread
         return IdempotencyConflict(
             f"the key {request.key!r} was used in this session for other content; use a new key for a new message"
         )
-    # The same content, so as many messages; where it was redacted nothing tells otherwise.
+    # The same content, so as many messages; of redacted content the count is not known any more.
     return Appended(request.session_id, seq_of(first), len(request.messages), duplicate=True)
 
 
@@ -358,7 +360,7 @@ def _required(outcome: Appended | ThreadlineError) -> Appended:
 
 def _require_count(name: str, value: int | None) -> None:
     if value is not None and not 0 <= value <= views.NO_LIMIT:
-        raise InvalidRequest(f"{name} counts messages: it can't be negative, nor {value}")
+        raise InvalidRequest(f"{name} counts messages: {value} is out of range")
 
 
 class Transcripts(Group[Mode]):
@@ -431,7 +433,7 @@ class Transcripts(Group[Mode]):
         model: str | None = None,
         cwd: str | None = None,
     ) -> Step[SessionEntry]:
-        """Begin a session with the same history, model and working directory, at the same cost for any length.
+        """Fork a session: the copy has its history, model and working directory, at the same cost for any length.
 
         `upto` cuts the history after that message. With `key` the fork becomes that conversation's current session, and is
         answered there; without, it waits to be resumed.

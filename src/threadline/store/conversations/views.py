@@ -27,7 +27,7 @@ from threadline.store.rows import StoredSession, json_text
 
 NO_LIMIT = 2**62
 _PAGE = 200
-# Each step of undo keeps the view before it; beyond this many in a row the earliest can no longer be redone.
+# Each undo keeps the view before it; beyond this many in a row the earliest can no longer be redone.
 MAX_REDO = 100
 
 
@@ -81,9 +81,9 @@ def cut_for_retry(tx: Tx, at: Instant, session: StoredSession) -> None:
     _cut(tx, at, session, after)
 
 
-def rewrite(tx: Tx, at: Instant, session: StoredSession, shown: list[Row], kept: tuple[int, int], added: int) -> None:
+def rewrite(tx: Tx, at: Instant, session: StoredSession, shown: list[Row], ends: tuple[int, int], added: int) -> None:
     """Show the first `kept[0]` rows of `shown`, the `added` messages last appended, then the last `kept[1]` of `shown`."""
-    head, tail = kept
+    head, tail = ends
     numbers = [row[1] for row in shown]
     fresh = [message_number(session.pk, session.last_seq + i + 1) for i in range(added)]
     order = [*numbers[:head], *fresh, *numbers[len(numbers) - tail :]]
@@ -181,7 +181,7 @@ def roles(tx: Tx, session: StoredSession) -> Iterator[Row]:
         place, number = rows[-1][0], rows[-1][1]
 
 
-# Several: it may be any one of them, or all. None: nobody knows.
+# Several: any of them, or all. None: unknown.
 Authors: TypeAlias = frozenset[str]
 NO_AUTHORS: Authors = frozenset()
 
@@ -200,8 +200,8 @@ def possible_authors(
     replaced_texts = _replaced_user_messages(tx, replaced, logged)
     before = _authors_by_text((body, author) for _, author, body in logged)
     exact = before | _authors_by_text((body, author) for body, authors in replaced_texts for author in authors)
-    kept = {message.body for message in fresh}
-    anyone = NO_AUTHORS.union(*(authors for body, authors in replaced_texts if body not in kept))
+    kept_texts = {message.body for message in fresh}
+    anyone = NO_AUTHORS.union(*(authors for body, authors in replaced_texts if body not in kept_texts))
     return [exact.get(message.body, anyone) if message.role == "user" else NO_AUTHORS for message in fresh]
 
 
@@ -209,10 +209,10 @@ def group_by_author(
     messages: Sequence[EncodedMessage], authors: Sequence[Authors]
 ) -> list[tuple[str | None, list[EncodedMessage]]]:
     """Return the messages in their order, consecutive messages of one known author together."""
-    named = zip(authors, messages, strict=True)
+    authored = zip(authors, messages, strict=True)
     return [
         (author, [message for _, message in run])
-        for author, run in groupby(named, key=lambda pair: _only_author(pair[0]))
+        for author, run in groupby(authored, key=lambda pair: _only_author(pair[0]))
     ]
 
 

@@ -1,4 +1,4 @@
-"""What an operation may ask of an engine, what an engine promises, and how a location names one.
+"""Transactions, steps, the promises of an engine, and the locations that name one.
 
 An *operation* is a plain function of a transaction and arguments. It reads no clock, makes no ids, calls nobody back and
 does no I/O of its own, because an engine may run it more than once: after a serialization failure, or when another
@@ -56,7 +56,7 @@ class Tx(Protocol):
     def unindex(self, numbers: Sequence[int]) -> None:
         """Remove messages from the search index; those that were not indexed are passed over."""
 
-    def index_matches(self, known: Any, tokens: Sequence[str]) -> bool:
+    def index_matches(self, stored: Any, tokens: Sequence[str]) -> bool:
         """Return whether the index entry of a message (a column of `indexed_part`) fits these tokens."""
 
     def match_expression(self, query: Query) -> str:
@@ -83,7 +83,7 @@ class Step(msgspec.Struct, Generic[T], frozen=True):
     options: dict[str, Any] = {}
     # The approximate bytes that a batch grows by.
     size: int = 0
-    # Whether work is left for the background worker: messages to index, sessions to list anew.
+    # Whether the step leaves work for the background worker: messages to index, sessions to list anew.
     leaves_work: bool = False
 
 

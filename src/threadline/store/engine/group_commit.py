@@ -31,7 +31,7 @@ class QueuedStep:
         self.result: Any = _PENDING
         self.error: BaseException | None = None
         self.must_lead = False
-        # The event loop that waits for this job; None for a blocking caller.
+        # The event loop that waits for this step; None for a blocking caller.
         self.loop = None if future is None else future.get_loop()
         self._future = future
         self._wakeup: threading.Lock | None = None
@@ -100,7 +100,7 @@ class GroupCommitQueue:
         self._stopping = False
         self._failure: BaseException | None = None
         self._idle = threading.Condition(self._mutex)
-        # A bare lock, held: whoever passes the lead to the lane's thread releases it. Half the latency of a semaphore.
+        # Locked; released to pass the lead to the queue's thread. Half the latency of a semaphore.
         self._wake = threading.Lock()
         self._wake.acquire()
         self._name = name
@@ -188,7 +188,7 @@ class GroupCommitQueue:
         """Return the next batch."""
         with self._mutex:
             queue = self._queue
-            # Never out of both lists: a signal that strikes in between must not take others' jobs away.
+            # Each step is always in one of both lists: a signal that strikes in between must not lose others' steps.
             batch: list[QueuedStep] = []
             self._running = batch
             size = 0
@@ -209,7 +209,7 @@ class GroupCommitQueue:
             elif queued is not own:
                 queued.wake_up()
         for loop, steps in by_loop.items():
-            # A loop may have been closed while its callers waited; what they asked for is stored all the same.
+            # A loop may have been closed while its callers waited; their steps are stored all the same.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_resolve_futures, steps)
 
@@ -235,7 +235,7 @@ class GroupCommitQueue:
             return
         self._busy = False
         if self._closed:
-            # Nobody else waits for that.
+            # Only `close` waits for that.
             self._idle.notify_all()
 
     def _abandon(self, own: QueuedStep) -> None:
@@ -257,17 +257,17 @@ class GroupCommitQueue:
         """Fail all waiting steps, and all later ones, because the writer died."""
         with self._mutex:
             self._failure = cause
-            waiting = [*self._running, *self._queue]
+            failed = [*self._running, *self._queue]
             self._queue.clear()
             self._running = []
             self._busy, self._leader = False, None
             self._idle.notify_all()
-        for queued in waiting:
+        for queued in failed:
             if not queued.is_done:
                 queued.error = StoreUnavailable("the store's writer stopped; close the store and open it again")
                 queued.error.__cause__ = cause
-        self._deliver_outcomes(waiting, None)
-        log.error("store.writer_lost", lane=self._name, error=repr(cause))
+        self._deliver_outcomes(failed, None)
+        log.error("store.writer_lost", queue=self._name, error=repr(cause))
 
     def _ensure_thread(self) -> None:
         if self._thread is None:

@@ -13,8 +13,8 @@ import msgspec
 
 from threadline.errors import SchemaTooNew, SchemaTooOld, StoreDamaged
 
-# The oldest program version's schema number that can still use a database of the newest schema. Raised when a migration
-# makes older programs write nonsense, left alone when it only adds what they can ignore.
+# The schema of the oldest program that can still use a database of the newest schema. Raised when a migration
+# makes older programs write wrong data, left alone when it only adds columns or tables that they can ignore.
 READABLE_BY = 6
 _FILE = re.compile(r"(\d{4})\.(sqlite|postgres)\.sql")
 
@@ -36,12 +36,12 @@ class SchemaState(msgspec.Struct, frozen=True):
 @cache
 def migrations(engine: str) -> tuple[Migration, ...]:
     """Return all migrations of an engine, in order."""
-    found = []
+    steps = []
     for path in (files("threadline.store") / "sql" / "migrations").iterdir():
         match = _FILE.fullmatch(path.name)
         if match and match.group(2) == engine:
-            found.append(Migration(int(match.group(1)), path.read_text()))
-    return tuple(sorted(found, key=lambda step: step.version))
+            steps.append(Migration(int(match.group(1)), path.read_text()))
+    return tuple(sorted(steps, key=lambda step: step.version))
 
 
 def latest_version() -> int:
@@ -76,7 +76,7 @@ def schema_mismatch_error(state: SchemaState, cause: Exception) -> StoreDamaged:
     """Return the error for a database on which a migration fails, because its tables are not those of its version."""
     why = (str(cause).strip().splitlines() or [type(cause).__name__])[0][:200]
     return StoreDamaged(
-        f"this database says that it has schema {state.version}, and is not made like one ({why}): a development version of "
+        f"this database says that it has schema {state.version}, but its tables differ ({why}): a development version of "
         "Threadline may have made it; nothing was changed. Export it with that version, or restore a backup"
     )
 

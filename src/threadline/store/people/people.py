@@ -36,7 +36,7 @@ from threadline.store.verbs import MAX_KEY_CHARS, Group, Mode, Store, clean_text
 from threadline.store.work import outbox
 from threadline.texts.gateway import PAIRED
 
-# One secret an installation: pairing codes and the pseudonyms in prompts are keyed with it.
+# One secret for each installation: pairing codes and the pseudonyms in prompts are keyed with it.
 _SECRET = "installation_secret"  # noqa: S105 - the name of the row, not what stands in it
 
 
@@ -89,7 +89,7 @@ class PairingApproval(msgspec.Struct, frozen=True, kw_only=True):
     digest: bytes | None
     number: int | None
     role: Role
-    # What they are told in their chat, and the id that makes telling it idempotent.
+    # The notice for their chat, and the delivery id that makes it idempotent.
     text: str
     delivery_id: str
     at: Instant
@@ -140,7 +140,7 @@ def revoke(tx: Tx, person: str) -> None:
     if not removed:
         raise UnknownPerson(
             f"nobody called {person} is paired or waits; `threadline pair list` shows who does, "
-            "and who stands in the configuration is taken out there"
+            "and people in the configuration are removed there"
         )
 
 
@@ -217,12 +217,12 @@ def approval_error(outcome: WrongCode | PairingGuard, approval: PairingApproval)
         until = f"{from_instant(guard.locked_until):%Y-%m-%d %H:%M} UTC"
         return PairingLocked(
             f"after {MAX_WRONG_CODES} wrong codes nobody can be paired until {until}; "
-            "codes given out before have ended then, so whoever waits writes again for a new one"
+            "earlier codes have expired then, so strangers must write again for a new one"
         )
     if approval.digest is None:
         return UnknownPairing(f"no request is number {approval.number}; `threadline pair list` shows who waits")
     return UnknownPairing(
-        "nobody who waits has this code: it was mistyped, used or is older than an hour; "
+        "no pending request has this code: it was mistyped, used or is older than an hour; "
         f"after {guard.left} more wrong ones nobody can be paired for an hour"
     )
 
@@ -233,11 +233,11 @@ def _lock(tx: Tx) -> PairingGuard:
 
 
 def _refusal_reason(tx: Tx, guard: PairingGuard, person: str, platform: str, at: Instant) -> NoCodeReason | None:
-    asked = tx.find("asked_at", person=person, at=at)
+    last_request = tx.find("asked_at", person=person, at=at)
     others = tx.find("count_pending", platform=platform, person=person, at=at)
     return code_refusal(
         guard,
-        asked_at=None if asked is None else Instant(asked[0]),
+        asked_at=None if last_request is None else Instant(last_request[0]),
         others=0 if others is None else int(others[0]),
         at=at,
     )
@@ -252,7 +252,7 @@ def _matching_request(rows: list[Row], approval: PairingApproval) -> Row | None:
 
 
 def _count_wrong_code(tx: Tx, guard: PairingGuard, approval: PairingApproval) -> WrongCode:
-    # A number is no secret: `pair list` shows it, and nobody learns anything by trying another.
+    # A number is no secret: `pair list` shows it, and guessing another reveals nothing.
     if approval.digest is None:
         return WrongCode(guard)
     after = guard_after_wrong_code(guard, approval.at)
@@ -354,16 +354,16 @@ class People(Group[Mode]):
 
 
 def _request_pairing(perform: Perform, at: Instant, person: str, source: SessionSource) -> PairingCode | PairingRefusal:
-    # Looked at first without a lock: a flood of strangers costs reads alone.
+    # Checked first without a lock: a flood of strangers costs only reads.
     reason = perform(read(pairing_refusal, at, person, source.platform))
     if reason is not None:
         return PairingRefusal(reason)
     code = "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
     digest = secret_digest(_installation_secret(perform), code)
-    wanted = PairingRequest(
+    pairing_request = PairingRequest(
         person=person, name=_stored_name(source.user_name), target=target_of(source), digest=digest, at=at
     )
-    reason = perform(write(request_pairing, wanted))
+    reason = perform(write(request_pairing, pairing_request))
     return PairingCode(code) if reason is None else PairingRefusal(reason)
 
 
@@ -409,8 +409,8 @@ def _number_or_digest(perform: Perform, code: str | int) -> tuple[int | None, by
 
 def _checked_person(person: str) -> str:
     name = parse_person_name(clean_text("a person's name", person, 2 * MAX_KEY_CHARS))
-    place, _, identifier = name.partition(":")
-    if not place or not identifier:
+    platform, _, identifier = name.partition(":")
+    if not platform or not identifier:
         raise InvalidRequest(f"{person!r} names nobody; people are named like telegram:7")
     return name
 

@@ -1,4 +1,4 @@
-"""All that the store knows about one person, page by page."""
+"""Export all records of one person, page by page."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 def role_record_of(tx: Tx, person: str) -> RoleRecord | None:
     """Return a person's role and their pairing request; `None` where there is neither."""
-    known, asked = tx.find("find_person", person=person), tx.find("find_pairing", person=person)
-    if known is None and asked is None:
+    role_row, pairing_row = tx.find("find_person", person=person), tx.find("find_pairing", person=person)
+    if role_row is None and pairing_row is None:
         return None
-    role, name, since = known or (None, None, None)
-    waits_as, asked_at = asked or (None, None)
+    role, name, since = role_row or (None, None, None)
+    requested_name, asked_at = pairing_row or (None, None)
     return RoleRecord(
         role=role,
-        name=name or waits_as,
+        name=name or requested_name,
         since=None if since is None else from_instant(since),
         asked_at=None if asked_at is None else from_instant(asked_at),
     )
@@ -89,7 +89,7 @@ def _event(row: Row) -> EventRecord:
     )
 
 
-# A person record stays a line that can be read; whoever has more conversations finds the others by their sessions.
+# Keeps the summary readable; the sessions of the export name the other conversations.
 MAX_ADDRESSES = 1_000
 
 
@@ -171,9 +171,9 @@ class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     def _fields(self) -> dict[str, Any]:
         if self.session is not None:
-            told = {} if self.context is None else {"context": self.context}
-            kept = {"remembered": self.remembered} if self.remembered else {}
-            return self.session.to_dict() | told | kept
+            context = {} if self.context is None else {"context": self.context}
+            remembered = {"remembered": self.remembered} if self.remembered else {}
+            return self.session.to_dict() | context | remembered
         if self.delivery is not None:
             return {"delivery": msgspec.to_builtins(self.delivery)}
         if self.message is None:
@@ -218,7 +218,7 @@ def export(tx: Tx, person: str, *, limit: int, cursor: str | None) -> Page[Perso
     for number, section in enumerate(_SECTIONS):
         if number < start.section:
             continue
-        # One more than the page holds: then it is known whether something follows.
+        # One more than the page holds, to know whether more follows.
         entries += section(
             tx, person, start if number == start.section else _ExportCursor(number), limit + 1 - len(entries)
         )
@@ -230,11 +230,11 @@ def export(tx: Tx, person: str, *, limit: int, cursor: str | None) -> Page[Perso
 def _summary(tx: Tx, person: str, start: _ExportCursor, _room: int) -> list[_ExportEntry]:
     if start.after >= 0:
         return []
-    counted = tx.find("count_known", person=person, scope=_scope_pattern(person))
-    assert counted is not None, "an aggregate has a row"  # noqa: S101
+    counts = tx.find("count_known", person=person, scope=_scope_pattern(person))
+    assert counts is not None, "an aggregate has a row"  # noqa: S101
     keys = [key for (key,) in tx.rows("addresses_known", owner=person, limit=MAX_ADDRESSES)]
-    sessions, messages, usage, events, deliveries, file_count = (int(count) for count in counted)
-    known = PersonSummary(
+    sessions, messages, usage, events, deliveries, file_count = (int(count) for count in counts)
+    summary = PersonSummary(
         person=person,
         addresses=keys,
         sessions=sessions,
@@ -251,13 +251,13 @@ def _summary(tx: Tx, person: str, start: _ExportCursor, _room: int) -> list[_Exp
         deliveries=deliveries,
         files=file_count,
     )
-    return [(_after(start, 0), PersonRecord(kind="person", summary=known))]
+    return [(_after(start, 0), PersonRecord(kind="person", summary=summary))]
 
 
 def _own_sessions(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
     """Return each session of the person, followed by its log, undone and folded messages included."""
     entries: list[_ExportEntry] = []
-    # One more than there is room for: the first may have nothing left to tell.
+    # One more than there is room for: the first may have nothing left to export.
     for pk, *entry in tx.rows("sessions_owned", owner=person, first=log_of(start.after), limit=room + 1):
         head = message_number(pk, 0)
         if start.after < head:
@@ -279,8 +279,8 @@ def _session(tx: Tx, pk: int, entry: SessionEntry) -> PersonRecord:
 def _messages_of_deleted_sessions(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
     """Return messages of the person's deleted sessions that forks still show."""
     entries: list[_ExportEntry] = []
-    place = {"first": log_of(start.after), "after": start.after}
-    for (log,) in tx.rows("deleted_logs_owned", scope=_scope_pattern(person), limit=room, **place):
+    bounds = {"first": log_of(start.after), "after": start.after}
+    for (log,) in tx.rows("deleted_logs_owned", scope=_scope_pattern(person), limit=room, **bounds):
         lo, hi = max(message_number(log, 0), start.after + 1), message_number(log, MAX_SEQ)
         entries += _messages(tx, start, tx.rows("load_left", lo=lo, hi=hi, limit=room - len(entries)))
         if len(entries) >= room:
@@ -294,10 +294,10 @@ def _messages_in_shared_sessions(tx: Tx, person: str, start: _ExportCursor, room
 
 
 def _usage(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
-    place = {"at": start.after, "session_pk": start.session_pk, "turn_id": start.name}
+    bounds = {"at": start.after, "session_pk": start.session_pk, "turn_id": start.name}
     entries: list[_ExportEntry] = []
     for at, pk, turn_id, session_id, platform, model, *amounts in tx.rows(
-        "usage_of_person", person=person, limit=room, **place
+        "usage_of_person", person=person, limit=room, **bounds
     ):
         usage = TurnUsage(
             session_id=session_id,
@@ -331,14 +331,13 @@ def _deliveries(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_E
 
 def _files(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
     """Return the files that they sent along with their messages."""
-    records_of_files = files.records_of(tx, person, after=start.name, limit=room)
+    owned_files = files.records_of(tx, person, after=start.name, limit=room)
     return [
-        (_ExportCursor(start.section, name=one.file_id), PersonRecord(kind="file", file=one))
-        for one in records_of_files
+        (_ExportCursor(start.section, name=file.file_id), PersonRecord(kind="file", file=file)) for file in owned_files
     ]
 
 
-# The order of an export. Cursors name a section by its place here.
+# The order of an export. Cursors name a section by its index here.
 _SECTIONS: tuple[_Section, ...] = (
     _summary,
     _own_sessions,
@@ -381,20 +380,20 @@ def _after(start: _ExportCursor, number: int) -> _ExportCursor:
     return _ExportCursor(start.section, number)
 
 
-def _encode(place: _ExportCursor) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+def _encode(cursor: _ExportCursor) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
 
 def _decode(cursor: str) -> _ExportCursor:
     """Return the cursor that `_encode` wrote, or raise `InvalidCursor`. A made-up cursor reaches no other person's records."""
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        place = msgspec.json.decode(text, type=_ExportCursor)
+        decoded = msgspec.json.decode(text, type=_ExportCursor)
     except (ValueError, msgspec.DecodeError) as cause:
         raise InvalidCursor from cause
-    if place.section >= len(_SECTIONS):
+    if decoded.section >= len(_SECTIONS):
         raise InvalidCursor
-    return place
+    return decoded
 
 
 class PersonExports(Group[Mode]):

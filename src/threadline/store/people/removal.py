@@ -62,7 +62,7 @@ def redact_numbers(tx: Tx, at: Instant, numbers: Sequence[int]) -> int:
         done += tx.run("redact_message", body=tombstone(row[5]).body, at=at, number=number)
         tx.run("forget_digests", number=number, none=transcripts.ERASED_DIGEST)
         files.unlink_files(tx, number, number)
-        # What an agent kept may lead it back to what it was told.
+        # The state of an agent may lead it back to the redacted text.
         tx.run("drop_memories_of", number=number)
     tx.unindex(numbers)
     _delete_quotes(tx, numbers)
@@ -87,13 +87,13 @@ def _delete(tx: Tx, session: StoredSession) -> None:
     tx.run("unpoint_session", session_pk=session.pk)
     tx.run("drop_spans", session_pk=session.pk)
     if tx.rows("spans_over_log", lo=message_number(session.pk, 0), hi=message_number(session.pk, MAX_SEQ)):
-        # Forks go on showing its messages: what search does not know of them yet, it would never be told.
+        # Forks still show its messages, and nothing would index the pending ones later.
         while indexes.index_session(tx, session.pk):
             pass
     tx.run("drop_unindexed", session_pk=session.pk)
     tx.run("drop_state", session_pk=session.pk)
     tx.run("drop_session", session_pk=session.pk)
-    for left in (
+    for query in (
         "drop_ready",
         "forget_waiting",
         "drop_journals_of_session",
@@ -106,7 +106,7 @@ def _delete(tx: Tx, session: StoredSession) -> None:
         "drop_flush",
         "drop_speakers",
     ):
-        tx.run(left, session_pk=session.pk)
+        tx.run(query, session_pk=session.pk)
     tx.run("settle_adoption", session_id=session.entry.session_id)
     tx.run("set_meta", name=records.HAD_SESSIONS, value="1")
     scope = indexes.filter_tokens_of(session.pk, session.entry.owner, session.entry.platform, session.chat)
@@ -138,7 +138,7 @@ def collect_batch(tx: Tx, limit: int = STEP) -> int:
         for start, end in _gaps(shown, lo, hi):
             files.unlink_files(tx, start, end)
         tx.run("settle_deleted_log" if shown else "forget_deleted_log", log=log)
-        # Not "nothing left": another log may be waiting.
+        # Not 0, which means "nothing left": another log may be pending.
         return 1
     return removed + len(numbers)
 
@@ -159,7 +159,7 @@ def prune_batch(tx: Tx, request: PruneRequest, limit: int) -> int:
     """Delete the oldest prunable sessions, at most `limit`; return how many. 0: none is left."""
     done = 0
     ids_before: list[str] = []
-    # Asked again while nothing is done: somebody may just have deleted or used all that we were told of, and not the rest.
+    # Read again while nothing is done: others may just have deleted or used all these sessions, but not the rest.
     while not done and (ids := _old_sessions(tx, request, limit)) != ids_before:
         ids_before = ids
         for session_id in ids:
@@ -176,7 +176,7 @@ def _old_sessions(tx: Tx, request: PruneRequest, limit: int) -> list[str]:
         rows: list[Row] = []
         for platform in indexes.platforms(tx, request.platform):
             rows += tx.rows("old_sessions", platform=platform, ended=ended, before=request.before, limit=limit)
-        # The least recently updated first, as far as the index tells, so that a prune that is broken off has done the oldest.
+        # The least recently updated first, as far as the index tells, so that an interrupted prune has deleted the oldest.
         ids += [session_id for _, _, session_id in sorted(rows)[: limit - len(ids)]]
         if len(ids) >= limit:
             break
@@ -201,7 +201,7 @@ def erase_batch(tx: Tx, at: Instant, person: str, *, limit: int = STEP) -> int:
         return _erase_numbers(tx, at, numbers)
     removed = 0
     for session_id, pk, origin in tx.rows("sessions_of_owner", owner=person, limit=_SESSIONS_PER_STEP):
-        # Emptied before it is deleted: a fork that someone else holds keeps only tombstones.
+        # Redacted before it is deleted: another person's fork keeps only tombstones.
         lo, hi = message_number(pk, 0), message_number(pk, MAX_SEQ)
         numbers = [n for (n,) in tx.rows("unredacted_in_log", lo=lo, hi=hi, limit=limit)]
         if numbers:
@@ -258,26 +258,26 @@ def delete_traces_batch(tx: Tx, person: str, after: int, limit: int = STEP) -> i
 def _delete_person(tx: Tx, person: str) -> None:
     tx.run("forget_usage", person=person)
     web_access.delete_person(tx, person)
-    # A turn that still runs finds nothing of its own any more, and writes nothing.
-    for trace in ("drop_journals_of", "drop_turns_of", "forget_inbox_of_person", "drop_deliveries_to"):
-        tx.run(trace, person=person)
-    # Behind the turns: one that ran a moment ago may have kept a file for them.
+    # A turn that still runs finds its rows deleted, and writes nothing.
+    for query in ("drop_journals_of", "drop_turns_of", "forget_inbox_of_person", "drop_deliveries_to"):
+        tx.run(query, person=person)
+    # After the turns: one that ran a moment ago may have stored a file for them.
     files.delete_person(tx, person)
     tx.run("forget_told")
-    for trace in ("drop_person", "drop_pairing_of", "drop_preferences"):
-        tx.run(trace, person=person)
+    for query in ("drop_person", "drop_pairing_of", "drop_preferences"):
+        tx.run(query, person=person)
     if tx.run("drop_homes_of", person=person):
-        # Every session that began meanwhile was told of it; each is told anew where it is.
+        # The prompt context of every session may name the home channel; each gets a new context.
         tx.run("drop_contexts")
-    for trace in ("drop_speaker", "forget_moves", "forget_decider"):
-        tx.run(trace, person=person)
-    # Nobody knows whose words are in what could not be read: on their platform it goes.
+    for query in ("drop_speaker", "forget_moves", "forget_decider"):
+        tx.run(query, person=person)
+    # Unreadable events may hold their words: all of their platform are deleted.
     platform = re.split("[:@]", person)[0]
     tx.run("forget_unreadable", platform=platform)
     tx.run("drop_chat_alarms", chats=f"chat:{platform}/%")
     tx.run("drop_chat_notices", chats=f"{owner_alerts.notice_name(platform)}%")
-    for trace in ("forget_author", "forget_possible_author"):
-        tx.run(trace, author=person)
+    for query in ("forget_author", "forget_possible_author"):
+        tx.run(query, author=person)
     for pk, _ in tx.rows("addresses_of_owner", owner=person):
         tx.run("drop_unused_address", pk=pk)
 
@@ -289,10 +289,10 @@ def _without_sender(origin: SessionSource) -> SessionSource:
     return msgspec.structs.replace(origin, user_id=None, user_name=None, user_id_alt=None, user_handle=None)
 
 
-def _gaps(kept: Sequence[Span], lo: int, hi: int) -> list[tuple[int, int]]:
+def _gaps(spans: Sequence[Span], lo: int, hi: int) -> list[tuple[int, int]]:
     """Return the ranges of a log that no span covers."""
     gaps, start = [], lo
-    for span in kept:
+    for span in spans:
         if start < span.lo:
             gaps.append((start, span.lo - 1))
         start = max(start, span.hi + 1)
@@ -376,11 +376,11 @@ def _prune(perform: Perform, request: PruneRequest, progress: Progress | None) -
 def _erase_person(perform: Perform, database: Database, at: Instant, name: str) -> int:
     if perform(read(adoptions.waiting)):
         raise InvalidRequest(
-            "transcripts of an older folder are still to be taken in, and may hold their words: "
+            "transcripts of an older folder are not adopted yet, and may hold their words: "
             "run `threadline compat adopt FOLDER`, then erase"
         )
     done = 0
-    # The name itself last: as long as it is there, one that breaks off can be begun again.
+    # The name itself last: as long as it exists, an interrupted erasure can be repeated.
     for known_as in (*reversed(perform(read(id_changes.former_names, name))), name):
         done += _erase_name(perform, at, known_as)
     collect(perform)

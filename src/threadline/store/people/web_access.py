@@ -28,10 +28,10 @@ OWNER_ID = "owner"
 OWNER = scoped_id(PLATFORM, MAIN_ACCOUNT, OWNER_ID)
 LOGIN_LIFETIME = timedelta(days=30)
 TOUCH_INTERVAL = timedelta(hours=1)
-# A browser that is not among a person's newest logins logs in anew: nobody can fill the store with them.
+# Only a person's newest logins are kept: nobody can fill the store with them.
 MAX_LOGINS = 50
 _MICROSECOND = timedelta(microseconds=1)
-# Every name of a person on the page lies between these.
+# All names of people on the page sort between these.
 _FIRST, _AFTER = f"{PLATFORM}:", f"{PLATFORM};"
 
 
@@ -209,11 +209,11 @@ def redeem(tx: Tx, request: RedeemRequest) -> WebLogin | None:
     row = tx.find("take_invite", digest=request.digest, at=request.at)
     if row is None:
         return None
-    known, name, given = row
-    person = known or person_of_user(request.user_id)
-    role = given or people.role_of(tx, person)
+    known_person, name, invited_role = row
+    person = known_person or person_of_user(request.user_id)
+    role = invited_role or people.role_of(tx, person)
     if role is None:
-        # Their role was taken away meanwhile; a link is none.
+        # Their role was removed meanwhile, and a link without a role gives none.
         return None
     people.set_role(tx, request.at, person, role, name)
     make_login(tx, request.at, person, name, request.cookie)
@@ -240,15 +240,15 @@ def revoke(tx: Tx, at: Instant, name_or_id: str) -> RevokedAccess:
             "the owner comes in by the token; `threadline web token --rotate` ends all of the owner's logins"
         )
     guests = _guests(tx, at)
-    matching = [one for one in guests if one.user_id == user_id] or [
-        one for one in guests if _is_same(one.name, name_or_id)
+    matching = [guest for guest in guests if guest.user_id == user_id] or [
+        guest for guest in guests if _is_same(guest.name, name_or_id)
     ]
     if len(matching) > 1:
-        ids = ", ".join(one.user_id for one in matching)
+        ids = ", ".join(guest.user_id for guest in matching)
         raise InvalidRequest(f"several people are called {name_or_id}; say which one by the id: {ids}")
     if matching:
         return _remove_access(tx, matching[0])
-    name = next((one.name for one in _invites(tx, at) if _is_same(one.name, name_or_id)), None)
+    name = next((guest.name for guest in _invites(tx, at) if _is_same(guest.name, name_or_id)), None)
     if name is None:
         raise people.UnknownPerson(f"nobody called {name_or_id} is on the page; `threadline web people` shows who is")
     return RevokedAccess(name=name, user_id=None, logins=0, invites=tx.run("drop_invites_named", name=name))
@@ -277,8 +277,8 @@ def invites_of(tx: Tx, person: str) -> list[InviteRecord]:
 
 def delete_person(tx: Tx, person: str) -> None:
     """Delete a person's logins and links."""
-    for trace in ("drop_logins_of", "drop_invites_of"):
-        tx.run(trace, person=person)
+    for query in ("drop_logins_of", "drop_invites_of"):
+        tx.run(query, person=person)
 
 
 def _remove_access(tx: Tx, guest: WebPerson) -> RevokedAccess:
@@ -324,13 +324,13 @@ def _free_name(tx: Tx, new: NewInvite) -> str:
     taken = list_all(tx, new.at)
     if _is_same(name, OWNER_NAME):
         raise InvalidRequest("the owner comes in by `threadline web link`; somebody else needs another name")
-    for one in taken.people:
-        if _is_same(one.name, name):
+    for somebody in taken.people:
+        if _is_same(somebody.name, name):
             raise InvalidRequest(
-                f"somebody on the page is called {one.name} already; `threadline web invite {one.user_id}` lets them in "
+                f"somebody on the page is called {somebody.name} already; `threadline web invite {somebody.user_id}` lets them in "
                 "again, and somebody else needs another name"
             )
-    if any(_is_same(one.name, name) for one in taken.invites):
+    if any(_is_same(somebody.name, name) for somebody in taken.invites):
         raise InvalidRequest(f"a link for {name} waits already; `threadline web revoke {name}` takes it back")
     return name
 
@@ -452,8 +452,8 @@ def _user_id(name_or_id: str) -> str | None:
     return bare if _USER_ID.fullmatch(bare) else None
 
 
-def _shown_name(who: str) -> str:
-    name = safe_label(who).strip()
+def _shown_name(name_text: str) -> str:
+    name = safe_label(name_text).strip()
     if not name:
         raise InvalidRequest("say who is invited: a name by which you and the agent know them")
     return name

@@ -31,19 +31,19 @@ _OPTIONS = " ".join(
     for setting in (
         f"search_path={SCHEMA}",
         "synchronous_commit=on",
-        # What is asked is small and mostly in memory: the defaults would read whole tables, and compile queries that end sooner.
+        # Queries are small and mostly in memory: the defaults would read whole tables, and compile queries that end sooner.
         "random_page_cost=1.1",
         "jit=off",
     )
 )
-# A process that is frozen in the middle of a transaction must let go of its rows before others take themselves for frozen.
+# A process that freezes in the middle of a transaction must release its rows before the time-outs of others.
 _POOLED = f"{_OPTIONS} -c idle_in_transaction_session_timeout=5000"
-# Left to itself the server plans a search anew each time, because it can't guess how many hits are wanted: a fifth of what a
-# search for a rare word takes. Our texts are made for one plan.
+# By default the server plans each search anew, because it can't guess how many hits are requested: a fifth of what a
+# search for a rare word takes. Our queries are written for one plan.
 _READING = f"{_POOLED} -c plan_cache_mode=force_generic_plan"
-# What a statement can fail with; text that is no UTF-8 fails before it is sent.
+# The errors of a statement; text that is not UTF-8 fails before it is sent.
 FAILURES = (psycopg.Error, PoolTimeout, UnicodeEncodeError)
-# Run again: another transaction was in the way, and this one left no trace.
+# Errors after which a transaction is repeated: another was in the way, and this one left no trace.
 RETRYABLE = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
 
 
@@ -103,7 +103,7 @@ def to_store_error(cause: Exception) -> ThreadlineError:
     if isinstance(cause, (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege)):
         return StoreReadOnly(f"PostgreSQL refuses the write ({_first_line(cause)}); check the role's rights")
     if isinstance(cause, (errors.UndefinedTable, errors.UndefinedColumn, errors.DataCorrupted)):
-        return StoreDamaged(f"the database is not as Threadline left it ({_first_line(cause)}); restore a backup")
+        return StoreDamaged(f"the database is incomplete or damaged ({_first_line(cause)}); restore a backup")
     return StoreUnavailable(
         f"PostgreSQL does not answer ({_first_line(cause)}); what was acknowledged is kept, try again"
     )
@@ -155,13 +155,13 @@ def migrate_schema(connection: psycopg.Connection[Any], steps: tuple[Migration, 
             connection.execute(cast("Any", _META))
             state = SchemaState(0, 0)
         missing = pending(steps, state)
-        _take(connection, missing, state)
+        _run_migrations(connection, missing, state)
         if missing:
             _stamp(connection, missing[-1].version)
     return state.version, missing[-1].version if missing else state.version
 
 
-def _take(connection: psycopg.Connection[Any], steps: tuple[Migration, ...], state: SchemaState) -> None:
+def _run_migrations(connection: psycopg.Connection[Any], steps: tuple[Migration, ...], state: SchemaState) -> None:
     try:
         for step in steps:
             _run_script(connection, step.script)

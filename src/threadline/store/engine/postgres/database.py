@@ -69,7 +69,7 @@ _CONNECTIONS = 8
 _ATTEMPTS = 12
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = $1 ORDER BY tablename"
 _CURRENT_XID = "SELECT pg_current_xact_id()::text"
-# Only what reads this database counts; an automatic analyze is among it.
+# Only readers of this database count; an automatic analyze is one.
 _OLDER_SNAPSHOTS = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     " AND backend_xmin IS NOT NULL AND age(backend_xmin) >= age($1::xid8::xid)"
@@ -104,7 +104,7 @@ class PostgresDatabase:
         outcome: T = self._transact(
             self._writers if step.kind == "write" else self._readers,
             lambda tx: step.call(tx, *step.args, **step.options),
-            # Beginning and ending a transaction are two round trips, as dear as a search for a rare word.
+            # Beginning and ending a transaction are two round trips, as expensive as a search for a rare word.
             is_whole=step.kind != "loose_read",
         )
         return outcome
@@ -143,10 +143,10 @@ class PostgresDatabase:
     def rewrite_files(self) -> None:
         with connect(self._url) as connection, translating_errors():
             _wait_for_older_snapshots(connection)
-            # All there are: a list would forget those that are added later.
+            # All tables: a fixed list would miss those that are added later.
             for (table,) in connection.execute(_TABLES, [SCHEMA]).fetchall():
                 connection.execute(cast("Any", f"VACUUM (FULL, ANALYZE) {table}"))
-            # The planner's statistics hold samples of what columns say, and of what they said.
+            # The planner's statistics hold samples of values, deleted ones included.
             _wait_for_older_snapshots(connection)
             connection.execute("VACUUM (FULL) pg_catalog.pg_statistic")
 
@@ -197,17 +197,17 @@ class PostgresDatabase:
 
     def _run_batch(self, steps: Sequence[QueuedStep]) -> None:
         for operation, group in groupby(steps, key=lambda queued: queued.step.call):
-            batch = list(group)
+            together = list(group)
             try:
-                self._run_group(operation, batch)
+                self._run_group(operation, together)
             except BaseException:
-                # A signal struck, perhaps during the commit: run again, this could be stored twice.
-                fail_pending(batch, StoreUnavailable(_UNKNOWN_OUTCOME))
+                # A signal struck, perhaps during the commit: a repetition could store this twice.
+                fail_pending(together, StoreUnavailable(_UNKNOWN_OUTCOME))
                 raise
 
     def _run_group(self, operation: Callable[..., Sequence[Any]], steps: Sequence[QueuedStep]) -> None:
         try:
-            self._settle(steps, self._run_together(operation, steps))
+            self._set_outcomes(steps, self._run_together(operation, steps))
         except Exception as cause:  # noqa: BLE001 - whose fault it was shows when they run apart
             self._run_one_by_one(operation, steps, cause)
 
@@ -223,12 +223,12 @@ class PostgresDatabase:
                 queued.error = cause
                 continue
             try:
-                self._settle([queued], self._run_together(operation, [queued]))
+                self._set_outcomes([queued], self._run_together(operation, [queued]))
             except Exception as reason:  # noqa: BLE001 - handed to the caller whose job it was
                 queued.error = reason
 
     @staticmethod
-    def _settle(steps: Sequence[QueuedStep], outcomes: Sequence[Any]) -> None:
+    def _set_outcomes(steps: Sequence[QueuedStep], outcomes: Sequence[Any]) -> None:
         for queued, outcome in zip(steps, outcomes, strict=True):
             if isinstance(outcome, ThreadlineError):
                 queued.error = outcome

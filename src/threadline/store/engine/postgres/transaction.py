@@ -13,13 +13,13 @@ from threadline.store.engine.database import Row
 from threadline.store.engine.sql import PreparedQuery, load_queries
 from threadline.store.text import MAX_QUERY_TERMS, Document, Query, Term
 
-# A tsvector keeps at most 255 positions of a lexeme, up to 16,383: parts of this many tokens stay well within both.
+# A tsvector keeps at most 255 positions of a lexeme, up to 16,383: parts of this size stay well within both limits.
 PART_TOKENS = 4_000
 _MAX_POSITIONS = 255
 _OVERLAP = MAX_QUERY_TERMS
-# Each part repeats all words: beyond this many entries for one message, places are given up before space is.
+# Each part repeats all words: beyond this many entries for one message, positions are dropped to save space.
 _MAX_LEXEMES = 500_000
-# Filter tokens share the vector, told by their first letter: words are folded, so none has a capital.
+# Filter tokens share the vector and begin with a capital letter: words are folded, so none of them does.
 _SCOPE_KINDS = frozenset("ACOPRS")
 _LEXEME = re.compile(r"'([^']*)'")
 
@@ -31,24 +31,24 @@ def parts_of(document: Document) -> Iterator[str]:
     """
     everywhere = set(document.tokens)
     scope = [_filter(token) for token in document.scope]
-    most = _MAX_LEXEMES // (len(everywhere) or 1)
-    for start, end in _stretches(document.tokens, most):
+    max_parts = _MAX_LEXEMES // (len(everywhere) or 1)
+    for start, end in _stretches(document.tokens, max_parts):
         positions: dict[str, list[str]] = {}
-        for place, token in enumerate(document.tokens[start:end], 1):
+        for position, token in enumerate(document.tokens[start:end], 1):
             places = positions.setdefault(token, [])
             if len(places) < _MAX_POSITIONS:
-                places.append(str(place))
-        here = [f"'{token}':{','.join(places)}" for token, places in positions.items()]
+                places.append(str(position))
+        in_part = [f"'{token}':{','.join(places)}" for token, places in positions.items()]
         elsewhere = [f"'{token}'" for token in everywhere - positions.keys()]
-        yield " ".join([*here, *elsewhere, *scope])
+        yield " ".join([*in_part, *elsewhere, *scope])
 
 
-def _stretches(tokens: Sequence[str], most: int) -> Iterator[tuple[int, int]]:
+def _stretches(tokens: Sequence[str], max_parts: int) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each part: every position of every word is kept, unless that takes more than `most` parts."""
     start, count = 0, 0
     while True:
         end = min(len(tokens), start + PART_TOKENS)
-        if count < most:
+        if count < max_parts:
             end = start + _fitting(tokens[start:end])
         yield start, end
         if end >= len(tokens):
@@ -58,14 +58,14 @@ def _stretches(tokens: Sequence[str], most: int) -> Iterator[tuple[int, int]]:
 
 def _fitting(tokens: Sequence[str]) -> int:
     """Return how many of the tokens fit into one part without losing a position of any."""
-    seen = Counter(tokens)
-    if not seen or seen.most_common(1)[0][1] <= _MAX_POSITIONS:
+    counts = Counter(tokens)
+    if not counts or counts.most_common(1)[0][1] <= _MAX_POSITIONS:
         return len(tokens)
-    seen.clear()
-    for place, token in enumerate(tokens):
-        seen[token] += 1
-        if seen[token] > _MAX_POSITIONS:
-            return place
+    counts.clear()
+    for position, token in enumerate(tokens):
+        counts[token] += 1
+        if counts[token] > _MAX_POSITIONS:
+            return position
     return len(tokens)
 
 
@@ -140,8 +140,8 @@ class PostgresTx:
     def unindex(self, numbers: Sequence[int]) -> None:
         self.run_many("drop_documents", [(number,) for number in numbers])
 
-    def index_matches(self, known: Any, tokens: Sequence[str]) -> bool:
-        return vector_matches(known, tokens)
+    def index_matches(self, stored: Any, tokens: Sequence[str]) -> bool:
+        return vector_matches(stored, tokens)
 
     def match_expression(self, query: Query) -> str:
         return match_expression(query)

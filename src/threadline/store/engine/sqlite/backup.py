@@ -20,7 +20,7 @@ from threadline.store.engine.sqlite.writer import SqliteTx
 ReadTable: TypeAlias = Callable[[str, Sequence[str]], Iterable[Row]]
 _PAGES_A_STEP = 2_000
 _RESTARTS = 3
-# Made anew in the copy: the index is a function of the messages, and nothing has moved since.
+# Built anew in the copy: the index is a function of the messages, and list positions are current.
 _DERIVED = ("documents", "unindexed", "moved", "words")
 
 
@@ -55,13 +55,13 @@ def build_copy(
             done += _count(copy, name)
             progress(done, total)
         _copy_sequences(copy, last_pk)
-        # Listings lag further there than here.
+        # In the copy no message is indexed yet, and every list position is current.
         copy.execute("UPDATE session_state SET indexed_seq = 0, listed_at = updated_at").fetchall()
         copy.execute("INSERT INTO unindexed SELECT session_pk FROM session_state WHERE last_seq > 0").fetchall()
         _index_deleted_logs(copy)
         copy.execute("COMMIT")
         if done != total:
-            raise StoreDamaged(f"the copy has {done} rows of {total}; it was thrown away, try again")
+            raise StoreDamaged(f"the copy has {done} rows of {total}; it was deleted, try again")
 
 
 def _copy_sequences(copy: apsw.Connection, last_pk: Callable[[str], int]) -> None:
@@ -112,12 +112,12 @@ def _partial_copy(target: Path) -> Iterator[apsw.Connection]:
 
 
 def _verify(copy: apsw.Connection, target: Path) -> None:
-    # The copy stands alone: no journal beside it, and what it holds is on disk.
+    # The copy stands alone: no WAL beside it, and all of it is on disk.
     copy.execute("PRAGMA synchronous = FULL").fetchall()
     copy.execute("PRAGMA journal_mode = DELETE").fetchall()
-    found = [str(row[0]) for row in copy.execute("PRAGMA integrity_check(3)").fetchall()]
-    if found != ["ok"]:
-        raise StoreDamaged(f"the copy for {target} is not sound ({'; '.join(found)}); it was thrown away")
+    findings = [str(row[0]) for row in copy.execute("PRAGMA integrity_check(3)").fetchall()]
+    if findings != ["ok"]:
+        raise StoreDamaged(f"the copy for {target} is not sound ({'; '.join(findings)}); it was deleted")
 
 
 def _tables(connection: apsw.Connection) -> list[str]:

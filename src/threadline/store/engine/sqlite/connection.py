@@ -30,7 +30,7 @@ from threadline.store.engine.sql import (
     schema_mismatch_error,
 )
 
-# What the kernel says of a place that may not be written.
+# The kernel's errors for a path that may not be written.
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 APPLICATION_ID = 0x54_4C_44_42
 BUSY_MILLISECONDS = 10_000
@@ -80,13 +80,13 @@ def match_rank(api: apsw.FTS5ExtensionApi, *_: object) -> float:
 
 def _prepare(connection: apsw.Connection) -> None:
     connection.set_busy_timeout(BUSY_MILLISECONDS)
-    # Without this guarantee SQLite plans a join anew for each value that is bound: six times the cost of running it.
+    # Without this guarantee SQLite plans a join anew for each bound value: six times the cost of running it.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
 def _require_ours(connection: apsw.Connection, path: Path) -> None:
     """Raise for another program's file, before anything is changed in it."""
-    # One transaction: a file that another process of ours is making has both or neither.
+    # One transaction: a file that another process is creating right now has both or neither.
     connection.execute("BEGIN")
     application = connection.execute("PRAGMA application_id").fetchall()[0][0]
     tables = connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()[0][0]
@@ -113,7 +113,7 @@ def _set_pragma(connection: apsw.Connection, pragma: str, value: int | str, ask:
     rows = connection.execute(f"PRAGMA {pragma}").fetchall()
     if rows[0][0] != value:
         raise StoreUnavailable(
-            f"this place can't give what a durable store needs ({pragma} = {value}, got {rows[0][0]}); "
+            f"this file system lacks what a durable store needs ({pragma} = {value}, got {rows[0][0]}); "
             "use a local disk, not a network share"
         )
 
@@ -182,7 +182,7 @@ def migrate_schema(connection: apsw.Connection, steps: tuple[Migration, ...]) ->
             connection.execute(_META).fetchall()
             state = SchemaState(0, 0)
         missing = pending(steps, state)
-        _take(connection, missing, state)
+        _run_migrations(connection, missing, state)
         if missing:
             newest = missing[-1].version
             stamp = [("schema_version", str(newest)), ("readable_by", str(READABLE_BY))]
@@ -195,7 +195,7 @@ def migrate_schema(connection: apsw.Connection, steps: tuple[Migration, ...]) ->
     return state.version, missing[-1].version if missing else state.version
 
 
-def _take(connection: apsw.Connection, steps: tuple[Migration, ...], state: SchemaState) -> None:
+def _run_migrations(connection: apsw.Connection, steps: tuple[Migration, ...], state: SchemaState) -> None:
     try:
         for step in steps:
             connection.execute(step.script).fetchall()

@@ -103,7 +103,7 @@ class ServeLock:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            # The lock goes with the file; the name stays, so that nobody locks a file that is no longer there.
+            # Closing releases the lock; the file stays, so that nobody locks a deleted file.
             os.close(self._file)
             self._file = None
 
@@ -169,8 +169,8 @@ class SqliteDatabase:
 
     def verify(self) -> list[str]:
         with self._reader() as connection:
-            found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)").fetchall()]
-        return [] if found == ["ok"] else found
+            findings = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)").fetchall()]
+        return [] if findings == ["ok"] else findings
 
     def backup(self, target: Path, progress: Progress) -> None:
         with self._reader(in_transaction=False) as connection:
@@ -225,7 +225,7 @@ class SqliteDatabase:
 
 def _make_private(path: Path) -> None:
     try:
-        # One by one: given a path at once, mkdir makes the parents for everyone to read.
+        # One by one: with `parents=True`, mkdir makes the parents readable for everyone.
         for folder in reversed([folder for folder in path.parents if not folder.exists()]):
             folder.mkdir(mode=0o700, exist_ok=True)
         if not path.exists():
@@ -255,8 +255,8 @@ def _truncate_wal(connection: apsw.Connection) -> None:
     ((is_busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     if is_busy:
         raise StoreUnavailable(
-            f"somebody is reading {connection.filename}, so what was removed may still be in the file; "
-            "let them finish (a backup, a listing, another program that has it open), then run this again"
+            f"another connection reads {connection.filename}, so deleted words may still be in the file; "
+            "let it finish (a backup, a listing, another program that has the file open), then run this again"
         )
 
 

@@ -36,7 +36,7 @@ class SqliteTx:
 
     def find(self, name: str, /, **values: Any) -> Row | None:
         query = QUERIES[name]
-        # Drained on purpose: a statement left half-way keeps its locks.
+        # Drained on purpose: an unfinished statement keeps its locks.
         rows = self._execute(query.text, query.bind(values)).fetchall()
         return rows[0] if rows else None
 
@@ -74,9 +74,9 @@ class SqliteTx:
         self.run_many("drop_words", rows)
         self.run_many("drop_documents", rows)
 
-    def index_matches(self, known: Any, tokens: Sequence[str]) -> bool:
+    def index_matches(self, stored: Any, tokens: Sequence[str]) -> bool:
         # FTS5 keeps the number of tokens of each column; the words themselves are spread over its segments.
-        return isinstance(known, bytes) and _first_varint(known) == len(tokens)
+        return isinstance(stored, bytes) and _first_varint(stored) == len(tokens)
 
     def match_expression(self, query: Query) -> str:
         return match_expression(query)
@@ -89,8 +89,8 @@ def match_expression(query: Query) -> str:
         clauses.insert(0, "(body : ({}))".format(" AND ".join(_term(term) for term in query.required)))
     expression = " AND ".join(clauses)
     if query.excluded:
-        unwanted = " OR ".join(_term(term) for term in query.excluded)
-        expression = f"({expression}) NOT (body : ({unwanted}))"
+        excluded = " OR ".join(_term(term) for term in query.excluded)
+        expression = f"({expression}) NOT (body : ({excluded}))"
     return expression
 
 
@@ -110,7 +110,7 @@ def _first_varint(raw: bytes) -> int:
 
 T = TypeVar("T")
 R = TypeVar("R")
-# How many pages the WAL has when a commit copies them into the file.
+# The size of the WAL, in pages, at which a commit copies them into the file.
 _WAL_AUTOCHECKPOINT_PAGES = 2_000
 
 
@@ -130,7 +130,7 @@ class BatchWriter:
         self._execute = connection.cursor().execute
         self._committing = False
         connection.wal_autocheckpoint(_WAL_AUTOCHECKPOINT_PAGES)
-        # SQLite's own waiting starves processes for seconds; a kernel lock beside the file makes them take turns.
+        # SQLite's own busy handler starves processes for seconds; a kernel lock beside the file is fair.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
             self._process_lock = os.open(path.with_name(path.name + ".lock"), flags, 0o600)
@@ -217,7 +217,7 @@ class BatchWriter:
             self._committing = True
             self._execute("COMMIT")
         except BaseException:
-            # Already gone where SQLite rolled back by itself; and where a signal came after the commit.
+            # No transaction is open where SQLite rolled back by itself, or a signal came after the commit.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
                 self._committing = False
