@@ -89,7 +89,7 @@ async def _fill_library(stage: Stage, url: str) -> None:
 async def level(store: AsyncSessionStore) -> None:
     """Indexes until the store itself says that nothing is left: a store that is behind measures something else."""
     await store.index_pending()
-    while behind := (await store.facts()).behind:
+    while behind := (await store.facts()).unindexed:
         say(f"    index_pending came back with {behind:,} messages to go; asking again")
         await store.index_pending()
 

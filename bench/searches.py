@@ -35,7 +35,7 @@ def search(stage: Stage) -> Iterator[Sample]:
             )
             found = store.search(query, limit=_LIMIT)
             assert len(found), f"{query!r} is in the corpus"
-            assert not found.behind
+            assert not found.unindexed
             floor, work = interleave(
                 lambda query=query: words.search(query, _LIMIT),  # type: ignore[misc]
                 lambda query=query: store.search(query, limit=_LIMIT),  # type: ignore[misc]
@@ -52,7 +52,7 @@ def search_viewer(stage: Stage) -> Iterator[Sample]:
     with stage.store(many_url, check=False) as wide, stage.store(few_url, check=False) as narrow:
         first, other = wide.search(word, viewer=many.source(0)), narrow.search(word, viewer=few.source(0))
         assert len(first) == len(other)
-        assert not first.behind + other.behind, "both indexes are level"
+        assert not first.unindexed + other.unindexed, "both indexes are level"
         floor, work = interleave(
             lambda: narrow.search(word, viewer=few.source(0)),
             lambda: wide.search(word, viewer=many.source(0)),

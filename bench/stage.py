@@ -101,8 +101,8 @@ class Stage:
         store.index_pending()
         report = store.check()
         faults = report.faults[:5]
-        if report.behind:
-            faults.append(f"{report.behind} messages are not indexed, though index_pending came back")
+        if report.unindexed:
+            faults.append(f"{report.unindexed} messages are not indexed, though index_pending came back")
         for fault in faults:
             say(f"  {self.workload}: check found: {fault}")
         self.checks.append(CheckLine(self.workload, self.engine, report.messages, faults))

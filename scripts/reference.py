@@ -23,7 +23,7 @@ from threadline.config.write import config_reference
 from threadline.gateway.reference import commands_reference
 from threadline.store.conversations.search import Hit, SearchPage
 from threadline.store.conversations.sessions import ResetNotice
-from threadline.store.conversations.usage import UsageLine
+from threadline.store.conversations.usage import UsageSummary
 from threadline.store.engine.database import EngineFacts
 from threadline.store.maintenance import CheckReport, StoreFacts
 from threadline.store.people.person_export import PersonRecord, PersonSummary, TurnUsage
@@ -38,7 +38,7 @@ RETURNED = (
     SearchPage,
     Hit,
     ResetNotice,
-    UsageLine,
+    UsageSummary,
     StoreFacts,
     EngineFacts,
     CheckReport,

@@ -11,7 +11,7 @@ from tests.contract.gateways import Run
 from threadline.acp.sessions import AsyncSessionManager, source_of
 from threadline.model.delivery import Button, target_of
 from threadline.model.view import Span, message_number, spans_up_to
-from threadline.store.conversations.editor_sessions import Aside
+from threadline.store.conversations.editor_sessions import SideMessage
 from threadline.store.facade import GatewayStore
 from threadline.store.work.outbox import NewDelivery
 from threadline.testing import FakeClock
@@ -40,8 +40,8 @@ async def tell(
     assert await store.outbox.mark_sent(flying, receipt or key)
 
 
-async def asides(store: GatewayStore, session_id: str) -> tuple[Aside, ...]:
-    return (await store.editor_sessions.history_plan(source_of(session_id, "ada"), agent="main")).asides
+async def asides(store: GatewayStore, session_id: str) -> tuple[SideMessage, ...]:
+    return (await store.editor_sessions.history_plan(source_of(session_id, "ada"), agent="main")).side_messages
 
 
 async def order(store: GatewayStore, manager: AsyncSessionManager, session_id: str) -> list[str]:
@@ -50,7 +50,7 @@ async def order(store: GatewayStore, manager: AsyncSessionManager, session_id: s
     told = await replayed(manager, session_id)
     out: list[str] = []
     passed = 0
-    for aside in whole.asides:
+    for aside in whole.side_messages:
         before = sum(span.hi - span.lo + 1 for span in spans_up_to(whole.spans, aside.after))
         out += [*told[passed:before], aside.text]
         passed = before
@@ -105,7 +105,7 @@ def test_what_was_not_told_as_such_is_not_told_again(
             NewDelivery(delivery_id="command.4.0", target=target, text="to come", command_text="/usage")
         )
     )
-    assert [(aside.asked, aside.text) for aside in run(asides(gateway, made.session_id))] == [
+    assert [(aside.command_text, aside.text) for aside in run(asides(gateway, made.session_id))] == [
         ("/help", "first part"),
         ("", "second part"),
         ("", "Welcome!"),

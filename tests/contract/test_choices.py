@@ -13,7 +13,7 @@ from threadline.errors import InvalidRequest, NotYours, UnknownSession
 from threadline.model.context import HomeChannel, NamedHomeChannel
 from threadline.model.delivery import Target
 from threadline.model.inbound import Inbound
-from threadline.store.conversations.records import PersonZone
+from threadline.store.conversations.records import PersonTimezone
 from threadline.store.facade import GatewayStore
 from threadline.store.work.inbox import AdmitRequest
 from threadline.testing import FakeClock, dm, exchange, group, thread, user
@@ -42,14 +42,14 @@ async def heard(store: GatewayStore, source: SessionSource, key: str) -> str:
 
 
 def test_a_person_names_a_zone_and_takes_it_back(gateway: GatewayStore, run: Run) -> None:
-    assert run(gateway.preferences.timezone_of("telegram:7")) == PersonZone("UTC", is_own=False)
+    assert run(gateway.preferences.timezone_of("telegram:7")) == PersonTimezone("UTC", is_own=False)
     for zone in ("Europe/Berlin", "Asia/Tokyo"):
         run(gateway.preferences.set_timezone("telegram:7", zone))
-    assert run(gateway.preferences.timezone_of("telegram:7")) == PersonZone("Asia/Tokyo", is_own=True)
-    assert run(gateway.preferences.timezone_of("telegram:8")) == PersonZone("UTC", is_own=False)
+    assert run(gateway.preferences.timezone_of("telegram:7")) == PersonTimezone("Asia/Tokyo", is_own=True)
+    assert run(gateway.preferences.timezone_of("telegram:8")) == PersonTimezone("UTC", is_own=False)
     for _ in range(2):
         run(gateway.preferences.set_timezone("telegram:7", None))
-    assert run(gateway.preferences.timezone_of("telegram:7")) == PersonZone("UTC", is_own=False)
+    assert run(gateway.preferences.timezone_of("telegram:7")) == PersonTimezone("UTC", is_own=False)
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berln", "", "installation", "\x00"])

@@ -198,7 +198,7 @@ async def test_an_answer_follows_its_chat_for_a_day_alone(location: str, clock: 
 
         async def goes_to(chat: str) -> str | None:
             target = Target(platform="telegram", chat_id=chat)
-            plan = read(id_changes.forward, to_instant(clock.now()), target)
+            plan = read(id_changes.current_target, to_instant(clock.now()), target)
             return (await store.perform_async(plan)).chat_id
 
         assert [await goes_to(chat) for chat in "123"] == ["3", "3", "3"]

@@ -134,10 +134,10 @@ def test_what_is_stale_under_its_lock_starts_afresh(store: GatewayStore, clock: 
 
 def pruned(store: GatewayStore, meanwhile: Callable[[], None]) -> int:
     """How many sessions an hour's prune took, with something that happens once it knows which are old."""
-    wanted = removal.Pruning(before=Instant(to_instant(store.clock.now()) - HOUR))
+    wanted = removal.PruneRequest(before=Instant(to_instant(store.clock.now()) - HOUR))
 
     def prune(tx: Tx) -> int:
-        return removal.prune_some(cast("Tx", Interrupted(tx, "old_sessions", meanwhile)), wanted, 50)
+        return removal.prune_batch(cast("Tx", Interrupted(tx, "old_sessions", meanwhile)), wanted, 50)
 
     return store.perform(write(prune))
 

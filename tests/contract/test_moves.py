@@ -443,7 +443,7 @@ def test_every_column_that_names_a_person_follows_them(tmp_path: Path) -> None:
         for table, column in columns
         if column in ("person", "author", "decided_by") or (column == "owner" and table not in leased)
     }
-    texts = [load_queries("sqlite", "?")[name].text for name in id_changes.OF_PERSON]
+    texts = [load_queries("sqlite", "?")[name].text for name in id_changes.PERSON_UPDATES]
     unmoved = {
         (table, column)
         for table, column in named

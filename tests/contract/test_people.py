@@ -16,11 +16,11 @@ from threadline.model.delivery import Target
 from threadline.model.source import SessionSource
 from threadline.store.facade import GatewayStore
 from threadline.store.people.people import (
-    NoCode,
-    Paired,
+    KnownPerson,
+    PairedPerson,
     PairingCode,
     PairingLocked,
-    Person,
+    PairingRefusal,
     UnknownPairing,
     UnknownPerson,
 )
@@ -59,7 +59,7 @@ def test_a_role_is_kept_changed_and_forgotten(gateway: GatewayStore, run: Run, c
     clock.advance(timedelta(days=1))
     run(gateway.people.set_role("telegram:7", "trusted"))
     assert run(gateway.people.find_role("telegram:7")) == "trusted"
-    assert run(gateway.people.list_all()) == [Person(person="telegram:7", role="trusted", name="Ada", since=since)]
+    assert run(gateway.people.list_all()) == [KnownPerson(person="telegram:7", role="trusted", name="Ada", since=since)]
     assert run(gateway.people.remove_role("telegram:7")) is True
     assert run(gateway.people.remove_role("telegram:7")) is False
     assert run(gateway.people.find_role("telegram:7")) is None
@@ -136,7 +136,7 @@ def test_an_approval_gives_the_role_tells_them_and_ends_the_request(
     source = dm("7", user_name="Ada", thread="t1", account="work")
     code = run(_code(gateway, source))
     paired = run(gateway.people.approve_pairing(code, role))
-    assert paired == Paired(person="telegram@work:7", role=role, name="Ada")
+    assert paired == PairedPerson(person="telegram@work:7", role=role, name="Ada")
     assert run(gateway.people.find_role("telegram@work:7")) == role
     assert [person.name for person in run(gateway.people.list_all())] == ["Ada"]
     assert run(gateway.people.list_pairings()) == []
@@ -196,7 +196,7 @@ def test_a_code_that_has_ended_lets_nobody_in(gateway: GatewayStore, run: Run, c
 def test_somebody_asks_once_in_ten_minutes(gateway: GatewayStore, run: Run, clock: FakeClock) -> None:
     first = run(_code(gateway, dm("7")))
     clock.advance(timedelta(minutes=10) - timedelta(microseconds=1))
-    assert run(gateway.people.request_pairing(dm("7"))) == NoCode("too soon")
+    assert run(gateway.people.request_pairing(dm("7"))) == PairingRefusal("too soon")
     clock.advance(timedelta(microseconds=1))
     second = run(_code(gateway, dm("7", user_name="Ada")))
     assert [pairing.name for pairing in run(gateway.people.list_pairings())] == ["Ada"]
@@ -208,11 +208,11 @@ def test_somebody_asks_once_in_ten_minutes(gateway: GatewayStore, run: Run, cloc
 def test_three_wait_on_a_platform_at_most(gateway: GatewayStore, run: Run, clock: FakeClock) -> None:
     codes = [run(_code(gateway, dm(person))) for person in ("7", "8")]
     run(_code(gateway, dm("9", account="work")))
-    assert run(gateway.people.request_pairing(dm("10"))) == NoCode("too many")
+    assert run(gateway.people.request_pairing(dm("10"))) == PairingRefusal("too many")
     run(_code(gateway, dm("10", platform="signal")))
     run(gateway.people.approve_pairing(codes[0]))
     run(_code(gateway, dm("10")))
-    assert run(gateway.people.request_pairing(dm("11"))) == NoCode("too many")
+    assert run(gateway.people.request_pairing(dm("11"))) == PairingRefusal("too many")
     # Who waits already does not stand in their own way.
     clock.advance(timedelta(minutes=10))
     run(_code(gateway, dm("8")))
@@ -244,7 +244,7 @@ def test_five_wrong_codes_lock_pairing_for_an_hour(gateway: GatewayStore, run: R
     for right in (code, number):
         with pytest.raises(PairingLocked):
             run(gateway.people.approve_pairing(right))
-    assert run(gateway.people.request_pairing(dm("8"))) == NoCode("locked")
+    assert run(gateway.people.request_pairing(dm("8"))) == PairingRefusal("locked")
     assert run(gateway.people.list_all()) == []
     clock.advance(timedelta(hours=1))
     assert run(gateway.people.pairing_locked_until()) is None
@@ -305,7 +305,7 @@ def test_two_gateways_that_approve_one_code_let_somebody_in_once(open_gateway: O
         code = run(_code(one, dm(str(person))))
         outcomes = run(_at_once(one.people.approve_pairing(code), two.people.approve_pairing(code)))
         assert outcomes.count(UnknownPairing) == 1
-        assert outcomes.count(Paired(person=f"telegram:{person}", role="guest", name=None)) == 1
+        assert outcomes.count(PairedPerson(person=f"telegram:{person}", role="guest", name=None)) == 1
         assert len(run(one.outbox.list_page())) == person + 1
 
 

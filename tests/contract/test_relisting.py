@@ -18,7 +18,7 @@ from tests.system.seeds import seeded
 from threadline import SessionEntry, SessionStore
 from threadline.clock import to_instant
 from threadline.model.ownership import Viewer
-from threadline.store.conversations.indexes import Listing, list_sessions, relist_some
+from threadline.store.conversations.indexes import ListRequest, list_sessions, relist_batch
 from threadline.store.engine.database import Database, Row, Tx, read, write
 from threadline.store.maintenance import BackgroundWorker
 from threadline.store.work import owner_alerts
@@ -65,17 +65,17 @@ class Walk:
         for include_ended in (False, True):
             shown = [entry for entry in entries if include_ended or entry.ended_at is None]
             recent = [entry for entry in shown if min(entry.updated_at, entry.active_at) >= since]
-            everyone = Listing(include_ended=include_ended)
+            everyone = ListRequest(include_ended=include_ended)
             assert self._listed(everyone) == shown
-            assert self._listed(Listing(include_ended=include_ended, active_since=to_instant(since))) == recent
-            of_platform = Listing(include_ended=include_ended, platform="signal")
+            assert self._listed(ListRequest(include_ended=include_ended, active_since=to_instant(since))) == recent
+            of_platform = ListRequest(include_ended=include_ended, platform="signal")
             assert self._listed(of_platform) == [entry for entry in shown if entry.platform == "signal"]
-            in_folder = Listing(include_ended=include_ended, cwd=FOLDER)
+            in_folder = ListRequest(include_ended=include_ended, cwd=FOLDER)
             assert self._listed(in_folder) == [entry for entry in shown if entry.cwd == FOLDER]
-            of_person = Listing(include_ended=include_ended, viewer=Viewer(person="signal:p1"))
+            of_person = ListRequest(include_ended=include_ended, viewer=Viewer(person="signal:p1"))
             assert self._listed(of_person) == [entry for entry in shown if entry.owner == "signal:p1"]
 
-    def _listed(self, wanted: Listing) -> list[SessionEntry]:
+    def _listed(self, wanted: ListRequest) -> list[SessionEntry]:
         found: list[SessionEntry] = []
         cursor: str | None = None
         limit = self.chance.choice([1, 2, 5])
@@ -109,7 +109,7 @@ class Walk:
         self.ids.append(fresh.session_id)
 
     def _relist(self, entry: SessionEntry) -> None:
-        self.store.perform(write(relist_some, self.chance.choice([1, 1, 2, 100])))
+        self.store.perform(write(relist_batch, self.chance.choice([1, 1, 2, 100])))
 
 
 def in_folder(tx: Tx, session_id: str) -> None:
@@ -132,7 +132,7 @@ def test_listings_are_exact_whatever_has_been_listed_anew(store: SessionStore, c
         walk.compare()
     report = store.check()
     assert report.ok, report.faults
-    store.perform(write(relist_some, 1_000))
+    store.perform(write(relist_batch, 1_000))
     assert waiting(store) == []
     walk.compare()
     assert store.check().ok
@@ -181,7 +181,7 @@ def test_words_are_indexed_beside_writers_who_never_pause(store: SessionStore, c
     try:
         upkeep.notify()
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while store.facts().behind:
+        while store.facts().unindexed:
             assert time.monotonic() < deadline, "nobody indexes them"
             time.sleep(0.05)
     finally:

@@ -13,7 +13,7 @@ from tests.contract.gateways import OpenGateway, Run
 from threadline.errors import InvalidRequest
 from threadline.store.facade import GatewayStore
 from threadline.store.people.people import UnknownPerson
-from threadline.store.people.web_access import LOGINS_KEPT, OWNER, WebLogin, digest_of, user_id_of
+from threadline.store.people.web_access import MAX_LOGINS, OWNER, WebLogin, digest_of, user_id_of
 from threadline.testing import FakeClock
 from threadline.testing.contracts.storage.fixtures import RawExecute, StoredBytes
 
@@ -189,12 +189,12 @@ def test_a_login_without_a_role_opens_nothing(gateway: GatewayStore, run: Run) -
 
 
 def test_only_the_newest_logins_of_a_person_are_kept(gateway: GatewayStore, run: Run, clock: FakeClock) -> None:
-    cookies = [digest_of(str(number)) for number in range(LOGINS_KEPT + 2)]
+    cookies = [digest_of(str(number)) for number in range(MAX_LOGINS + 2)]
     for cookie in cookies:
         clock.advance(timedelta(seconds=1))
         run(gateway.web_access.log_in(OWNER, "Owner", cookie))
     run(join(gateway, "Ada"))
-    assert run(gateway.web_access.list_all()).people[0].logins == LOGINS_KEPT
+    assert run(gateway.web_access.list_all()).people[0].logins == MAX_LOGINS
     assert [run(gateway.web_access.find_login(cookie)) is None for cookie in cookies[:3]] == [True, True, False]
 
 

@@ -28,7 +28,7 @@ from threadline.model.inbound import (
 from threadline.model.source import SessionSource
 from threadline.ports.agent import Event, Text, Turn
 from threadline.store.facade import GatewayStore
-from threadline.store.maintenance import Story
+from threadline.store.maintenance import MessageTrace
 from threadline.store.work.inbox import AdmitRequest
 from threadline.testing.agents import ScriptedAgent
 from threadline.testing.contracts.storage.fixtures import StoredBytes
@@ -99,7 +99,7 @@ def event(source: dict[str, Any] | None = None, **fields: Any) -> Inbound:
     return Inbound(source=SessionSource(**{**ADA, **(source or {})}), **values)
 
 
-async def parked(here: Running) -> list[Story]:
+async def parked(here: Running) -> list[MessageTrace]:
     lines = await here.store.maintenance.list_messages("parked")
     return [await here.store.maintenance.trace_message(line.pk) for line in lines]
 

@@ -137,9 +137,9 @@ def writers_held(path: Path) -> Iterator[None]:
 
 
 def wait_for_waiters(store: SessionStore, count: int) -> None:
-    lane = store.database._lane  # type: ignore[attr-defined]
+    queue = store.database._commit_queue  # type: ignore[attr-defined]
     deadline = time.monotonic() + 10
-    while not (lane._busy and len(lane._queue) == count):
+    while not (queue._busy and len(queue._queue) == count):
         assert time.monotonic() < deadline
         time.sleep(0.001)
 

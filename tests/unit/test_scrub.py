@@ -13,7 +13,7 @@ from tests.conftest import PostgresServer
 
 from threadline import SessionStore
 from threadline.errors import StoreUnavailable
-from threadline.store.engine.sqlite.database import scrub_file
+from threadline.store.engine.sqlite.database import rewrite_file
 from threadline.testing import dm, user
 
 
@@ -28,10 +28,10 @@ def test_words_that_a_reader_keeps_in_the_journal_are_not_said_to_be_gone(tmp_pa
         with closing(apsw.Connection(str(path))) as writer:
             # It does not wait for the reader.
             with pytest.raises(StoreUnavailable, match="run this again"):
-                scrub_file(writer)
+                rewrite_file(writer)
             assert b"xylophonic" in b"".join(file.read_bytes() for file in tmp_path.iterdir())
             reader.execute("ROLLBACK").fetchall()
-            scrub_file(writer)
+            rewrite_file(writer)
         assert b"xylophonic" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from threadline.model.client_sources import parse_web_chat_id, web_chat_id
 from threadline.model.message import encode_message
 from threadline.ports.agent import Text, Thought, ToolCall
-from threadline.store.text import words_of_event, words_of_message
+from threadline.store.text import preview_of_event, preview_of_message
 from threadline.web.frames import Place, encoded, frame, read_place
 from threadline.web.listing import changes
 from threadline.web.shapes import Conversation
@@ -24,7 +24,7 @@ _NOW = datetime(2026, 11, 16, tzinfo=UTC)
 @given(st.text(), st.integers(0, 900))
 def test_first_words_are_read_from_any_beginning_of_a_message(text: str, cut: int) -> None:
     body = encode_message({"role": "user", "content": text}).body
-    words = words_of_message(body[:cut])
+    words = preview_of_message(body[:cut])
     assert len(words) <= 80
     assert "\n" not in words
     if cut >= len(body) and len(" ".join(text.split())) <= 80:
@@ -41,12 +41,12 @@ def test_first_words_are_read_from_any_beginning_of_a_message(text: str, cut: in
     ],
 )
 def test_first_words_are_one_short_line(message: dict[str, object], words: str) -> None:
-    assert words_of_message(encode_message(message).body[:800]) == words
+    assert preview_of_message(encode_message(message).body[:800]) == words
 
 
 def test_first_words_of_what_came_in_are_its_text() -> None:
-    assert words_of_event('{"dedupe_key":"a","source":{"chat_id":"text"},"text":"hello"}') == "hello"
-    assert words_of_event("") == ""
+    assert preview_of_event('{"dedupe_key":"a","source":{"chat_id":"text"},"text":"hello"}') == "hello"
+    assert preview_of_event("") == ""
 
 
 @given(

@@ -25,7 +25,7 @@ from threadline.ports.live import Ending
 from threadline.ports.platform import Verdict
 from threadline.rpc.acp import PromptResponse
 from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, RpcError
-from threadline.store.text import first_words
+from threadline.store.text import preview
 from threadline.texts import editors as texts
 
 log = get_logger(__name__)
@@ -141,7 +141,7 @@ class Prompts:
     def _name(self, conversation: Conversation, heard: Heard) -> None:
         """The session has just been used, and has a name from the first words on."""
         if conversation.title is None:
-            conversation.title = first_words(heard.text) or None
+            conversation.title = preview(heard.text) or None
         conversation.tell_name(self._desk.store.clock.now())
 
     def _spoke(self, conversation: Conversation, heard: Heard) -> None:

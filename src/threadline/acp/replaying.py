@@ -18,7 +18,7 @@ from threadline.gateway.composing import read_event
 from threadline.model.turn import PendingMessage
 from threadline.model.view import Span, spans_up_to
 from threadline.ports.agent import Event, File
-from threadline.store.conversations.editor_sessions import Aside, Replayed, ReplayPage
+from threadline.store.conversations.editor_sessions import HistoryPage, HistoryPlan, SideMessage
 from threadline.store.work.change_feed import ConversationSnapshot
 
 # So many lines are put together at once: others get their turn in between.
@@ -56,7 +56,7 @@ class Replayer:
             seen, replayed = await self._standing(conversation)
             # At once: what waits to be told now happened before that moment, what comes after is told behind all this.
             journalled = _part(conversation, seen, replayed)
-            asides = deque(replayed.asides)
+            asides = deque(replayed.side_messages)
             names = conversation.names_for_past("" if seen is None or seen.turn is None else seen.turn.turn_id)
             replay = Replay(head_of(conversation.session_id), names)
             await self._past(conversation, replay, replayed.spans, asides, _present_since(seen))
@@ -74,7 +74,7 @@ class Replayer:
             conversation.release()
         return seen
 
-    async def _standing(self, conversation: Conversation) -> tuple[ConversationSnapshot | None, Replayed]:
+    async def _standing(self, conversation: Conversation) -> tuple[ConversationSnapshot | None, HistoryPlan]:
         """Where the conversation stands, and what was said until then: the two are of one moment.
 
         No turn began here around that moment, and nothing was let in: what the one look has is in the other, or came later.
@@ -82,7 +82,7 @@ class Replayer:
         source = conversation.source
         agent, _ = await self._desk.agent_at(source)
         here, seen = _begun(conversation), await self._desk.look(source)
-        replayed = Replayed(())
+        replayed = HistoryPlan(())
         for _ in range(_LOOKS):
             replayed = await self._desk.store.editor_sessions.history_plan(source, agent=agent)
             begun, before = here, seen
@@ -96,7 +96,7 @@ class Replayer:
         conversation: Conversation,
         replay: Replay,
         spans: Sequence[Span],
-        asides: deque[Aside],
+        asides: deque[SideMessage],
         until: Instant,
     ) -> None:
         """Tells what is over: the messages, and of `asides` those before `until`, each in its place."""
@@ -122,7 +122,7 @@ class Replayer:
             for outcome in (told, coming):
                 if isinstance(outcome, BaseException):
                     raise outcome
-            page = cast("ReplayPage | None", coming)
+            page = cast("HistoryPage | None", coming)
 
     async def _tell_page(self, conversation: Conversation, replay: Replay, text: bytes) -> None:
         # Whoever reads the next has to have begun.
@@ -130,7 +130,7 @@ class Replayer:
         await self._tell_all(conversation, replay, text)
         await self._editor.drain()
 
-    async def _page(self, spans: Sequence[Span], after: int) -> ReplayPage | None:
+    async def _page(self, spans: Sequence[Span], after: int) -> HistoryPage | None:
         return await self._desk.store.editor_sessions.history_page(spans, after=after, limit=PAGE)
 
     async def _tell_all(self, conversation: Conversation, replay: Replay, text: bytes) -> None:
@@ -162,10 +162,10 @@ class Replayer:
         # In front: it may go on here by now.
         live.lines[:0] = lines
 
-    def _aside(self, conversation: Conversation, aside: Aside) -> None:
+    def _aside(self, conversation: Conversation, aside: SideMessage) -> None:
         """Tells something else that was told there: a command with its answer, or a word that nobody had asked for."""
-        if aside.asked:
-            conversation.outlet.pass_by(conversation.line(heard(aside.asked)))
+        if aside.command_text:
+            conversation.outlet.pass_by(conversation.line(heard(aside.command_text)))
             update = self._table.shown(aside.key, aside.text)
         else:
             update = self._table.shown(aside.key, aside.text, before=GAP if aside.after else "", behind=GAP)
@@ -179,7 +179,7 @@ class Replayer:
 
 
 def _part(
-    conversation: Conversation, seen: ConversationSnapshot | None, replayed: Replayed
+    conversation: Conversation, seen: ConversationSnapshot | None, replayed: HistoryPlan
 ) -> tuple[LiveTurn, list[Event]] | None:
     """Takes out of what waits to be told all that is told from the store; what of that arrives later is told no more.
 
@@ -187,10 +187,10 @@ def _part(
     """
     turn = None if seen is None else seen.turn
     running = "" if turn is None else turn.turn_id
-    keys = {aside.key for aside in replayed.asides}
+    keys = {aside.key for aside in replayed.side_messages}
     for key in keys:
         conversation.is_new(key)
-    keys.update(_stored(conversation.said_meanwhile, seen, replayed.asides))
+    keys.update(_stored(conversation.said_meanwhile, seen, replayed.side_messages))
     conversation.outlet.forget_all(keys, but=running)
     if conversation.live.turn_id == running:
         return None
@@ -202,7 +202,9 @@ def _part(
     return conversation.live, events
 
 
-def _stored(prompts: Iterable[Prompt], seen: ConversationSnapshot | None, asides: Sequence[Aside]) -> Iterator[str]:
+def _stored(
+    prompts: Iterable[Prompt], seen: ConversationSnapshot | None, asides: Sequence[SideMessage]
+) -> Iterator[str]:
     """The keys of those that are told from the store: what was taken, and commands that were answered."""
     turn = None if seen is None else seen.turn
     waiting = [*(() if seen is None else seen.pending), *(() if turn is None else turn.user_messages)]
@@ -213,7 +215,7 @@ def _stored(prompts: Iterable[Prompt], seen: ConversationSnapshot | None, asides
             continue
         if prompt.is_command:
             since = to_instant(event.sent_at)
-            is_stored = any(aside.asked == event.text and aside.at >= since for aside in asides)
+            is_stored = any(aside.command_text == event.text and aside.at >= since for aside in asides)
         else:
             is_stored = prompt.is_taken or event.dedupe_key in known
         if is_stored:

@@ -25,7 +25,12 @@ from threadline.model.client_sources import (
 )
 from threadline.model.session import CHOSEN_MODEL, SessionEntry
 from threadline.model.source import SessionSource
-from threadline.store.conversations.editor_sessions import Changes, EditorSessions, Held, new_editor_source
+from threadline.store.conversations.editor_sessions import (
+    EditorSessionChanges,
+    EditorSessions,
+    StoredEditorSession,
+    new_editor_source,
+)
 from threadline.store.facade import AsyncSessionStore, SessionStore
 from threadline.store.rows import Page
 
@@ -118,7 +123,7 @@ class _EditorSessions:
 
     def update_cwd(self, session_id: str, cwd: str) -> EditorSession | None:
         """The session works in that folder from now on; `None` where there is none."""
-        return self._save(session_id, Changes(cwd=_checked(cwd)))
+        return self._save(session_id, EditorSessionChanges(cwd=_checked(cwd)))
 
     def save_session(
         self,
@@ -146,7 +151,7 @@ class _EditorSessions:
             OPTIONS: options,
         }
         given = {name: value for name, value in named.items() if value is not UNSET}
-        return self._save(session_id, Changes(title=title, runtime=given))
+        return self._save(session_id, EditorSessionChanges(title=title, runtime=given))
 
     def remove_session(self, session_id: str) -> bool:
         """Deletes the session and all that was ever held in it; False where there is none."""
@@ -170,7 +175,7 @@ class _EditorSessions:
     def _agent(self, source: SessionSource) -> str | None:
         return None if self._agent_for is None else self._agent_for(source)
 
-    def _save(self, session_id: str, changes: Changes) -> EditorSession | None:
+    def _save(self, session_id: str, changes: EditorSessionChanges) -> EditorSession | None:
         try:
             source = source_of(session_id, self._user)
             held = self._store.perform(
@@ -180,7 +185,7 @@ class _EditorSessions:
             return None
         return _session(session_id, held)
 
-    def _open(self, source: SessionSource, held: Held) -> EditorSession:
+    def _open(self, source: SessionSource, held: StoredEditorSession) -> EditorSession:
         session = _session(str(source.chat_id), held)
         self.bound[session.session_id] = source
         return session
@@ -274,7 +279,7 @@ class AsyncSessionManager(_EditorClient):
     cleanup = _awaited(_EditorSessions.cleanup)
 
 
-def _session(session_id: str, held: Held) -> EditorSession:
+def _session(session_id: str, held: StoredEditorSession) -> EditorSession:
     entry = held.entry
     options = entry.runtime.get(OPTIONS)
     return EditorSession(
@@ -290,7 +295,7 @@ def _session(session_id: str, held: Held) -> EditorSession:
         mode=_text(entry, MODE),
         options=options if isinstance(options, dict) else {},
         entry=entry,
-        words=held.words,
+        words=held.preview,
     )
 
 

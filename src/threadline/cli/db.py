@@ -32,11 +32,11 @@ def describe(db: Db = None, as_json: AsJson = False) -> None:
                 "location": engine.location,
                 "schema_version": engine.schema_version,
                 "size_bytes": engine.size_bytes,
-                "journal_bytes": engine.journal_bytes,
+                "journal_bytes": engine.wal_bytes,
                 "sessions": facts.sessions,
                 "ended_sessions": facts.ended_sessions,
                 "messages": facts.messages,
-                "behind": facts.behind,
+                "behind": facts.unindexed,
             }
         )
         return
@@ -44,9 +44,9 @@ def describe(db: Db = None, as_json: AsJson = False) -> None:
         [
             ("Where", engine.location),
             ("Engine", f"{engine.engine} {engine.engine_version}, schema {engine.schema_version}"),
-            ("Size", f"{render.size(engine.size_bytes)} and {render.size(engine.journal_bytes)} of journal"),
+            ("Size", f"{render.size(engine.size_bytes)} and {render.size(engine.wal_bytes)} of journal"),
             ("Sessions", f"{facts.sessions:,}, {facts.ended_sessions:,} of them ended"),
-            ("Messages", f"{facts.messages:,}, {facts.behind:,} of them not searchable yet"),
+            ("Messages", f"{facts.messages:,}, {facts.unindexed:,} of them not searchable yet"),
         ]
     )
 
@@ -68,7 +68,7 @@ def check(db: Db = None, as_json: AsJson = False) -> None:
                 "faults": report.faults,
                 "sessions": report.sessions,
                 "messages": report.messages,
-                "behind": report.behind,
+                "behind": report.unindexed,
             }
         )
     elif report.ok:

@@ -115,7 +115,7 @@ def _database(place: str) -> Finding:
     except ThreadlineError as cause:
         return Finding("database", str(cause), located.text)
     engine = facts.engine
-    size = render.size(engine.size_bytes + engine.journal_bytes)
+    size = render.size(engine.size_bytes + engine.wal_bytes)
     counts = f"{render.counted(facts.sessions, 'session')}, {render.counted(facts.messages, 'message')}"
     version = f"{engine.engine} {engine.engine_version}, schema {engine.schema_version}"
     return Finding("database", found=f"{engine.location}, {size}, {counts} ({version})")

@@ -13,7 +13,7 @@ from threadline.cli.options import AsJson, Db, examples
 if TYPE_CHECKING:
     from threadline.model.access import Role
     from threadline.store.facade import GatewayStore
-    from threadline.store.people.people import Pairing, Person
+    from threadline.store.people.people import KnownPerson, Pairing
 
 T = TypeVar("T")
 
@@ -130,7 +130,7 @@ def _show_waiting(waiting: list[Pairing]) -> None:
     render.note("`threadline pair approve CODE` lets one of them in: ask them for the code that they were given.")
 
 
-def _show_known(known: list[Person]) -> None:
+def _show_known(known: list[KnownPerson]) -> None:
     if not known:
         render.say("Nobody is paired.")
         return

@@ -161,8 +161,8 @@ def search(
         render.say("Nothing found.")
     if page.cursor:
         render.note(f"There are more: add --cursor {page.cursor}")
-    if page.behind:
-        late = render.counted(page.behind, "message")
+    if page.unindexed:
+        late = render.counted(page.unindexed, "message")
         render.note(f"{late} could not be searched yet: the index is still catching up; search again in a while.")
 
 

@@ -35,7 +35,7 @@ def transcript_shape(entry: SessionEntry, messages: Sequence[TranscriptMessage])
 
 def search_shape(page: SearchPage) -> dict[str, Any]:
     """Hits, where the next ones start, and how many messages could not be looked at yet."""
-    return {"hits": [_hit_shape(hit) for hit in page], "cursor": page.cursor, "behind": page.behind}
+    return {"hits": [_hit_shape(hit) for hit in page], "cursor": page.cursor, "behind": page.unindexed}
 
 
 def _hit_shape(hit: Hit) -> dict[str, Any]:

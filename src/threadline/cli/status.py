@@ -10,7 +10,7 @@ from threadline.cli.options import AsJson, Db, examples
 if TYPE_CHECKING:
     from threadline.store.facade import GatewayStore
     from threadline.store.leases import NamedLease
-    from threadline.store.maintenance import Load
+    from threadline.store.maintenance import QueueCounts
     from threadline.store.work.owner_alerts import OwnerAlert
 
 STATUS_EXAMPLES = examples("threadline status", "threadline status --json")
@@ -44,5 +44,5 @@ def status(db: Db = None, as_json: AsJson = False) -> None:
         render.note("`threadline outbox list --state parked` shows what could not be sent, and why.")
 
 
-async def _condition(store: GatewayStore) -> tuple[Load, list[OwnerAlert], list[NamedLease]]:
+async def _condition(store: GatewayStore) -> tuple[QueueCounts, list[OwnerAlert], list[NamedLease]]:
     return await store.maintenance.queue_counts(), await store.owner_alerts.list_open(), await store.leases.list_all()

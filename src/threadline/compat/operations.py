@@ -39,7 +39,7 @@ def append(tx: Tx, at: Instant, session_id: str, message: EncodedMessage, *, is_
 
 
 def _append_unless_stored(tx: Tx, session: StoredSession, request: AppendRequest) -> None:
-    row = tx.find("remembered", session_pk=session.pk, agent=MATCHES)
+    row = tx.find("load_state", session_pk=session.pk, agent=MATCHES)
     matches = Matches() if row is None else msgspec.json.decode(row[0], type=Matches)
     wanted, own = _compared(decode_body(request.messages[0].body)), frozenset(matches.own)
     shown = views.load(tx, session.pk, session.view_version).shown
@@ -55,7 +55,7 @@ def _append_unless_stored(tx: Tx, session: StoredSession, request: AppendRequest
     while matches.upto + 1 in matches.own:
         matches.upto += 1
         matches.own.remove(matches.upto)
-    tx.run("remember", session_pk=session.pk, agent=MATCHES, text=json_text(matches))
+    tx.run("save_state", session_pk=session.pk, agent=MATCHES, text=json_text(matches))
 
 
 def _stored_since(tx: Tx, session: StoredSession, upto: int) -> Iterator[tuple[int, Body]]:

@@ -22,7 +22,7 @@ from threadline.model.policy import SessionResetPolicy as CorePolicy
 from threadline.model.session import ResetReason
 from threadline.model.session import SessionEntry as CoreEntry
 from threadline.store.conversations import adoptions, sessions
-from threadline.store.conversations.sessions import Resolve, Stale
+from threadline.store.conversations.sessions import ResolveRequest, Stale
 from threadline.transfer.adopted_folder import AdoptedFolder
 from threadline.transfer.adoption import NOWHERE, arrival_of, checked_id, now, with_role
 
@@ -134,10 +134,10 @@ class SessionStore(AdoptedFolder):
         if not self.adoption.adopt_session(session_id):
             self.core.run_write(adoptions.ensure, arrival_of(session_id, NOWHERE, now()))
 
-    def _wanted(self, source: SessionSource, *, force_new: bool = False) -> Resolve:
+    def _wanted(self, source: SessionSource, *, force_new: bool = False) -> ResolveRequest:
         address = address_in(source, self._scope())
         moment = SystemClock().now()
-        return Resolve(
+        return ResolveRequest(
             source=source.to_core(),
             address=address,
             policy=_NEVER,
@@ -152,7 +152,7 @@ class SessionStore(AdoptedFolder):
         per_user = bool(getattr(self.config, "group_sessions_per_user", True))
         return SessionScope(per_user, bool(getattr(self.config, "thread_sessions_per_user", False)))
 
-    def _with_staleness(self, wanted: Resolve, source: SessionSource) -> Resolve:
+    def _with_staleness(self, wanted: ResolveRequest, source: SessionSource) -> ResolveRequest:
         policy = self.config.get_reset_policy(platform=source.platform, session_type=source.chat_type)
         if getattr(policy, "mode", "both") == "none":
             return wanted

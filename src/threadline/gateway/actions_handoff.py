@@ -18,7 +18,7 @@ from threadline.model.ownership import ChatPlace, HandoffTarget, parse_handoff_t
 from threadline.model.safe_text import safe_line
 from threadline.model.session import SessionEntry
 from threadline.model.source import MAIN_ACCOUNT, ChatType, SessionSource
-from threadline.store.conversations.resume import NotHandedOver, Reached
+from threadline.store.conversations.resume import HandoffPlace, HandoffRefusal
 from threadline.texts import commands as texts
 
 _LINE = 80
@@ -29,7 +29,7 @@ _TYPES: tuple[ChatType, ...] = ("dm", "group", "channel", "thread")
 class _There(msgspec.Struct, frozen=True, kw_only=True):
     """The chat that is meant, and what it is called."""
 
-    reached: Reached
+    reached: HandoffPlace
     name: str
     is_home: bool
 
@@ -82,7 +82,7 @@ async def _hand_over(means: Means, call: Call, there: _There) -> Answer:
     return Answer(text=_said(call, after, _place(there.name, to.session.origin)))
 
 
-def _said(call: Call, after: SessionEntry | NotHandedOver, place: str) -> str:
+def _said(call: Call, after: SessionEntry | HandoffRefusal, place: str) -> str:
     match after:
         case "here":
             return texts.HANDOFF_HERE
@@ -94,7 +94,7 @@ def _said(call: Call, after: SessionEntry | NotHandedOver, place: str) -> str:
             return texts.HANDED_OVER.format(place=place)
 
 
-def _refusal(call: Call, to: Reached) -> str:
+def _refusal(call: Call, to: HandoffPlace) -> str:
     """Why it can't go on there. Of direct chats that are others' nobody learns that they exist."""
     if not to.is_dm and not call.session.is_shared:
         return texts.HANDOFF_PRIVATE

@@ -32,7 +32,7 @@ from threadline.model.session import SessionEntry
 from threadline.model.source import SessionSource
 from threadline.model.turn import QueueKind, StopReason
 from threadline.ports.platform import Verdict
-from threadline.store.conversations.sessions import Resolve
+from threadline.store.conversations.sessions import ResolveRequest
 from threadline.store.facade import GatewayStore
 from threadline.store.rows import json_text
 from threadline.store.work.inbox import AdmitRequest, AdmitResult, Greeting, RefuseRequest, without_content
@@ -178,7 +178,7 @@ class Reception:
                 await self._remind(wanted.event, session, allowed.person)
         self._turns.wake(after=wanted.burst / 1_000_000)
 
-    def _resolve_of(self, source: SessionSource) -> Resolve:
+    def _resolve_of(self, source: SessionSource) -> ResolveRequest:
         agent, _ = self._settings.agent_for(source)
         begins = self._outbox.begins_by_message(source.platform, source.account)
         return self._store.resolve_request(source, agent=agent, must_exist=not begins)

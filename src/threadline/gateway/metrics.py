@@ -11,7 +11,7 @@ import msgspec
 
 from threadline.model.turn import TurnOutcome
 from threadline.ports.platform import Verdict
-from threadline.store.maintenance import Load
+from threadline.store.maintenance import QueueCounts
 
 Number: TypeAlias = int | float
 Labels: TypeAlias = tuple[tuple[str, str], ...]
@@ -123,7 +123,7 @@ _LABELLED: Final = (
 
 
 def families_of(
-    load: Load,
+    load: QueueCounts,
     *,
     alarms: int,
     unavailable: int,

@@ -1,4 +1,4 @@
-"""The clients of a store: the same verbs, blocking or awaited; that of a running gateway; one that is opened at first use."""
+"""The clients of a store: blocking, awaited, that of a running gateway, and one that is opened at first use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from threadline.store.conversations.id_changes import IdChanges
 from threadline.store.conversations.records import AgentState, Preferences
 from threadline.store.conversations.resume import Resume
 from threadline.store.conversations.search import OwnerSearch, Search
-from threadline.store.conversations.sessions import Resolve, Sessions, resolve_request
+from threadline.store.conversations.sessions import ResolveRequest, Sessions, resolve_request
 from threadline.store.conversations.transcripts import Transcripts
 from threadline.store.conversations.usage import UsageRecords
 from threadline.store.engine.database import (
@@ -81,7 +81,7 @@ class SessionVerbs(Store[Mode]):
         return self.database.location
 
     def session_key(self, source: SessionSource, *, agent: str | None = None) -> str:
-        """The readable name of the conversation that `source` belongs to, by this store's scope settings."""
+        """Return the readable name of the conversation that `source` belongs to, by this store's scope settings."""
         return build_session_key(source, scope=self.settings.scope, agent=agent or self.settings.agent)
 
     def _notify_worker(self) -> None:
@@ -151,7 +151,7 @@ class SessionStore(SessionVerbs[Blocking]):
         agent: str = "main",
         migrate: bool = True,
     ) -> Self:
-        """Opens `sqlite:///PATH`, a plain path, or `postgresql://…`; a new SQLite file is made, for its owner alone.
+        """Open `sqlite:///PATH`, a plain path, or `postgresql://…`; a new SQLite file is made, for its owner alone.
 
         `is_busy` is given the session key of a conversation that is due for a reset, and says whether to leave it as it is.
         `timezone` is the installation's zone for daily resets, by default this machine's. With `migrate=False` an older
@@ -161,7 +161,7 @@ class SessionStore(SessionVerbs[Blocking]):
         return cls(open_database(location, migrate=migrate), settings)
 
     def close(self) -> None:
-        """Lets what was accepted finish, then releases everything. Idempotent."""
+        """Wait for all accepted steps, then release everything. Idempotent."""
         self._close()
 
     def __enter__(self) -> Self:
@@ -189,13 +189,13 @@ class AsyncSessionStore(SessionVerbs[Awaited]):
         agent: str = "main",
         migrate: bool = True,
     ) -> Self:
-        """Like `SessionStore.open`."""
+        """Open a location like `SessionStore.open`."""
         settings = _settings(policies, scope, is_busy, clock, timezone, agent)
         database = await asyncio.to_thread(open_database, location, migrate=migrate)
         return cls(database, settings)
 
     async def close(self) -> None:
-        """Lets what was accepted finish, then releases everything. Idempotent."""
+        """Wait for all accepted steps, then release everything. Idempotent."""
         await asyncio.to_thread(self._close)
 
     async def __aenter__(self) -> Self:
@@ -237,11 +237,13 @@ class GatewayStore(AsyncSessionStore):
         return self._failures["unavailable"]
 
     def reconfigure(self, *, policies: ResetPolicies, scope: SessionScope, timezone: str) -> None:
-        """From now on the store decides by these. What is under way was decided before."""
+        """Use these settings from now on. Steps that are under way keep the old ones."""
         zone = checked_zone(timezone)
         self.settings = msgspec.structs.replace(self.settings, policies=policies, scope=scope, zone=zone)
 
-    def resolve_request(self, source: SessionSource, *, agent: str | None = None, must_exist: bool = False) -> Resolve:
+    def resolve_request(
+        self, source: SessionSource, *, agent: str | None = None, must_exist: bool = False
+    ) -> ResolveRequest:
         """Return the request for the session that a message from `source` belongs to, as of now.
 
         With `must_exist` no session is made for it.
@@ -249,10 +251,10 @@ class GatewayStore(AsyncSessionStore):
         return resolve_request(self, source, agent=agent, flush=True, must_exist=must_exist)
 
     def fenced(self, lease: TurnLease) -> GatewayStore:
-        """Return this store for the worker of one turn: a write is `LeaseLost`, and writes nothing, once the turn is another's."""
+        """Return this store for the worker of one turn: a write raises `LeaseLost`, and writes nothing, once the lease is lost."""
         fenced = copy.copy(self)
         fenced.require_lease = lambda tx: leases.require(tx, lease)
-        # The groups of the copy are still those of this store, and would not ask for the lease.
+        # The groups of the copy still belong to this store, and would not check the lease.
         fenced._bind_groups()  # noqa: SLF001 - one of our own
         return fenced
 
@@ -300,13 +302,13 @@ class ComposableStore(SessionStore):
                 return
 
 
-# Files that this process has open as stores. To open and close such a file otherwise would drop the locks that SQLite holds on it.
+# Store files that this process has open. Opening and closing such a file otherwise would drop the locks that SQLite holds on it.
 _OPEN_HERE: Counter[tuple[int, int]] = Counter()
 _COUNTING = threading.Lock()
 
 
 def is_open_here(path: Path) -> bool:
-    """Whether this process has the file open as a store that is opened at first use."""
+    """Return whether this process has the file open as a store that is opened at first use."""
     return _OPEN_HERE[_file_id(path)] > 0
 
 
@@ -351,7 +353,7 @@ class OpenedAtFirstUse:
         return opened
 
     def _begin(self, opened: ComposableStore) -> None:
-        """Do what is to be done once before anything else."""
+        """Do the work that comes before everything else, once."""
 
     def close(self) -> None:
         """Release the file. The next call opens it again."""
@@ -371,17 +373,17 @@ class OpenedAtFirstUse:
 
 
 def open_database(location: str | Path, *, migrate: bool = True) -> Database:
-    """The database at a location, opened with the engine that it names."""
-    place = parse_location(location)
-    if isinstance(place, SqliteLocation):
-        return SqliteDatabase(place.path, location=place.text, migrate=migrate)
+    """Open the database at a location with the engine that it names, and return it."""
+    parsed = parse_location(location)
+    if isinstance(parsed, SqliteLocation):
+        return SqliteDatabase(parsed.path, location=parsed.text, migrate=migrate)
     try:
         from threadline.store.engine.postgres.database import PostgresDatabase
     except ImportError as cause:
         raise InvalidLocation(
             "PostgreSQL needs an extra: pip install 'threadline[postgres]'; then open it again"
         ) from cause
-    return PostgresDatabase(place.url, location=place.text, migrate=migrate)
+    return PostgresDatabase(parsed.url, location=parsed.text, migrate=migrate)
 
 
 def _settings(

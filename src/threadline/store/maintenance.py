@@ -17,9 +17,16 @@ from threadline.model.message import decode_body, searchable_text
 from threadline.model.view import View, log_of, open_span, seq_of
 from threadline.store import rows
 from threadline.store.conversations import views
-from threadline.store.conversations.indexes import INDEX_STEP, RELIST_STEP, STEP_BYTES, behind, index_some, relist_some
+from threadline.store.conversations.indexes import (
+    INDEX_STEP,
+    RELIST_STEP,
+    STEP_BYTES,
+    count_unindexed,
+    index_batch,
+    relist_batch,
+)
 from threadline.store.engine.database import Database, EngineFacts, Perform, Progress, Row, Step, Tx, read, task, write
-from threadline.store.people.removal import collect_some
+from threadline.store.people.removal import collect_batch
 from threadline.store.rows import NO_LIMIT, json_value
 from threadline.store.text import tokenise
 from threadline.store.verbs import Group, Mode, Store, reads, verb
@@ -29,12 +36,12 @@ STEP = 1_000
 
 
 class CheckReport(msgspec.Struct, frozen=True):
-    """What a check found. `faults` is empty when all is well; each fault is a sentence."""
+    """The findings of a check. `faults` is empty when all is well; each fault is a sentence."""
 
     faults: list[str]
     sessions: int
     messages: int
-    behind: int
+    unindexed: int
 
     @property
     def ok(self) -> bool:
@@ -42,69 +49,74 @@ class CheckReport(msgspec.Struct, frozen=True):
         return not self.faults
 
 
-class Stretch(msgspec.Struct, frozen=True):
-    """The outcome of one step: what it found, how much it looked at, and where to go on (`None`: nowhere)."""
+class CheckPage(msgspec.Struct, frozen=True):
+    """The outcome of one step of a check: faults, how many rows were checked, and the number to continue after (`None`: done)."""
 
     faults: list[str]
-    looked_at: int
+    checked: int
     next: int | None
 
 
 def counts(tx: Tx) -> tuple[int, int, int, int]:
-    """Sessions, ended ones among them, messages, and messages that search does not know yet."""
+    """Return how many sessions, ended sessions, messages and unindexed messages there are."""
     sessions = tx.find("count_sessions")
     messages = tx.find("count_messages")
     assert sessions is not None, "an aggregate has a row"  # noqa: S101
     assert messages is not None, "an aggregate has a row"  # noqa: S101
-    return int(sessions[0]), int(sessions[1]), int(messages[0]), behind(tx)
+    return int(sessions[0]), int(sessions[1]), int(messages[0]), count_unindexed(tx)
 
 
-def check_views(tx: Tx, after: int) -> Stretch:
-    """A stretch of sessions: each has a current view that ends open on its own log, and what that shows or folded is there.
+def check_views(tx: Tx, after: int) -> CheckPage:
+    """Check a page of sessions: the current view ends open on the session's own log, and all messages of the view exist.
 
-    So it is with each view that redo can bring back.
+    The same holds for each view that redo can bring back.
     """
     faults: list[str] = []
     rows = tx.rows("sessions_after", after=after, limit=STEP)
     for pk, session_id, version, redo, last_seq, message_count in rows:
         view = views.load(tx, pk, version)
-        found = _view_faults(tx, pk, view, last_seq)
-        if not found and (own := views.own_count(view, pk, last_seq)) != message_count:
-            found = [f"it says that it has {message_count} messages of its own, and shows {own}"]
-        for kept in json_value(redo):
-            found += [f"{fault} (to redo)" for fault in _view_faults(tx, pk, views.load(tx, pk, kept), last_seq)]
-        faults += [f"session {session_id}: {fault}" for fault in found]
-    return Stretch(faults, len(rows), rows[-1][0] if len(rows) == STEP else None)
+        view_faults = _view_faults(tx, pk, view, last_seq)
+        if not view_faults and (own := views.own_count(view, pk, last_seq)) != message_count:
+            view_faults = [f"it counts {message_count} messages of its own, and shows {own}"]
+        for version_to_redo in json_value(redo):
+            view_faults += [
+                f"{fault} (to redo)" for fault in _view_faults(tx, pk, views.load(tx, pk, version_to_redo), last_seq)
+            ]
+        faults += [f"session {session_id}: {fault}" for fault in view_faults]
+    return CheckPage(faults, len(rows), rows[-1][0] if len(rows) == STEP else None)
 
 
-def check_messages(tx: Tx, after: int) -> Stretch:
-    """A stretch of messages: each parses, and the index knows it exactly if it should."""
+def check_messages(tx: Tx, after: int) -> CheckPage:
+    """Check a page of messages: each parses, and the index has it exactly if it should."""
     faults: list[str] = []
-    rows = tx.rows("indexed_part", lo=after + 1, hi=views.FAR, limit=STEP, most=STEP_BYTES)
-    for number, redacted_at, body, should, doc, known in rows:
+    rows = tx.rows("indexed_part", lo=after + 1, hi=views.NO_LIMIT, limit=STEP, most=STEP_BYTES)
+    for number, redacted_at, body, should, doc, indexed in rows:
         try:
             tokens = tokenise(searchable_text(decode_body(body)))
         except ValueError:
-            faults.append(f"message {number}: its text is no JSON")
+            faults.append(f"message {number}: its text is not JSON")
             continue
         # A log whose session was deleted keeps the index entries that it had.
         expected = redacted_at is None and bool(tokens) and (should is None or bool(should))
         if expected and doc is None:
             if should is not None:
-                faults.append(f"message {number}: search does not know it")
+                faults.append(f"message {number}: it is missing in the search index")
         elif not expected and doc is not None:
-            faults.append(f"message {number}: search knows it, and should not")
-        elif doc is not None and not tx.index_agrees(known, tokens):
-            faults.append(f"message {number}: search knows other words than it has")
-    return Stretch(faults, len(rows), rows[-1][0] if rows else None)
+            faults.append(f"message {number}: it is in the search index, and should not be")
+        elif doc is not None and not tx.index_matches(indexed, tokens):
+            faults.append(f"message {number}: the search index has other words than the message")
+    return CheckPage(faults, len(rows), rows[-1][0] if rows else None)
 
 
-def check_strays(tx: Tx) -> list[str]:
-    """Index entries without a message, sessions that listings miss, addresses that disagree with their session on its end."""
-    faults = [f"search knows message {number}, which is gone" for (number,) in tx.rows("stray_documents", limit=20)]
+def check_orphans(tx: Tx) -> list[str]:
+    """Return faults: index entries without a message, sessions missing in listings, addresses that disagree with their session."""
+    faults = [
+        f"the search index has message {number}, which was deleted"
+        for (number,) in tx.rows("stray_documents", limit=20)
+    ]
     odd = tx.rows("odd_addresses", limit=20)
     faults += [f"session {name}: listings may miss it" for (name,) in tx.rows("unlisted_sessions", limit=20)]
-    return faults + [f"{key} does not tell rightly whether its current session has ended" for (key,) in odd]
+    return faults + [f"{key} records wrongly whether its current session has ended" for (key,) in odd]
 
 
 def _view_faults(tx: Tx, pk: int, view: View, last_seq: int) -> list[str]:
@@ -113,15 +125,15 @@ def _view_faults(tx: Tx, pk: int, view: View, last_seq: int) -> list[str]:
     faults = []
     for span in (*view.shown, *view.folded):
         row = tx.find("count_in_span", lo=span.lo, hi=span.hi)
-        there = 0 if row is None else int(row[0])
+        present = 0 if row is None else int(row[0])
         reach = seq_of(span.hi) if log_of(span.lo) != pk else min(seq_of(span.hi), last_seq)
-        if there != max(0, reach - seq_of(span.lo) + 1):
+        if present != max(0, reach - seq_of(span.lo) + 1):
             faults.append(f"messages {span.lo} to {span.hi} of its view are not all there")
     return faults
 
 
-class _Heard(msgspec.Struct, frozen=True):
-    """What is kept of an event whatever its fate: no words. `raw` is what came where nobody could read it."""
+class _InboundHeader(msgspec.Struct, frozen=True):
+    """The part of an event that is kept whatever its outcome: no words. `raw` is the original of an unreadable event."""
 
     class _Source(msgspec.Struct, frozen=True):
         chat_id: str | None = None
@@ -133,8 +145,8 @@ class _Heard(msgspec.Struct, frozen=True):
     raw: str | None = None
 
 
-class MessageLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that came in. `fate` is `waiting` or `running` until it has one, and `failed` where its turn did."""
+class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An inbound message. `fate` is `waiting` or `running` until it has one, and `failed` where its turn failed."""
 
     pk: int
     platform: str
@@ -150,8 +162,8 @@ class MessageLine(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None
 
 
-class TurnLine(msgspec.Struct, frozen=True, kw_only=True):
-    """The turn that took it."""
+class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The turn that took a message."""
 
     turn_id: str
     state: str
@@ -162,31 +174,31 @@ class TurnLine(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
 
 
-class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of what became of a message."""
+class MessageTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """A message, the turn that took it, and the deliveries of that turn."""
 
-    message: MessageLine
-    turn: TurnLine | None
+    message: MessageSummary
+    turn: TurnSummary | None
     deliveries: list[outbox.DeliverySummary]
-    # What came, where nobody could read it.
+    # The original of an unreadable event.
     raw: str | None = None
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there is to do."""
+class QueueCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many messages, turns and deliveries wait or run."""
 
     waiting_messages: int
     running_turns: int
     waiting_deliveries: int
     parked_deliveries: int
-    # When the message came in that has waited longest.
+    # When the oldest pending message came in.
     waiting_since: datetime | None
 
 
-def load(tx: Tx) -> Load:
-    """How much waits, runs and is parked, over all gateways."""
+def queue_counts(tx: Tx) -> QueueCounts:
+    """Return how many messages, turns and deliveries wait, run and are parked, over all gateways."""
     waiting, running, pending, parked, since = tx.find("gateway_counts") or (0, 0, 0, 0, None)
-    return Load(
+    return QueueCounts(
         waiting_messages=waiting,
         running_turns=running,
         waiting_deliveries=pending,
@@ -195,13 +207,13 @@ def load(tx: Tx) -> Load:
     )
 
 
-def lines(tx: Tx, fate: str | None = None, *, before: int = NO_LIMIT, limit: int = 50) -> list[MessageLine]:
-    """What came in, newest first."""
-    return [_line(row) for row in tx.rows("list_inbox", fate=fate, before=before, limit=limit)]
+def list_messages(tx: Tx, fate: str | None = None, *, before: int = NO_LIMIT, limit: int = 50) -> list[MessageSummary]:
+    """Return inbound messages, newest first."""
+    return [_message_summary(row) for row in tx.rows("list_inbox", fate=fate, before=before, limit=limit)]
 
 
-def story(tx: Tx, pk: int) -> Story:
-    """The whole story of one message, or `UnknownMessage`."""
+def trace_message(tx: Tx, pk: int) -> MessageTrace:
+    """Return the turn and the deliveries that came of one message, or raise `UnknownMessage`."""
     row = tx.find("find_inbox", pk=pk)
     if row is None:
         raise UnknownMessage(
@@ -209,25 +221,25 @@ def story(tx: Tx, pk: int) -> Story:
         )
     turn_pk = row[12]
     turn = None if turn_pk is None else tx.find("story_of_turn", turn_pk=turn_pk)
-    return Story(
-        message=_line(row),
-        turn=None if turn is None else _turn(turn),
+    return MessageTrace(
+        message=_message_summary(row),
+        turn=None if turn is None else _turn_summary(turn),
         deliveries=[] if turn_pk is None else outbox.list_of_turn(tx, turn_pk),
         raw=_decode(row[4]).raw,
     )
 
 
-def _line(row: Row) -> MessageLine:
+def _message_summary(row: Row) -> MessageSummary:
     pk, platform, account, _, event, person, role, accepted_at, fate, fate_at, note, session_id, _ = row
-    heard = _decode(event)
-    return MessageLine(
+    header = _decode(event)
+    return MessageSummary(
         pk=pk,
         platform=platform,
         account=account,
-        chat_id=heard.source.chat_id,
+        chat_id=header.source.chat_id,
         person=person,
         role=role,
-        kind=heard.kind,
+        kind=header.kind,
         accepted_at=from_instant(accepted_at),
         fate=fate,
         fate_at=None if fate_at is None else from_instant(fate_at),
@@ -236,9 +248,9 @@ def _line(row: Row) -> MessageLine:
     )
 
 
-def _turn(row: Row) -> TurnLine:
+def _turn_summary(row: Row) -> TurnSummary:
     turn_id, state, outcome, attempts, created_at, ended_at, error = row
-    return TurnLine(
+    return TurnSummary(
         turn_id=turn_id,
         state=state,
         outcome=outcome,
@@ -249,7 +261,7 @@ def _turn(row: Row) -> TurnLine:
     )
 
 
-_decode = rows.json_reader(_Heard)
+_decode = rows.json_reader(_InboundHeader)
 
 
 class StoreFacts(msgspec.Struct, frozen=True):
@@ -259,34 +271,34 @@ class StoreFacts(msgspec.Struct, frozen=True):
     sessions: int
     ended_sessions: int
     messages: int
-    behind: int
+    unindexed: int
 
 
 class Maintenance(Group[Mode]):
-    """Facts, copies, checks, and what became of each message."""
+    """Facts, backups, checks, and traces of messages."""
 
-    list_messages = reads(lines)
-    queue_counts = reads(load)
-    trace_message = reads(story)
+    list_messages = reads(list_messages)
+    queue_counts = reads(queue_counts)
+    trace_message = reads(trace_message)
 
     @verb
     def facts(store: Store[Any]) -> Step[StoreFacts]:
-        """What an operator asks first: where, how big, how many."""
+        """Return where the store is, how big it is, and how many sessions and messages it has."""
         return task(_facts, store.database)
 
     @verb
     def backup(store: Store[Any], target: str | Path, *, progress: Progress | None = None) -> Step[Path]:
-        """Writes a consistent, verified copy to `target`, an SQLite file, while others read and write."""
+        """Write a consistent, verified copy to `target`, an SQLite file, while others read and write."""
         return task(_backup, store.database, Path(target).expanduser().absolute(), progress or _quiet)
 
     @verb
     def check(store: Store[Any], *, progress: Progress | None = None) -> Step[CheckReport]:
-        """Looks at the file, every view, and the search index against the messages."""
+        """Check the file, every view, and the search index against the messages."""
         return task(_check, store.database, progress or _quiet)
 
 
 def _facts(perform: Perform, database: Database) -> StoreFacts:
-    return StoreFacts(database.describe(), *perform(read(counts)))
+    return StoreFacts(database.facts(), *perform(read(counts)))
 
 
 def _backup(_: Perform, database: Database, target: Path, progress: Progress) -> Path:
@@ -301,37 +313,37 @@ def _check(perform: Perform, database: Database, progress: Progress) -> CheckRep
     for check_page in (check_views, check_messages):
         after: int | None = 0
         while after is not None:
-            stretch = perform(read(check_page, after))
-            checked, after = checked + stretch.looked_at, stretch.next
-            faults = [*faults, *stretch.faults]
+            page = perform(read(check_page, after))
+            checked, after = checked + page.checked, page.next
+            faults = [*faults, *page.faults]
             progress(min(checked, total), total)
-    return CheckReport([*faults, *perform(read(check_strays))], sessions, messages, unindexed)
+    return CheckReport([*faults, *perform(read(check_orphans))], sessions, messages, unindexed)
 
 
 def _quiet(done: int, total: int) -> None:
-    """Progress that nobody asked for."""
+    """Report no progress."""
 
 
 log = get_logger(__name__)
 
 IDLE_SECONDS = 0.5
-# However busy the writers are, the indexes do not stand still for longer than this. The more sessions are listed anew at once, the
+# However busy the writers are, the indexes lag behind by no more than this. The more sessions are listed anew at once, the
 # more of them share a page: sooner would cost the writers more.
 MAX_DELAY_SECONDS = 10.0
 _AFTER_FAULT_SECONDS = 5.0
-# What is to be done, and how much a step has to find for another to follow. Of sessions to list anew a full one: beside busy
-# writers there is always one more, and it would never end.
+# The steps, and how much a step must have done for another to follow. Relisting needs a full step: beside busy
+# writers there is always one more session, and it would never end.
 _STEPS = (
-    (write(relist_some), RELIST_STEP),
-    (write(index_some, INDEX_STEP), 1),
-    (write(collect_some), 1),
+    (write(relist_batch), RELIST_STEP),
+    (write(index_batch, INDEX_STEP), 1),
+    (write(collect_batch), 1),
 )
 
 
 class BackgroundWorker:
-    """Lists anew what has moved and indexes what was appended: a short step at a time, when writes have paused or gone on for long.
+    """Updates listings and the search index in short steps, when writes have paused or gone on for long.
 
-    Then messages of deleted sessions go that whoever deleted them did not live to collect.
+    Then it deletes messages of deleted sessions that a process did not live to collect.
     """
 
     def __init__(self, database: Database) -> None:
@@ -343,14 +355,14 @@ class BackgroundWorker:
         self._starting = threading.Lock()
 
     def notify(self) -> None:
-        """Something was written. Costs next to nothing."""
+        """Note that a write has left work. Costs next to nothing."""
         self._writes += 1
         if not self._due.is_set():
             self._due.set()
             self._ensure_thread()
 
     def stop(self) -> None:
-        """Ends the work after the step that runs; what is left is done behind the next write, or by a search that needs it."""
+        """Stop after the step that runs; the rest is done after the next write, or by a search that needs it."""
         self._stopping.set()
         self._due.set()
         thread = self._thread
@@ -367,7 +379,7 @@ class BackgroundWorker:
         while True:
             self._due.wait()
             self._await_quiet()
-            # Cleared before the work: what is written during it makes the next round.
+            # Cleared before the work: a write during the work starts another round.
             self._due.clear()
             if self._stopping.is_set():
                 return
@@ -383,9 +395,9 @@ class BackgroundWorker:
     def _await_quiet(self) -> None:
         started = time.monotonic()
         while not self._stopping.is_set() and time.monotonic() - started < MAX_DELAY_SECONDS:
-            seen = self._writes
+            writes_before = self._writes
             self._stopping.wait(IDLE_SECONDS)
-            if self._writes == seen:
+            if self._writes == writes_before:
                 return
 
     def _catch_up(self) -> None:

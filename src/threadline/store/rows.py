@@ -43,12 +43,12 @@ class StoredSession(msgspec.Struct, frozen=True):
 
     @property
     def ownership(self) -> Ownership:
-        """Who owns it, and where it is held."""
+        """Its owner, and the chat where it is current."""
         return Ownership(self.entry.owner, self.chat)
 
 
 def entry_of(row: Row) -> SessionEntry:
-    """The public entry of a row of the `entry` fragment."""
+    """Return the public entry of a row of the `entry` fragment."""
     (key, session_id, created, updated, active, origin, platform, chat_type, display_name, title, *usage) = row[:18]
     (reset_reason, reset_had_activity, flushed_seq, last_seq, model, cwd, runtime) = row[18:25]
     (parent, ended, end_reason, message_count, owner) = row[25:30]
@@ -88,7 +88,7 @@ def entry_of(row: Row) -> SessionEntry:
 
 
 def session_of(row: Row) -> StoredSession:
-    """All of a row of the `entry` fragment."""
+    """Return the stored session of a row of the `entry` fragment."""
     pk, address_pk, chat, version, redo, redo_seq, had_activity, current_pk, listed_at = row[30:]
     return StoredSession(
         entry=entry_of(row),
@@ -105,10 +105,10 @@ def session_of(row: Row) -> StoredSession:
     )
 
 
-# Much is read of the same few places: of a session with each of its turns.
+# The same few sources are read again and again: that of a session with each of its turns.
 @lru_cache(maxsize=1024)
 def source_of(text: str) -> SessionSource:
-    """The source of a stored JSON text."""
+    """Return the source of a stored JSON text."""
     try:
         return _decode_source(text)
     except msgspec.DecodeError:
@@ -116,7 +116,7 @@ def source_of(text: str) -> SessionSource:
 
 
 def json_text(value: Any) -> str:
-    """JSON text for a column; half surrogates and NUL survive as escapes."""
+    """Return JSON text for a column; half surrogates and NUL survive as escapes."""
     try:
         return msgspec.json.encode(value).decode()
     except UnicodeEncodeError:
@@ -124,7 +124,7 @@ def json_text(value: Any) -> str:
 
 
 def json_value(text: str) -> Any:
-    """The value of a JSON column."""
+    """Return the value of a JSON column."""
     if text == "{}":
         return {}
     try:
@@ -139,7 +139,7 @@ END = 2**62
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """Some of a longer list. It iterates like one; `cursor` asks for what follows, `None` at the end."""
+    """A part of a longer list. It iterates like one; `cursor` asks for the next part, `None` at the end."""
 
     items: list[T]
     cursor: str | None = None
@@ -155,32 +155,32 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 def check_limit(limit: int) -> None:
-    """A page has at least one item and at most a thousand."""
+    """Raise `InvalidRequest` unless a page has at least one item and at most a thousand."""
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidRequest(f"limit must be between 1 and {MAX_PAGE}, not {limit}")
 
 
 def encode_cursor(kind: str, *numbers: int) -> str:
-    """An opaque place in a listing."""
+    """Return an opaque place in a listing."""
     text = ".".join([kind, *(str(number) for number in numbers)])
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def decode_cursor(kind: str, cursor: str, count: int) -> tuple[int, ...]:
-    """The place that `encode_cursor` named, or `InvalidCursor`."""
+    """Return the place that `encode_cursor` named, or raise `InvalidCursor`."""
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-        found, *parts = text.split(".")
+        cursor_kind, *parts = text.split(".")
         numbers = tuple(int(part) for part in parts)
     except (ValueError, binascii.Error) as cause:
         raise InvalidCursor from cause
-    if found != kind or len(numbers) != count or any(abs(number) > END for number in numbers):
+    if cursor_kind != kind or len(numbers) != count or any(abs(number) > END for number in numbers):
         raise InvalidCursor
     return numbers
 
 
 def json_reader(kind: type[T]) -> Callable[[str], T]:
-    """What reads JSON columns that `json_text` wrote. Halves of surrogate pairs, which it keeps as escapes, are read again."""
+    """Return a function that reads JSON columns written by `json_text`, escaped half surrogates included."""
     decode = msgspec.json.Decoder(kind).decode
 
     def read(text: str) -> T:

@@ -29,7 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 IsBusy: TypeAlias = Callable[[str], bool]
-Who: TypeAlias = SessionSource | str | None
+PersonRef: TypeAlias = SessionSource | str | None
 
 MAX_KEY_CHARS = 512
 MAX_TITLE_CHARS = 200
@@ -64,7 +64,7 @@ class Store(Generic[Mode]):
     """An open database and how it decides; performs the steps that verbs make."""
 
     _is_async = False
-    # Called at the end of each write, in its transaction: raises where the lease that the store writes under is lost.
+    # Called at the end of each write, in its transaction: raises `LeaseLost` where the store's lease is lost.
     require_lease: Callable[[Tx], None] | None = None
 
     def __init__(self, database: Database, settings: StoreSettings) -> None:
@@ -115,7 +115,7 @@ class Store(Generic[Mode]):
         return await self.perform_async(make(self, *args, **options))
 
     def _notify_worker(self) -> None:
-        """Called after a step that leaves work for the background worker."""
+        """Notify the background worker after a step that leaves it work."""
 
     def _fenced(self, step: Step[T]) -> Step[T]:
         if self.require_lease is None or step.kind not in _WRITES:
@@ -132,7 +132,7 @@ def _while_leased(tx: Tx, require_lease: Callable[[Tx], None], step: Step[T]) ->
         result = outcome
     else:
         result = step.call(tx, *step.args, **step.options)
-    # After the work: sessions are locked before turns. Where the lease is lost, all of it is rolled back.
+    # After the work: sessions are locked before turns. If the lease is lost, the work is rolled back.
     require_lease(tx)
     return result
 
@@ -148,7 +148,7 @@ class Verb(Generic[P, T]):
     """A call that callers may make: bound to a group or a store, it makes a step and performs it there."""
 
     def __init__(self, make: Callable[..., Step[T]], described: Callable[..., Any], hidden_parameters: int = 1) -> None:
-        """`hidden_parameters`: so many of the described function's first parameters are none of the caller's."""
+        """`hidden_parameters`: how many first parameters of the described function callers don't pass."""
         self._make = make
         self.__wrapped__ = described
         self.__doc__ = described.__doc__
@@ -216,7 +216,7 @@ def writes_now(operation: Callable[Concatenate[Tx, Instant, P], T], *, leaves_wo
 
 
 def clean_text(what: str, text: str, limit: int = MAX_KEY_CHARS) -> str:
-    """Text that both engines can keep in a column: no NUL, no half surrogates, not endless. Else `InvalidRequest`."""
+    """Return text that both engines can keep in a column: no NUL, no half surrogates, not endless. Else raise `InvalidRequest`."""
     if not isinstance(text, str):
         raise InvalidRequest(f"{what} must be text, not {type(text).__name__}")
     if len(text) > limit:
@@ -227,34 +227,36 @@ def clean_text(what: str, text: str, limit: int = MAX_KEY_CHARS) -> str:
 
 
 def clean_or_none(what: str, text: str | None, limit: int = MAX_KEY_CHARS) -> str | None:
-    """`clean_text` for what may be left out."""
+    """Return `clean_text` of a text, or `None` for none."""
     return None if text is None else clean_text(what, text, limit)
 
 
 def clean_title(title: str | None) -> str | None:
-    """A title on one line; `None` where there is to be none. One that nobody could see is `InvalidRequest`."""
+    """Return a title on one line, `None` for none. Raise `InvalidRequest` for a title without a visible character."""
     text = None if title is None else " ".join(clean_text("title", title, MAX_TITLE_CHARS).split())
     if text == "":
-        raise InvalidRequest("a title needs at least one visible character; use None to take it away")
+        raise InvalidRequest("a title needs at least one visible character; use None to remove it")
     return text
 
 
-def person_named(who: Who) -> str | None:
-    """The person that a source speaks for, or that a name such as `telegram:7` names."""
+def person_name_of(person: PersonRef) -> str | None:
+    """Return the person that a source speaks for, or that a name such as `telegram:7` names."""
     return (
-        person_of(who) if isinstance(who, SessionSource) else clean_or_none("a person's name", who, 2 * MAX_KEY_CHARS)
+        person_of(person)
+        if isinstance(person, SessionSource)
+        else clean_or_none("a person's name", person, 2 * MAX_KEY_CHARS)
     )
 
 
-def viewer_of(who: Who) -> Viewer | None:
-    """What a person sees, or the sender of a source from where they write; `None`: the operator, who sees all."""
-    if who is None:
+def viewer_of(person: PersonRef) -> Viewer | None:
+    """Return the viewer that a person is, or the sender of a source in that chat; `None`: the operator, who sees all."""
+    if person is None:
         return None
-    return viewer_of_source(who) if isinstance(who, SessionSource) else Viewer(person_named(who))
+    return viewer_of_source(person) if isinstance(person, SessionSource) else Viewer(person_name_of(person))
 
 
-def instant_of(moment: datetime | None, otherwise: int = 0) -> Instant:
-    """A moment that a caller named; a naive one is `InvalidRequest`, because its zone would be a guess."""
+def parse_instant(moment: datetime | None, otherwise: int = 0) -> Instant:
+    """Return the instant of a time that a caller gave. Raise `InvalidRequest` for a naive one: its zone would be a guess."""
     if moment is None:
         return Instant(otherwise)
     try:
@@ -263,18 +265,18 @@ def instant_of(moment: datetime | None, otherwise: int = 0) -> Instant:
         raise InvalidRequest(str(cause)) from cause
 
 
-def minutes_before(now: datetime, minutes: float) -> Instant:
-    """The instant so many minutes ago."""
+def instant_minutes_ago(now: datetime, minutes: float) -> Instant:
+    """Return the instant so many minutes ago, or raise `InvalidRequest`."""
     try:
         return to_instant(now - timedelta(minutes=minutes))
     except (OverflowError, ValueError, TypeError) as cause:
         raise InvalidRequest(f"{minutes!r} is no number of minutes that can be counted back from now") from cause
 
 
-def moment_before(now: datetime, older_than: timedelta | datetime) -> Instant:
-    """A moment, or the one that lies so long ago."""
+def parse_age(now: datetime, older_than: timedelta | datetime) -> Instant:
+    """Return the instant of a time, or the instant that lies a time span before now."""
     if isinstance(older_than, datetime):
-        return instant_of(older_than)
+        return parse_instant(older_than)
     try:
         return to_instant(now - older_than)
     except (OverflowError, TypeError) as cause:

@@ -17,7 +17,7 @@ from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.log import get_logger
 from threadline.model.access import Role
 from threadline.store.facade import GatewayStore
-from threadline.store.people.web_access import OWNER, WebLogin, digest_of, person_named, user_id_of
+from threadline.store.people.web_access import OWNER, WebLogin, digest_of, person_of_user, user_id_of
 from threadline.texts.web import NOT_LOGGED_IN, OWNER_NAME, TOO_MANY_FAILURES, WRONG_INVITE, WRONG_TOKEN
 from threadline.web.failures import Failures
 from threadline.web.guard import refusal
@@ -63,7 +63,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def person(self) -> str:
         """The name under which the store knows them."""
-        return person_named(self.user_id)
+        return person_of_user(self.user_id)
 
 
 class LoggedIn(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from threadline.gateway.supervisor import woken
 from threadline.log import get_logger
 from threadline.model.client_sources import WEB
 from threadline.store.facade import GatewayStore
-from threadline.store.people.web_access import person_named
+from threadline.store.people.web_access import person_of_user
 from threadline.web.frames import frame
 from threadline.web.reader import Reader
 from threadline.web.reading import conversation_of
@@ -34,7 +34,7 @@ class ListWatch:
         # Those that were told nothing yet. What they have of the list they read before they came: it may have changed since.
         self._fresh: set[Reader] = set()
         self._store = store
-        self._person = person_named(user_id)
+        self._person = person_of_user(user_id)
         self._rows: dict[str, Conversation] = {}
         self._wake = asyncio.Event()
         self._joined = asyncio.Event()

@@ -19,7 +19,7 @@ from threadline.model.session import SessionEntry
 from threadline.ports.agent import AskPermission
 from threadline.store.conversations.search import Hit as Found
 from threadline.store.rows import json_reader
-from threadline.store.text import CLOSE, OPEN, first_words
+from threadline.store.text import CLOSE, OPEN, preview
 from threadline.store.work.approvals import OpenApproval
 from threadline.store.work.change_feed import ConversationSnapshot, EndedEarly, FeedNotice, ListedSession
 from threadline.texts import gateway as texts
@@ -48,7 +48,7 @@ def conversation_of(listed: ListedSession) -> Conversation:
 def conversation_seen(seen: ConversationSnapshot) -> Conversation:
     """The conversation that somebody looks at."""
     at_hand = [*(seen.turn.user_messages if seen.turn is not None else ()), *seen.pending]
-    first = seen.preview or next((first_words(one.event.text) for one in at_hand), "")
+    first = seen.preview or next((preview(one.event.text) for one in at_hand), "")
     return _conversation(seen.entry, first, is_busy=seen.turn is not None or bool(seen.pending))
 
 

@@ -1,1 +1,1 @@
-"""Operations on what is said: sessions, transcripts, search, files."""
+"""Operations on conversations: sessions, transcripts, search, files."""

@@ -1,4 +1,4 @@
-"""Operations on sessions that come from elsewhere: created with a given id, known by other keys, taken in from files once."""
+"""Adopt sessions of older stores and files: created with a given id, found under other keys, adopted once."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from threadline.model.source import SessionSource
 from threadline.model.view import MAX_SEQ, message_number
 from threadline.store import rows
 from threadline.store.conversations import indexes, records, resume, transcripts
-from threadline.store.conversations.indexes import Listing
-from threadline.store.conversations.records import AddressRow, Beginning
-from threadline.store.conversations.sessions import Resolve
+from threadline.store.conversations.indexes import ListRequest
+from threadline.store.conversations.records import AddressRow, NewSession
+from threadline.store.conversations.sessions import ResolveRequest
 from threadline.store.engine.database import Tx
 from threadline.store.rows import Page, StoredSession, json_text, session_of
 
-# States of the mark that a session has which was taken in, or whose file we wrote ourselves.
+# The adoption states of a session that was adopted, or whose file we wrote ourselves.
 WAITING: Final = "waiting"
 DONE: Final = "done"
 EXPORTED: Final = "exported"
 _PAGE = 500
-# Under which name a session keeps its `Matches`.
+# The agent name under which a session stores its `Matches`.
 MATCHES: Final = "threadline.compat"
 
 
 class Matches(msgspec.Struct):
-    """Which stored messages have answered for a call that said "this one is stored already".
+    """Which stored messages have answered calls that said "this message is stored already".
 
-    `upto`: up to which place of the log. `own`: the places behind it that were stored by such calls.
+    `upto`: all up to this number of the log. `own`: the numbers behind it that such calls stored.
     """
 
     upto: int = 0
@@ -50,7 +50,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     at: Instant
     key: str | None = None
     display_name: str | None = None
-    # How it starts otherwise: model, cwd, runtime (JSON) and parent_session_id.
+    # Other fields: model, cwd, runtime (JSON) and parent_session_id.
     start: dict[str, str | None] = {}
 
 
@@ -60,14 +60,14 @@ class AdoptedEntry(msgspec.Struct, frozen=True, kw_only=True):
     arrival: Arrival
     stored_key: str
     fields: dict[str, Any]
-    # Whether its address is that of its origin; else no source leads there but by the stored key.
+    # Whether its address is that of its origin; else it is found only by the stored key.
     has_origin: bool
-    # The key of its origin, where that is another conversation's.
+    # The key of its origin, where it belongs to another conversation.
     origin_key: str | None = None
 
 
 def create(tx: Tx, arrival: Arrival, *, is_current: bool = True) -> SessionEntry:
-    """Create a session with the given id; `InvalidRequest` where there is one of that id.
+    """Create a session with the given id and return its entry; raise `InvalidRequest` where the id is taken.
 
     It becomes its conversation's current session unless there is one already, or `is_current` is false.
     """
@@ -76,36 +76,36 @@ def create(tx: Tx, arrival: Arrival, *, is_current: bool = True) -> SessionEntry
     tx.run("rename_deleted_log", session_id=arrival.session_id)
     address = records.ensure_address(tx, arrival.source, arrival.address, arrival.key)
     options: dict[str, Any] = dict(arrival.start)
-    how = Beginning(arrival.session_id, arrival.source, arrival.at, arrival.display_name, **options)
-    return records.begin(tx, address, how, current=is_current and address.session_pk is None)
+    new = NewSession(arrival.session_id, arrival.source, arrival.at, arrival.display_name, **options)
+    return records.begin(tx, address, new, current=is_current and address.session_pk is None)
 
 
 def ensure(tx: Tx, arrival: Arrival) -> SessionEntry:
-    """Return the session with that id, created where there is none; then no conversation is in it yet."""
+    """Return the session with that id; create it where there is none, as no conversation's current session."""
     row = tx.find("find_session", session_id=arrival.session_id)
     return create(tx, arrival, is_current=False) if row is None else session_of(row).entry
 
 
 def create_once(tx: Tx, arrival: Arrival) -> None:
-    """Create a session with the given id, its conversation's current one; where there is one of that id, nothing changes."""
+    """Create a session with the given id as its conversation's current one; do nothing where the id is taken."""
     if tx.find("find_session", session_id=arrival.session_id) is None:
         create(tx, arrival)
 
 
 def append_or_create(tx: Tx, arrival: Arrival, messages: Sequence[EncodedMessage]) -> int:
-    """Append to the session with that id, created where there is none; return the place of the first message."""
+    """Append to the session with that id, created where there is none; return the number in its log of the first message."""
     ensure(tx, arrival)
     return transcripts.append(tx, transcripts.AppendRequest(arrival.session_id, messages, arrival.at)).first_seq
 
 
 def end(tx: Tx, at: Instant, session_id: str, reason: str) -> None:
-    """End a session; one that has ended keeps its reason, and an unknown one is passed over."""
+    """End a session. One that has ended keeps its reason; an unknown id is ignored."""
     if tx.find("find_session", session_id=session_id) is not None:
         records.end(tx, at, records.get_session(tx, session_id, lock=True), reason=reason)
 
 
 def set_fields(tx: Tx, session_id: str, changes: Mapping[str, Any]) -> SessionEntry:
-    """Set fields of an entry to what they were elsewhere, or to what a caller says that they are; the others stay.
+    """Set fields of an entry to the values of an older store or of a caller; return the entry. Other fields stay.
 
     `created_at` and `updated_at` are aware times, `origin` is a source, `memory_flushed` a truth value.
     """
@@ -116,7 +116,7 @@ def set_fields(tx: Tx, session_id: str, changes: Mapping[str, Any]) -> SessionEn
         created_at=to_instant(entry.created_at),
         display_name=entry.display_name,
         origin=json_text(entry.origin),
-        # Below the first place in a log: nothing was said yet, and that is flushed.
+        # Below the first number of a log: without messages everything is flushed.
         flushed_seq=(session.last_seq or -1) if entry.memory_flushed else 0,
         session_pk=session.pk,
     )
@@ -138,7 +138,7 @@ def set_fields(tx: Tx, session_id: str, changes: Mapping[str, Any]) -> SessionEn
 def take_over(tx: Tx, key: str, arrival: Arrival) -> SessionEntry | None:
     """Make the session of that id the current one of the conversation called `key`, and return it; `None`: unknown key.
 
-    The id stays, whoever held the session before: that conversation has none then. One that was never created starts empty.
+    The id stays, whoever held the session before: that conversation has none then. A new session starts empty.
     """
     address = records.find_address(tx, key)
     if address is None:
@@ -151,22 +151,22 @@ def take_over(tx: Tx, key: str, arrival: Arrival) -> SessionEntry | None:
         tx.run("unpoint_session", session_pk=session.pk)
         platform = session.entry.platform
         if address.session_pk is not None:
-            here = session_of(_the(tx.find("find_session_by_pk", session_pk=address.session_pk)))
-            records.end(tx, arrival.at, here, reason="session_switch")
-            how = records.new_session_at(here.entry, session.entry, new_id=arrival.session_id, at=arrival.at)
-            resume.bring(tx, session, how)
-            platform = here.entry.platform
+            current = records.session_by_pk(tx, address.session_pk)
+            records.end(tx, arrival.at, current, reason="session_switch")
+            new = records.new_session_at(current.entry, session.entry, new_id=arrival.session_id, at=arrival.at)
+            resume.apply_place_settings(tx, session, new)
+            platform = current.entry.platform
             if session.entry.display_name is None:
-                set_fields(tx, arrival.session_id, {"display_name": here.entry.display_name})
+                set_fields(tx, arrival.session_id, {"display_name": current.entry.display_name})
         _change_owner(tx, session, address, platform)
     return resume.reopen(tx, arrival.at, address, session)
 
 
 def adopt_entries(tx: Tx, entries: Sequence[AdoptedEntry]) -> list[str]:
-    """Take in entries of an older index, the most recently used first; the ids of those that were new here.
+    """Adopt entries of an older index, the most recently used first; return the ids of those that were new here.
 
     Each is current under the key of its origin and under its stored key. Where two meet, the one used last has the place; the
-    other is current at a place of its own. An id that was taken in once, or that is used here, is passed over.
+    other is current at a place of its own. An id that was adopted before, or that is used here, is passed over.
     """
     return [entry.arrival.session_id for entry in entries if _adopt_entry(tx, entry)]
 
@@ -177,19 +177,19 @@ def _adopt_entry(tx: Tx, entry: AdoptedEntry) -> bool:
         return False
     address = records.ensure_address(tx, arrival.source, arrival.address, arrival.key)
     if address.session_pk is not None:
-        there = session_of(_the(tx.find("find_session_by_pk", session_pk=address.session_pk)))
-        if there.entry.updated_at >= entry.fields["updated_at"]:
+        current = records.session_by_pk(tx, address.session_pk)
+        if current.entry.updated_at >= entry.fields["updated_at"]:
             arrival = msgspec.structs.replace(arrival, address=_apart(arrival), key=entry.stored_key)
         else:
-            _move_apart(tx, there, address)
+            _move_apart(tx, current, address)
     created = create(tx, arrival)
     set_fields(tx, created.session_id, entry.fields)
-    here = _the(tx.find("find_address", digest=arrival.address.digest))
+    address_row = records.require_row(tx.find("find_address", digest=arrival.address.digest))
     if entry.stored_key != entry.arrival.key or not entry.has_origin:
-        # Else its address is found without it, and nobody else whose key is spelled alike is led here.
-        tx.run("add_key_alias", key=entry.stored_key, address_pk=here[0])
+        # Otherwise its address is found without an alias, and no equally spelled key of another leads here.
+        tx.run("add_key_alias", key=entry.stored_key, address_pk=address_row[0])
     if entry.origin_key not in (None, entry.arrival.key):
-        tx.run("add_key_alias", key=entry.origin_key, address_pk=here[0])
+        tx.run("add_key_alias", key=entry.origin_key, address_pk=address_row[0])
     tx.run("set_adoption", session_id=created.session_id, state=WAITING)
     return True
 
@@ -197,24 +197,28 @@ def _adopt_entry(tx: Tx, entry: AdoptedEntry) -> bool:
 def adopt_transcript(
     tx: Tx, session_id: str, messages: Sequence[EncodedMessage], arrival: Arrival | None = None
 ) -> bool:
-    """Take in an older transcript, once and before anything else is said in the session; whether it was taken in now.
+    """Adopt an older transcript, once and before any other message of the session; return whether it was adopted now.
 
-    `arrival`: how the session is created where it is not in the index. One that was deleted since does not come back.
+    `arrival`: how to create a session that is not in the index. A session that was deleted since does not come back.
     """
     row = tx.find("find_adoption", session_id=session_id)
     session = tx.find("find_session", session_id=session_id)
     if (row is not None and row[0] != WAITING) or (session is None and (row is not None or arrival is None)):
         return False
     if row is None and session is not None:
-        # It is one of ours: a file of its name that appeared later is somebody else's.
+        # The session is ours: a file of its name that appeared later belongs to another.
         return False
-    entry = create(tx, arrival, is_current=False) if session is None and arrival else session_of(_the(session)).entry
+    entry = (
+        create(tx, arrival, is_current=False)
+        if session is None and arrival
+        else session_of(records.require_row(session)).entry
+    )
     at = to_instant(entry.updated_at)
     if messages:
         transcripts.append(tx, transcripts.AppendRequest(session_id, messages, at))
         pk = records.get_session(tx, session_id).pk
-        # What was said there answers for no message that is said here.
-        tx.run("remember", session_pk=pk, agent=MATCHES, text=json_text(Matches(upto=len(messages))))
+        # Adopted messages must not answer for new ones.
+        tx.run("save_state", session_pk=pk, agent=MATCHES, text=json_text(Matches(upto=len(messages))))
         if entry.memory_flushed:
             tx.run("mark_flushed", seq=len(messages), session_pk=pk)
     tx.run("set_adoption", session_id=session_id, state=DONE)
@@ -222,13 +226,13 @@ def adopt_transcript(
 
 
 def adoption_state(tx: Tx, session_id: str) -> str | None:
-    """The state of the mark of that session; `None` where nothing of it was taken in or exported."""
+    """Return the adoption state of that session; `None` where nothing of it was adopted or exported."""
     row = tx.find("find_adoption", session_id=session_id)
     return None if row is None else str(row[0])
 
 
 def load(tx: Tx, session_id: str) -> list[Message] | None:
-    """What the model sees; `None` where the session is unknown or its old transcript is still to be taken in."""
+    """Return the messages that the model sees; `None` where the session is unknown or its old transcript is not adopted yet."""
     if tx.find("find_session", session_id=session_id) is None:
         return None
     if adoption_state(tx, session_id) == WAITING:
@@ -237,43 +241,45 @@ def load(tx: Tx, session_id: str) -> list[Message] | None:
 
 
 def mark_exported(tx: Tx, session_id: str) -> None:
-    """Note that the file of that session is ours: it is never taken in."""
+    """Record that we wrote the file of that session ourselves: it is never adopted."""
     tx.run("set_adoption", session_id=session_id, state=EXPORTED)
 
 
 def waiting(tx: Tx, after: str = "") -> list[str]:
-    """A page of the ids of sessions whose transcript is still to be taken in, in order, from behind `after` on."""
+    """Return a page of the ids of sessions whose transcript is not adopted yet, in order, those behind `after`."""
     return [str(row[0]) for row in tx.rows("waiting_adoptions", after=after, limit=_PAGE)]
 
 
-def find_current(tx: Tx, wanted: Resolve) -> StoredSession | None:
-    """The session that `wanted` asks for, as it is, or `None`. Nothing is locked or touched."""
-    row = tx.find("peek_current", digest=wanted.address.digest)
+def find_current(tx: Tx, request: ResolveRequest) -> StoredSession | None:
+    """Return the session that `request` asks for, unchanged, or `None`. Locks and touches nothing."""
+    row = tx.find("peek_current", digest=request.address.digest)
     if row is None:
-        row = tx.find("peek_current_by_alias", key=wanted.key)
+        row = tx.find("peek_current_by_alias", key=request.key)
     return None if row is None else session_of(row)
 
 
 def find_row(tx: Tx, session_id: str) -> SessionEntry | None:
-    """The entry of that session, or `None`; `message_count` is how many messages the model sees."""
+    """Return the entry of that session, or `None`; `message_count` is how many messages the model sees."""
     row = tx.find("find_session", session_id=session_id)
     return None if row is None else _with_count(tx, session_of(row))
 
 
 def list_rows(tx: Tx, cursor: str | None, platform: str | None) -> Page[SessionEntry]:
-    """A page of such entries, the most recently updated first, ended ones included."""
-    page = indexes.list_stored(tx, Listing(include_ended=True, platform=platform, limit=_PAGE, cursor=cursor))
+    """Return a page of the entries of `find_row`, the most recently updated first, ended ones included."""
+    page = indexes.list_stored_sessions(
+        tx, ListRequest(include_ended=True, platform=platform, limit=_PAGE, cursor=cursor)
+    )
     return Page([_with_count(tx, session) for session in page], page.cursor)
 
 
 def list_current(tx: Tx, cursor: str | None) -> Page[SessionEntry]:
-    """A page of the sessions that are some conversation's current one, the most recently updated first."""
-    page = indexes.list_stored(tx, Listing(include_ended=True, limit=_PAGE, cursor=cursor))
+    """Return a page of the sessions that are some conversation's current one, the most recently updated first."""
+    page = indexes.list_stored_sessions(tx, ListRequest(include_ended=True, limit=_PAGE, cursor=cursor))
     return Page([session.entry for session in page if session.is_current], page.cursor)
 
 
 def count_sessions(tx: Tx) -> int:
-    """How many sessions there are, ended ones included."""
+    """Return how many sessions there are, ended ones included."""
     row = tx.find("count_sessions")
     return 0 if row is None else int(row[0])
 
@@ -286,7 +292,7 @@ def _with_count(tx: Tx, session: StoredSession) -> SessionEntry:
 
 
 def sessions_of(tx: Tx, person: str) -> list[str]:
-    """The ids of all sessions that are a person's own."""
+    """Return the ids of all sessions that are a person's own."""
     return [str(row[0]) for row in tx.rows("sessions_of_owner", owner=person, limit=rows.END)]
 
 
@@ -298,22 +304,22 @@ def _is_known(tx: Tx, session_id: str) -> bool:
 
 
 def _apart(arrival: Arrival) -> SessionAddress:
-    """An address that no source leads to."""
+    """Return an address that no source leads to."""
     return msgspec.structs.replace(arrival.address, agent=f"apart:{arrival.session_id}")
 
 
 def _move_apart(tx: Tx, session: StoredSession, address: AddressRow) -> None:
-    """Give a session that has to make way a place of its own, where it stays current."""
+    """Move a session that has to make way to a place of its own, where it stays current."""
     entry = session.entry
     place = SessionAddress(f"apart:{entry.session_id}", entry.platform, entry.origin.account, entry.origin.chat_type)
-    there = records.ensure_address(tx, entry.origin, place, address.key)
+    new_address = records.ensure_address(tx, entry.origin, place, address.key)
     tx.run("unpoint_session", session_pk=session.pk)
-    tx.run("set_session_place", address_pk=there.pk, session_pk=session.pk)
-    tx.run("point_address", address_pk=there.pk, session_pk=session.pk)
+    tx.run("set_session_place", address_pk=new_address.pk, session_pk=session.pk)
+    tx.run("point_address", address_pk=new_address.pk, session_pk=session.pk)
 
 
 def _change_owner(tx: Tx, session: StoredSession, address: AddressRow, platform: str) -> None:
-    """Make a session that of another conversation's people; search is told anew who may see its messages."""
+    """Give a session to another conversation's people; search indexes anew who may see its messages."""
     if (session.entry.owner, session.chat, session.entry.platform) == (address.owner, address.chat, platform):
         return
     tx.run("set_state_place", owner=address.owner, platform=platform, session_pk=session.pk)
@@ -322,8 +328,3 @@ def _change_owner(tx: Tx, session: StoredSession, address: AddressRow, platform:
     tx.run("advance_index", seq=0, session_pk=session.pk)
     if session.last_seq:
         tx.run_many("mark_unindexed", [(session.pk,)])
-
-
-def _the(row: Any) -> Any:
-    assert row is not None, "a row that this transaction wrote or locked is there"  # noqa: S101
-    return row

@@ -21,11 +21,11 @@ from threadline.model.session import SessionEntry, checked_runtime
 from threadline.model.source import SessionSource
 from threadline.model.view import Span, all_spans
 from threadline.store.conversations import id_changes, indexes, records, sessions, views
-from threadline.store.conversations.indexes import Listing
+from threadline.store.conversations.indexes import ListRequest
 from threadline.store.engine.database import Perform, Row, Step, Tx, loose_read, read, task, write
 from threadline.store.people import removal
 from threadline.store.rows import Page, StoredSession, check_limit, json_text, session_of
-from threadline.store.text import words_of_message
+from threadline.store.text import preview_of_message
 from threadline.store.verbs import (
     MAX_PATH_CHARS,
     Group,
@@ -38,15 +38,15 @@ from threadline.store.verbs import (
     verb,
 )
 
-_REMOVED_AT_ONCE = 20
-# So many are told again, the last ones: more are no help to anybody who reads a conversation.
-_ASIDES = 500
-# A message of more bytes is told by itself in a replay: a page of a thousand must fit into memory.
-LARGEST = 64 * 1024
+_REMOVE_STEP = 20
+# Only the last ones are shown: more are of no help to a reader.
+_MAX_SIDE_MESSAGES = 500
+# A larger message is sent apart from its page: a page of a thousand must fit into memory.
+MAX_INLINE_BYTES = 64 * 1024
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where an editor's session is held: its name, who speaks there, and the address."""
+class EditorPlace(msgspec.Struct, frozen=True):
+    """The place of an editor's session: its name, its person, and the address."""
 
     source: SessionSource
     address: SessionAddress
@@ -57,102 +57,111 @@ class Place(msgspec.Struct, frozen=True):
         return self.source.chat_id or ""
 
 
-class Held(msgspec.Struct, frozen=True):
-    """The session that is current at an editor's place, and how many messages a replay of it has.
+class StoredEditorSession(msgspec.Struct, frozen=True):
+    """The session that is current at an editor's place, and how many messages its history has.
 
-    `is_away`: it is kept for another agent than the one that answers there now, and is to be brought.
+    `belongs_to_other_agent`: it is stored for another agent than the one that answers there now; `adopt` moves it here.
     """
 
     entry: SessionEntry
     history_len: int
-    is_away: bool = False
-    # The first that were said in it, in a list, where it has no name.
-    words: str = ""
+    belongs_to_other_agent: bool = False
+    # In a list: the first words of a session without a title.
+    preview: str = ""
 
 
-class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be different. In `runtime`, and in the options there, what is `None` is taken away; other names stay."""
+class EditorSessionChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes of an editor session. In `runtime`, and in the options there, `None` removes a value; other names stay."""
 
     runtime: dict[str, Any] = {}
     cwd: str | None = None
     title: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class Aside(msgspec.Struct, frozen=True):
-    """Something that was told besides the agent's answers, behind the message of the number `after`; `asked`: to which command."""
+class SideMessage(msgspec.Struct, frozen=True):
+    """A message to the person besides the agent's answers, shown behind the message number `after`.
+
+    `command_text`: the command that it answers.
+    """
 
     key: str
-    asked: str
+    command_text: str
     text: str
     at: Instant
     after: int
 
 
-class Replayed(msgspec.Struct, frozen=True):
-    """What a replay has: messages and, among them, what else was told; both in their order."""
+class HistoryPlan(msgspec.Struct, frozen=True):
+    """The spans of messages and the side messages of a history, each in their order."""
 
     spans: tuple[Span, ...]
-    asides: tuple[Aside, ...] = ()
+    side_messages: tuple[SideMessage, ...] = ()
 
 
-class ReplayPage(msgspec.Struct, frozen=True):
-    """Messages of a replay as JSON, a line each, and the number of the last. A large one stands there with its number alone."""
+class HistoryPage(msgspec.Struct, frozen=True):
+    """Messages of a history as JSON, one line each, and the number of the last. Of a large message the line has only the number."""
 
     last: int
     text: bytes
 
 
-def create(tx: Tx, at: Instant, place: Place, *, cwd: str) -> Held:
-    """A session at a new place, called like it; where there is one, that one."""
+def create(tx: Tx, at: Instant, place: EditorPlace, *, cwd: str) -> StoredEditorSession:
+    """Return the session at a place; create it where there is none, under the editor's name for it."""
     address = records.ensure_address(tx, place.source, place.address)
     if address.session_pk is None:
-        how = records.Beginning(place.session_id, place.source, at, display_name=place.source.user_name, cwd=cwd)
-        return Held(records.begin(tx, address, how), 0)
-    return _measured(tx, [_get(tx, place)])[0]
+        new = records.NewSession(place.session_id, place.source, at, display_name=place.source.user_name, cwd=cwd)
+        return StoredEditorSession(records.begin(tx, address, new), 0)
+    return _with_history_length(tx, [_get(tx, place)])[0]
 
 
-def find(tx: Tx, place: Place) -> Held:
-    """The session at a place; `UnknownSession` where there is none."""
-    (found,) = _measured(tx, [_get(tx, place)])
-    is_away = tx.find("peek_current", digest=place.address.digest) is None
-    return msgspec.structs.replace(found, is_away=True) if is_away else found
+def find(tx: Tx, place: EditorPlace) -> StoredEditorSession:
+    """Return the session at a place, or raise `UnknownSession`."""
+    (session,) = _with_history_length(tx, [_get(tx, place)])
+    belongs_to_other_agent = tx.find("peek_current", digest=place.address.digest) is None
+    return msgspec.structs.replace(session, belongs_to_other_agent=True) if belongs_to_other_agent else session
 
 
-def bring(tx: Tx, place: Place) -> None:
-    """What is kept for another agent goes on at this address. Where there is something, nothing changes."""
+def adopt(tx: Tx, place: EditorPlace) -> None:
+    """Move a session that is stored for another agent to this address. Do nothing where the address has a session."""
     address = records.ensure_address(tx, place.source, place.address)
-    kept = _elsewhere(tx, place) if address.session_pk is None else None
-    if kept is not None:
-        id_changes.bring(tx, kept.address_pk, kept.pk, address.pk)
+    former = _find_of_other_agent(tx, place) if address.session_pk is None else None
+    if former is not None:
+        id_changes.move_sessions(tx, former.address_pk, former.pk, address.pk)
 
 
-def fork(tx: Tx, at: Instant, parent: Place, place: Place, *, cwd: str | None) -> Held:
-    """A session at a new place that shows what the other shows; later messages of either stay apart. O(1) at any size."""
+def fork(tx: Tx, at: Instant, parent: EditorPlace, place: EditorPlace, *, cwd: str | None) -> StoredEditorSession:
+    """Return a session at a new place with the history of another; later messages of either stay apart. O(1) at any size."""
     model = records.get_session(tx, _get(tx, parent).entry.session_id, lock=True)
     address = records.ensure_address(tx, place.source, place.address)
     if address.session_pk is None:
-        how = records.Beginning(place.session_id, place.source, at, display_name=place.source.user_name, cwd=cwd)
-        sessions.fork_at(tx, address, model, how)
-    return _measured(tx, [_get(tx, place)])[0]
+        new = records.NewSession(place.session_id, place.source, at, display_name=place.source.user_name, cwd=cwd)
+        sessions.fork_at(tx, address, model, new)
+    return _with_history_length(tx, [_get(tx, place)])[0]
 
 
-def page(tx: Tx, *, cwd: str | None, limit: int, cursor: str | None) -> Page[Held]:
-    """Places with their current sessions, the most recently updated first; with `cwd`, those alone that work in that folder."""
-    found = indexes.list_stored(tx, Listing(platform=ACP, cwd=cwd, limit=limit, cursor=cursor))
-    # A copy that nobody went on with is at no place of its own.
-    held = _measured(tx, [session for session in found if session.is_current])
-    unnamed = [(one.entry.session_id,) for one in held if one.entry.title is None]
-    said = {str(row[0]): words_of_message(row[1]) for row in tx.rows_many("first_words", unnamed)}
-    return Page([replace(one, words=said.get(one.entry.session_id, "")) for one in held], found.cursor)
+def list_page(tx: Tx, *, cwd: str | None, limit: int, cursor: str | None) -> Page[StoredEditorSession]:
+    """Return a page of current sessions of editors, the most recently updated first; with `cwd`, only those in that folder."""
+    stored = indexes.list_stored_sessions(tx, ListRequest(platform=ACP, cwd=cwd, limit=limit, cursor=cursor))
+    # A fork that was never continued is not current anywhere.
+    listed = _with_history_length(tx, [session for session in stored if session.is_current])
+    untitled = [(editor_session.entry.session_id,) for editor_session in listed if editor_session.entry.title is None]
+    previews = {str(row[0]): preview_of_message(row[1]) for row in tx.rows_many("first_words", untitled)}
+    return Page(
+        [
+            replace(editor_session, preview=previews.get(editor_session.entry.session_id, ""))
+            for editor_session in listed
+        ],
+        stored.cursor,
+    )
 
 
-def save(tx: Tx, at: Instant, place: Place, changes: Changes) -> Held:
-    """Changes what is kept with the session at a place, all or nothing."""
+def save(tx: Tx, at: Instant, place: EditorPlace, changes: EditorSessionChanges) -> StoredEditorSession:
+    """Change the session at a place, all or nothing, and return it."""
     session = records.get_session(tx, _get(tx, place).entry.session_id, lock=True)
     session_id = session.entry.session_id
     if changes.title is not msgspec.UNSET:
         records.set_title(tx, at, session_id, changes.title)
-    # Looked at once more: what was read while waiting for the lock may be what somebody has changed since.
+    # Read again: the row of before the lock may have been changed by another caller.
     entry = records.get_entry(tx, session_id)
     merged = _merged(entry.runtime, changes.runtime)
     if isinstance(before := entry.runtime.get(OPTIONS), dict) and isinstance(given := merged.get(OPTIONS), dict):
@@ -163,13 +172,13 @@ def save(tx: Tx, at: Instant, place: Place, changes: Changes) -> Held:
     return find(tx, place)
 
 
-def remove_some(tx: Tx, place: Place) -> int:
-    """Deletes sessions that were held at a place, a few at a time; how many. 0: nothing is left there."""
+def remove_batch(tx: Tx, place: EditorPlace) -> int:
+    """Delete some sessions at a place; return how many. 0: none is left."""
     row = tx.find("find_address", digest=place.address.digest)
     if row is None:
         return 0
     address = records.AddressRow(*row)
-    ids = [session_id for (session_id,) in tx.rows("sessions_at", address_pk=address.pk, limit=_REMOVED_AT_ONCE)]
+    ids = [session_id for (session_id,) in tx.rows("sessions_at", address_pk=address.pk, limit=_REMOVE_STEP)]
     for session_id in ids:
         removal.delete_session(tx, session_id)
     if not ids:
@@ -177,40 +186,40 @@ def remove_some(tx: Tx, place: Place) -> int:
     return len(ids)
 
 
-def replayed(tx: Tx, place: Place) -> Replayed:
-    """What a replay has: all that the session shows now, what compaction folded away, and what was told besides since it began."""
+def history_plan(tx: Tx, place: EditorPlace) -> HistoryPlan:
+    """Return the history of a session: all messages that it shows now or compaction folded away, and its side messages."""
     session = _get(tx, place)
     view = views.load(tx, session.pk, session.view_version)
     spans = all_spans(view, log=session.pk, last_seq=session.last_seq)
-    since, lane = to_instant(session.entry.created_at), target_of(place.source).ordering_key
-    rows = tx.rows("told_beside", lane=lane, since=since, limit=_ASIDES)
-    return Replayed(spans, tuple(_placed(tx, spans, rows[::-1])))
+    since, ordering_key = to_instant(session.entry.created_at), target_of(place.source).ordering_key
+    rows = tx.rows("side_messages", lane=ordering_key, since=since, limit=_MAX_SIDE_MESSAGES)
+    return HistoryPlan(spans, tuple(_side_messages_among(tx, spans, rows[::-1])))
 
 
-def replay_page(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> ReplayPage | None:
-    """The next messages of a replay behind the number `after`, no more than `limit`; `None`: there are none."""
+def history_page(tx: Tx, spans: Sequence[Span], *, after: int, limit: int) -> HistoryPage | None:
+    """Return at most `limit` messages of a history behind the number `after`; `None` where there are none."""
     parts: list[bytes] = []
     last = after
     for span in spans:
         lo = max(span.lo, after + 1)
         while lo <= span.hi and limit > 0:
-            # Spans have no gaps: so many numbers are so many messages.
+            # Spans have no gaps: a count of numbers is a count of messages.
             last = min(span.hi, lo + limit - 1)
-            count, text = tx.rows("joined_between", lo=lo, hi=last, largest=LARGEST, separator="\n")[0]
+            count, text = tx.rows("joined_between", lo=lo, hi=last, largest=MAX_INLINE_BYTES, separator="\n")[0]
             if count:
                 parts.append(text)
             lo, limit = last + 1, limit - count
-    return ReplayPage(last, b"\n".join(parts)) if parts else None
+    return HistoryPage(last, b"\n".join(parts)) if parts else None
 
 
-def replay_body(tx: Tx, number: int) -> str | None:
-    """A message that is too large for a page; `None` where it is gone."""
+def message_body(tx: Tx, number: int) -> str | None:
+    """Return a message that is too large for a page; `None` where it is gone."""
     row = tx.find("find_message", number=number)
     return None if row is None else str(row[-1])
 
 
-def _placed(tx: Tx, spans: Sequence[Span], rows: Sequence[Row]) -> Iterator[Aside]:
-    """Each behind the last message that is not younger. Looks at few messages, however many there are."""
+def _side_messages_among(tx: Tx, spans: Sequence[Span], rows: Sequence[Row]) -> Iterator[SideMessage]:
+    """Yield each side message behind the last message that is not younger. Reads few messages, however many there are."""
     starts = list(accumulate((span.hi - span.lo + 1 for span in spans), initial=0))
     places, passed = range(starts[-1]), 0
 
@@ -218,39 +227,41 @@ def _placed(tx: Tx, spans: Sequence[Span], rows: Sequence[Row]) -> Iterator[Asid
         span = bisect_right(starts, place) - 1
         return spans[span].lo + place - starts[span]
 
-    def stored(place: int) -> Row:
+    def time_and_role(place: int) -> Row:
         return tx.find("time_and_role", number=number(place)) or (0, "")
 
-    for key, asked, text, at, turn_pk in rows:
-        passed = bisect_right(places, at, lo=passed, key=lambda place: int(stored(place)[0]))
-        if turn_pk is not None and not asked:
-            # What a turn tells comes behind the words that it answers, which are stored when it ends.
-            while passed < len(places) and stored(passed)[1] == "user":
+    for key, command_text, text, at, turn_pk in rows:
+        passed = bisect_right(places, at, lo=passed, key=lambda place: int(time_and_role(place)[0]))
+        if turn_pk is not None and not command_text:
+            # A side message of a turn comes behind the words that it answers, which are stored when the turn ends.
+            while passed < len(places) and time_and_role(passed)[1] == "user":
                 passed += 1
-        # The parts of a long answer have one command before them.
-        yield Aside(key, asked if key.endswith(".0") else "", text, at, number(passed - 1) if passed else 0)
+        # Only the first part of a long answer shows the command.
+        yield SideMessage(
+            key, command_text if key.endswith(".0") else "", text, at, number(passed - 1) if passed else 0
+        )
 
 
 def _merged(before: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in (before | given).items() if value is not None}
 
 
-def _measured(tx: Tx, found: Sequence[StoredSession]) -> list[Held]:
-    ids = [(session.entry.session_id,) for session in found]
+def _with_history_length(tx: Tx, stored: Sequence[StoredSession]) -> list[StoredEditorSession]:
+    ids = [(session.entry.session_id,) for session in stored]
     lengths = {str(row[0]): int(row[1]) for row in tx.rows_many("history_lengths", ids)}
-    return [Held(session.entry, lengths[session.entry.session_id]) for session in found]
+    return [StoredEditorSession(session.entry, lengths[session.entry.session_id]) for session in stored]
 
 
-def _get(tx: Tx, place: Place) -> StoredSession:
+def _get(tx: Tx, place: EditorPlace) -> StoredSession:
     row = tx.find("peek_current", digest=place.address.digest)
-    session = _elsewhere(tx, place) if row is None else session_of(row)
+    session = _find_of_other_agent(tx, place) if row is None else session_of(row)
     if session is None:
         raise UnknownSession(f"no session of an editor has the id {place.session_id[:80]!r}")
     return session
 
 
-def _elsewhere(tx: Tx, place: Place) -> StoredSession | None:
-    """What is kept under that name for another agent."""
+def _find_of_other_agent(tx: Tx, place: EditorPlace) -> StoredSession | None:
+    """Return the session of that name that is stored for another agent."""
     row = tx.find("editor_elsewhere", session_id=place.session_id)
     if row is None:
         return None
@@ -266,19 +277,21 @@ def _elsewhere(tx: Tx, place: Place) -> StoredSession | None:
 
 
 class EditorSessions(Group[Mode]):
-    """Sessions of editors, each named by where its person writes; nothing but an editor's is ever found."""
+    """Sessions of editors, each named by its person's source. Sessions of other platforms are never found."""
 
-    message_body = reads(replay_body)
+    message_body = reads(message_body)
 
     @verb
-    def create(store: Store[Any], source: SessionSource, cwd: str, *, agent: str | None = None) -> Step[Held]:
-        """A session at a new place, called like its chat; asked again, the same one."""
+    def create(
+        store: Store[Any], source: SessionSource, cwd: str, *, agent: str | None = None
+    ) -> Step[StoredEditorSession]:
+        """Create a session at a new place, named like its chat, and return it. A second call returns the same session."""
         path = clean_text("cwd", cwd, MAX_PATH_CHARS)
         return write(create, store.now(), _place(store, source, agent), cwd=path)
 
     @verb
-    def find(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[Held]:
-        """The session that is current there, or `UnknownSession`. One that another agent answered goes on with this one."""
+    def find(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[StoredEditorSession]:
+        """Return the session that is current there, or raise `UnknownSession`. A session of another agent moves to this agent."""
         return task(_find_here, _place(store, source, agent))
 
     @verb
@@ -289,8 +302,8 @@ class EditorSessions(Group[Mode]):
         *,
         cwd: str | None = None,
         agent: str | None = None,
-    ) -> Step[Held]:
-        """A session at a new place with the history, the model and the options of another, or `UnknownSession`."""
+    ) -> Step[StoredEditorSession]:
+        """Return a session at a new place with the history, the model and the options of another. Raises `UnknownSession`."""
         places = _place(store, source, agent), _place(store, into, agent)
         path = clean_or_none("cwd", cwd, MAX_PATH_CHARS)
         return write(fork, store.now(), *places, cwd=path)
@@ -298,15 +311,17 @@ class EditorSessions(Group[Mode]):
     @verb
     def list_page(
         _: Store[Any], *, cwd: str | None = None, limit: int = 50, cursor: str | None = None
-    ) -> Step[Page[Held]]:
-        """A page of the sessions of all editors, the most recently updated first; with `cwd`, of those in that very folder."""
+    ) -> Step[Page[StoredEditorSession]]:
+        """Return a page of the sessions of all editors, the most recently updated first; with `cwd`, only those in that folder."""
         check_limit(limit)
         path = clean_or_none("cwd", cwd, MAX_PATH_CHARS)
-        return read(page, cwd=path, limit=limit, cursor=cursor)
+        return read(list_page, cwd=path, limit=limit, cursor=cursor)
 
     @verb
-    def save(store: Store[Any], source: SessionSource, changes: Changes, *, agent: str | None = None) -> Step[Held]:
-        """Changes what is kept with the session that is current there; durable when it returns. `UnknownSession`."""
+    def save(
+        store: Store[Any], source: SessionSource, changes: EditorSessionChanges, *, agent: str | None = None
+    ) -> Step[StoredEditorSession]:
+        """Change the session that is current there, and return it; durable when it returns. Raises `UnknownSession`."""
         checked_runtime(changes.runtime)
         clean_or_none("cwd", changes.cwd, MAX_PATH_CHARS)
         if changes.title is not UNSET:
@@ -315,46 +330,46 @@ class EditorSessions(Group[Mode]):
 
     @verb
     def remove(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[bool]:
-        """Deletes all that was held there; False where there is no such session."""
+        """Delete all sessions of that place; return False where there is none."""
         return task(_remove, _place(store, source, agent))
 
     @verb
-    def history_plan(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[Replayed]:
-        """What a replay of the session has; its spans are for `replay_page`. Or `UnknownSession`."""
-        return read(replayed, _place(store, source, agent))
+    def history_plan(store: Store[Any], source: SessionSource, *, agent: str | None = None) -> Step[HistoryPlan]:
+        """Return the history of the session; its spans are for `history_page`. Raises `UnknownSession`."""
+        return read(history_plan, _place(store, source, agent))
 
     @verb
     def history_page(
         _: Store[Any], spans: Sequence[Span], *, after: int = 0, limit: int = 500
-    ) -> Step[ReplayPage | None]:
-        """The next messages of a replay, from behind the number `after` on; `None`: that was all."""
-        return loose_read(replay_page, spans, after=after, limit=limit)
+    ) -> Step[HistoryPage | None]:
+        """Return the next messages of a history, those behind the number `after`; `None` at the end."""
+        return loose_read(history_page, spans, after=after, limit=limit)
 
 
 def new_editor_source(store: Store[Any], user: str) -> SessionSource:
-    """Return where this person writes in a session of an editor that is yet to be created."""
+    """Return the source of this person in a new session of an editor."""
     return editor_source(new_session_id(store.clock.now()), user)
 
 
-def _find_here(perform: Perform, place: Place) -> Held:
-    held = perform(read(find, place))
-    if held.is_away:
-        perform(write(bring, place))
-    return held
+def _find_here(perform: Perform, place: EditorPlace) -> StoredEditorSession:
+    session = perform(read(find, place))
+    if session.belongs_to_other_agent:
+        perform(write(adopt, place))
+    return session
 
 
-def _remove(perform: Perform, place: Place) -> bool:
+def _remove(perform: Perform, place: EditorPlace) -> bool:
     try:
         _find_here(perform, place)
     except UnknownSession:
         return False
-    while perform(write(remove_some, place)):
+    while perform(write(remove_batch, place)):
         pass
     removal.collect(perform)
     return True
 
 
-def _place(store: Store[Any], source: SessionSource, agent: str | None) -> Place:
+def _place(store: Store[Any], source: SessionSource, agent: str | None) -> EditorPlace:
     if source.platform != ACP or not is_editor_session(source.chat_id):
         raise UnknownSession("no session of an editor has such an id")
-    return Place(source, store.address_of(source, agent))
+    return EditorPlace(source, store.address_of(source, agent))

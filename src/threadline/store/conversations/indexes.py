@@ -1,4 +1,4 @@
-"""The search index and the order of lists, brought up to date behind the writes."""
+"""The search index and the order of listings, updated after the writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from threadline.model.message import decode_body, searchable_text
 from threadline.model.ownership import Viewer
 from threadline.model.session import SessionEntry
 from threadline.model.view import MAX_SEQ, message_number
-from threadline.store.engine.database import Row, Tx, find_locked
+from threadline.store.engine.database import Row, Tx, find_after_lock
 from threadline.store.rows import (
     END,
     Page,
@@ -29,11 +29,11 @@ from threadline.store.rows import (
 from threadline.store.text import Document, tokenise
 
 INDEX_STEP = 256
-# Of what is stored, so that a step is short whatever it says: a server takes who is silent for seconds in a transaction for dead,
+# The bytes of a step, so that it is short whatever the messages say: a server ends transactions that are idle for seconds,
 # and appends wait for the sessions that are being indexed.
 STEP_BYTES = 500_000
-# Every message has a role and a platform: the usual ones are shorter than a hash. Part of what is stored, so never changed.
-_SHORT = {
+# Every message has a role and a platform: the usual ones are shorter than a hash. They are stored, so never change them.
+_SHORT_TOKENS = {
     "r": {"user": "ru", "assistant": "ra", "tool": "rt", "system": "rs"},
     "p": {
         "local": "pl",
@@ -50,27 +50,27 @@ _SHORT = {
 }
 
 
-def index_some(tx: Tx, limit: int = INDEX_STEP) -> int:
-    """Brings the index nearer to the logs by at most `limit` messages, fewer long ones; how many. 0: it is level with them."""
-    done, left = 0, STEP_BYTES
-    # Asked again while nothing is done: another indexer may just have finished all that we were told of, and not the rest.
-    while not done and (waiting := tx.rows("unindexed_sessions", limit=limit)):
-        for (session_pk,) in waiting:
-            messages, size = _index(tx, session_pk, limit - done, left)
-            done, left = done + messages, left - size
-            if done >= limit or left <= 0:
+def index_batch(tx: Tx, limit: int = INDEX_STEP) -> int:
+    """Index at most `limit` messages, fewer long ones; return how many. 0: the index is complete."""
+    done, bytes_left = 0, STEP_BYTES
+    # Read again while nothing is done: another indexer may just have finished all these sessions, but not the rest.
+    while not done and (pending := tx.rows("unindexed_sessions", limit=limit)):
+        for (session_pk,) in pending:
+            messages, size = _index(tx, session_pk, limit - done, bytes_left)
+            done, bytes_left = done + messages, bytes_left - size
+            if done >= limit or bytes_left <= 0:
                 break
     return done
 
 
-def behind(tx: Tx, sessions: int = 1 << 40) -> int:
-    """How many messages the index does not know yet, counting at most so many sessions."""
+def count_unindexed(tx: Tx, sessions: int = 1 << 40) -> int:
+    """Return how many messages are not indexed yet, counting at most so many sessions."""
     row = tx.find("count_unindexed", sessions=sessions)
     return 0 if row is None else int(row[0])
 
 
 def document_of(number: int, role: str, author: str | None, body: str, scope: Sequence[str]) -> Document:
-    """What the index is told of a message."""
+    """Return the index entry of a message."""
     own = [*scope, filter_token("r", role)]
     if author is not None:
         own.append(filter_token("a", author))
@@ -78,15 +78,15 @@ def document_of(number: int, role: str, author: str | None, body: str, scope: Se
 
 
 def filter_token(kind: str, value: str) -> str:
-    """A token that filters look for: letters and digits only, whatever the value holds, and short: every message has some."""
-    if short := _SHORT.get(kind, {}).get(value):
+    """Return a token for filters: letters and digits only, whatever the value holds, and short, because every message has some."""
+    if short := _SHORT_TOKENS.get(kind, {}).get(value):
         return short
     digest = hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=5).digest()
     return kind + base64.b32encode(digest).decode().lower()
 
 
-def scope_of(session_pk: int, owner: str | None, platform: str, chat: str | None) -> list[str]:
-    """The filter tokens that all messages of a session carry."""
+def filter_tokens_of(session_pk: int, owner: str | None, platform: str, chat: str | None) -> list[str]:
+    """Return the filter tokens that all messages of a session carry."""
     scope = [f"s{session_pk}", filter_token("p", platform)]
     if owner is not None:
         scope.append(filter_token("o", owner))
@@ -96,20 +96,20 @@ def scope_of(session_pk: int, owner: str | None, platform: str, chat: str | None
 
 
 def index_session(tx: Tx, session_pk: int) -> int:
-    """Brings the index nearer to one session's log; by how many messages. 0: it is level with it."""
+    """Index some messages of one session's log; return how many. 0: its index is complete."""
     return _index(tx, session_pk, INDEX_STEP, STEP_BYTES)[0]
 
 
-def _index(tx: Tx, session_pk: int, limit: int, most: int) -> tuple[int, int]:
-    """Takes in messages of one session, at most `limit`, and no more of them once they come to `most` bytes; how many of both."""
-    state = find_locked(tx, "lock_index_state", session_pk=session_pk)
+def _index(tx: Tx, session_pk: int, limit: int, max_bytes: int) -> tuple[int, int]:
+    """Index at most `limit` messages of one session, and stop once they come to `max_bytes`; return the count and the bytes."""
+    state = find_after_lock(tx, "lock_index_state", session_pk=session_pk)
     if state is None:
         tx.run("drop_unindexed", session_pk=session_pk)
         return 0, 0
     indexed_seq, last_seq, owner, platform, chat = state
     lo, hi = message_number(session_pk, indexed_seq + 1), message_number(session_pk, MAX_SEQ)
-    rows = tx.rows("load_stretch", lo=lo, hi=hi, limit=limit, most=most)
-    scope = scope_of(session_pk, owner, platform, chat)
+    rows = tx.rows("load_stretch", lo=lo, hi=hi, limit=limit, most=max_bytes)
+    scope = filter_tokens_of(session_pk, owner, platform, chat)
     documents = [
         document_of(number, role, author, body, scope)
         for number, role, _, author, redacted_at, body in rows
@@ -123,12 +123,12 @@ def _index(tx: Tx, session_pk: int, limit: int, most: int) -> tuple[int, int]:
     return len(rows), sum(len(row[5].encode()) for row in rows)
 
 
-# So few at once that nobody waits long.
+# So few sessions in one step that no writer waits long.
 RELIST_STEP = 256
 
 
-class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions a page shows. `cwd` is for whoever sees all: those alone that work in this very folder."""
+class ListRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions a page lists. `cwd` is for a viewer who sees all: only sessions in that folder."""
 
     include_ended: bool = False
     active_since: Instant = Instant(-END)
@@ -139,66 +139,66 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str | None = None
 
 
-def list_sessions(tx: Tx, wanted: Listing) -> Page[SessionEntry]:
-    """A page of sessions, the most recently updated first."""
-    return _page(tx, wanted, entry_of)
+def list_sessions(tx: Tx, request: ListRequest) -> Page[SessionEntry]:
+    """Return a page of sessions, the most recently updated first."""
+    return _page(tx, request, entry_of)
 
 
-def list_stored(tx: Tx, wanted: Listing) -> Page[StoredSession]:
-    """The same page, with the numbers behind each session."""
-    return _page(tx, wanted, session_of)
+def list_stored_sessions(tx: Tx, request: ListRequest) -> Page[StoredSession]:
+    """Return a page of sessions with the numbers behind each, the most recently updated first."""
+    return _page(tx, request, session_of)
 
 
-def relist_some(tx: Tx, limit: int = RELIST_STEP) -> int:
-    """Brings the places of sessions in the indexes level with what happened to them; of how many. 0: all of them are."""
-    moved = tx.rows("moved_sessions", limit=limit)
-    for (session_pk,) in moved:
+def relist_batch(tx: Tx, limit: int = RELIST_STEP) -> int:
+    """Update the positions of changed sessions in the list indexes; return how many. 0: all are up to date."""
+    changed = tx.rows("moved_sessions", limit=limit)
+    for (session_pk,) in changed:
         tx.run("relist_session", session_pk=session_pk)
-    return len(moved)
+    return len(changed)
 
 
-def _page(tx: Tx, wanted: Listing, made: Callable[[Row], T]) -> Page[T]:
-    check_limit(wanted.limit)
-    before_at, before_pk = decode_cursor("s", wanted.cursor, 2) if wanted.cursor else (END, END)
+def _page(tx: Tx, request: ListRequest, decode: Callable[[Row], T]) -> Page[T]:
+    check_limit(request.limit)
+    before_at, before_pk = decode_cursor("s", request.cursor, 2) if request.cursor else (END, END)
     common: dict[str, Any] = {
         "before_at": before_at,
         "before_pk": before_pk,
-        "since": wanted.active_since,
-        "limit": wanted.limit + 1,
+        "since": request.active_since,
+        "limit": request.limit + 1,
     }
-    rows = _rows(tx, wanted, common)[: wanted.limit + 1]
-    entries = [made(row) for row in rows[: wanted.limit]]
-    if len(rows) <= wanted.limit:
+    rows = _rows(tx, request, common)[: request.limit + 1]
+    entries = [decode(row) for row in rows[: request.limit]]
+    if len(rows) <= request.limit:
         return Page(entries)
-    last = session_of(rows[wanted.limit - 1])
+    last = session_of(rows[request.limit - 1])
     return Page(entries, encode_cursor("s", to_instant(last.entry.updated_at), last.pk))
 
 
-def _rows(tx: Tx, wanted: Listing, common: dict[str, Any]) -> list[Row]:
-    ended = int(wanted.include_ended)
-    viewer = wanted.viewer
+def _rows(tx: Tx, request: ListRequest, common: dict[str, Any]) -> list[Row]:
+    ended = int(request.include_ended)
+    viewer = request.viewer
     if viewer is not None and viewer.chat is not None:
-        place = {"chat": viewer.chat, "owner": viewer.person, "platform": wanted.platform}
-        return tx.rows("list_of_chat", ended=ended, **place, **common)
+        filters = {"chat": viewer.chat, "owner": viewer.person, "platform": request.platform}
+        return tx.rows("list_of_chat", ended=ended, **filters, **common)
     if viewer is not None:
-        return tx.rows("list_of_owner", ended=ended, owner=viewer.person, platform=wanted.platform, **common)
-    return _of_platforms(tx, wanted, common)
+        return tx.rows("list_of_owner", ended=ended, owner=viewer.person, platform=request.platform, **common)
+    return _rows_of_platforms(tx, request, common)
 
 
-def _of_platforms(tx: Tx, wanted: Listing, common: dict[str, Any]) -> list[Row]:
-    """What everyone has on a platform, or on each: the index has them apart, the ended ones too."""
+def _rows_of_platforms(tx: Tx, request: ListRequest, common: dict[str, Any]) -> list[Row]:
+    """Return the sessions of all people on a platform, or on each: the index keeps platforms and ended sessions apart."""
     rows: list[Row] = []
-    for platform in platforms(tx, wanted.platform):
-        for ended in (0, 1) if wanted.include_ended else (0,):
-            if wanted.cwd is None:
+    for platform in platforms(tx, request.platform):
+        for ended in (0, 1) if request.include_ended else (0,):
+            if request.cwd is None:
                 rows += tx.rows("list_of_platform", platform=platform, ended=ended, **common)
             else:
-                rows += tx.rows("list_of_cwd", platform=platform, cwd=wanted.cwd, ended=ended, **common)
-    # Each stretch is in order; the page is their merge.
+                rows += tx.rows("list_of_cwd", platform=platform, cwd=request.cwd, ended=ended, **common)
+    # Each part is in order; the page is their merge.
     rows.sort(key=lambda row: (row[3], row[30]), reverse=True)
     return rows
 
 
 def platforms(tx: Tx, only: str | None) -> list[str]:
-    """The platforms that there are sessions of; or the one that is asked for."""
+    """Return the platforms that have sessions, or only the given one."""
     return [platform for (platform,) in tx.rows("platforms")] if only is None else [only]

@@ -22,19 +22,19 @@ from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker
 from threadline.model.view import View, forked_view, log_of, new_view
 from threadline.store.conversations import views
-from threadline.store.engine.database import Row, Step, Tx, find_locked, read, write
+from threadline.store.engine.database import Row, Step, Tx, find_after_lock, read, write
 from threadline.store.leases import TurnLease, require
 from threadline.store.rows import StoredSession, entry_of, json_text, session_of
-from threadline.store.text import fold
+from threadline.store.text import fold_text
 from threadline.store.verbs import MAX_KEY_CHARS, Group, Mode, Store, clean_or_none, clean_text, reads, verb, writes
 
-# Fact: sessions existed once, though none is left. Pruning must not bring the first-contact welcome back.
+# Set once a session was deleted: pruning must not bring the first-contact welcome back.
 HAD_SESSIONS = "had_sessions"
 _MAX_SAME_NAMES = 10_000
 
 
-class Beginning(msgspec.Struct, frozen=True):
-    """How a new session starts."""
+class NewSession(msgspec.Struct, frozen=True):
+    """The fields of a new session."""
 
     session_id: str
     origin: SessionSource
@@ -42,7 +42,7 @@ class Beginning(msgspec.Struct, frozen=True):
     display_name: str | None = None
     model: str | None = None
     cwd: str | None = None
-    # As JSON; empty: what it is made of has, if anything.
+    # As JSON; empty: that of the session it is forked from, if any.
     runtime: str = ""
     parent_session_id: str | None = None
     reset_reason: ResetReason | None = None
@@ -51,7 +51,7 @@ class Beginning(msgspec.Struct, frozen=True):
 
 
 class AddressRow(msgspec.Struct, frozen=True):
-    """An address as stored."""
+    """A row of the table of addresses."""
 
     pk: int
     key: str
@@ -69,28 +69,28 @@ class AddressRow(msgspec.Struct, frozen=True):
 def begin(
     tx: Tx,
     address: AddressRow,
-    how: Beginning,
+    new: NewSession,
     *,
     inherit: tuple[StoredSession, View] | None = None,
     current: bool = True,
 ) -> SessionEntry:
-    """A new session of `address`, made its current one unless said otherwise."""
+    """Begin a session at `address`, by default as its current one; return its entry."""
     row = tx.find(
         "add_session",
-        session_id=how.session_id,
+        session_id=new.session_id,
         address_pk=address.pk,
         chat_type=address.chat_type,
         chat=address.chat,
-        origin=json_text(how.origin),
-        display_name=how.display_name,
-        model=how.model,
-        runtime=how.runtime or "{}",
-        parent_session_id=how.parent_session_id,
-        created_at=how.at,
-        auto_reset_reason=how.reset_reason,
-        reset_had_activity=int(how.reset_had_activity),
-        notice_user=int(how.tell_user),
-        notice_agent=int(how.reset_reason is not None and how.reset_had_activity),
+        origin=json_text(new.origin),
+        display_name=new.display_name,
+        model=new.model,
+        runtime=new.runtime or "{}",
+        parent_session_id=new.parent_session_id,
+        created_at=new.at,
+        auto_reset_reason=new.reset_reason,
+        reset_had_activity=int(new.reset_had_activity),
+        notice_user=int(new.tell_user),
+        notice_agent=int(new.reset_reason is not None and new.reset_had_activity),
     )
     pk: int = require_row(row)[0]
     view = new_view(pk)
@@ -103,19 +103,19 @@ def begin(
         "add_state",
         session_pk=pk,
         owner=address.owner,
-        platform=how.origin.platform,
-        cwd=how.cwd,
-        at=how.at,
+        platform=new.origin.platform,
+        cwd=new.cwd,
+        at=new.at,
         borrows=int(any(log_of(span.lo) != pk for span in (*view.shown, *view.folded))),
     )
-    views.add(tx, pk, 1, view)
+    views.save_spans(tx, pk, 1, view)
     if current:
         tx.run("point_address", address_pk=address.pk, session_pk=pk)
-    return get_session(tx, how.session_id).entry
+    return get_session(tx, new.session_id).entry
 
 
 def end(tx: Tx, at: Instant, session: StoredSession, *, reason: str, flush: bool = False) -> None:
-    """Closes a session; ending an ended one keeps its first reason. `flush`: its agent is to see it once more."""
+    """End a session; one that has ended keeps its first reason. `flush`: show its messages to its agent once more."""
     if session.entry.ended_at is None:
         tx.run("end_session", at=at, reason=reason, session_pk=session.pk)
         tx.run("end_state", at=at, session_pk=session.pk)
@@ -124,9 +124,9 @@ def end(tx: Tx, at: Instant, session: StoredSession, *, reason: str, flush: bool
 
 
 def get_session(tx: Tx, session_id: str, *, lock: bool = False) -> StoredSession:
-    """The session of that id, or `UnknownSession`. Locked, its log and view stay as they are until the transaction ends."""
+    """Return the session of that id, or raise `UnknownSession`. Locked, its log and view stay as they are until the commit."""
     row = (
-        find_locked(tx, "lock_session", session_id=session_id)
+        find_after_lock(tx, "lock_session", session_id=session_id)
         if lock
         else tx.find("find_session", session_id=session_id)
     )
@@ -136,7 +136,7 @@ def get_session(tx: Tx, session_id: str, *, lock: bool = False) -> StoredSession
 
 
 def get_entry(tx: Tx, session_id: str) -> SessionEntry:
-    """The session of that id, or `UnknownSession`."""
+    """Return the entry of the session of that id, or raise `UnknownSession`."""
     row = tx.find("find_session", session_id=session_id)
     if row is None:
         raise unknown_session_error(session_id)
@@ -144,20 +144,20 @@ def get_entry(tx: Tx, session_id: str) -> SessionEntry:
 
 
 def unknown_session_error(session_id: str) -> UnknownSession:
-    """The error for an id that no session has."""
+    """Return the error for an id that no session has."""
     return UnknownSession(
         f"no session has the id {session_id[:80]!r}; `threadline sessions list --all` shows those there are"
     )
 
 
 def find_address(tx: Tx, key: str) -> AddressRow | None:
-    """The address of that name, locked."""
+    """Return the address of that name, locked."""
     row = tx.find("find_address_by_key", key=key)
     return None if row is None else AddressRow(*row)
 
 
 def ensure_address(tx: Tx, source: SessionSource, address: SessionAddress, key: str | None = None) -> AddressRow:
-    """The stored address, locked, made where it is new. A name that another address has taken gets a suffix."""
+    """Return the stored address, locked, added where it is new. A key that another address has gets a suffix."""
     return _ensure_owned(tx, address, ownership_of(source, address), key)
 
 
@@ -186,59 +186,61 @@ def _free_key(tx: Tx, key: str) -> str:
 
 
 def session_by_pk(tx: Tx, session_pk: int) -> StoredSession:
+    """Return the session of a row that this transaction has locked or found."""
     return session_of(require_row(tx.find("find_session_by_pk", session_pk=session_pk)))
 
 
 def require_row(row: Row | None) -> Row:
-    assert row is not None, "a row that this transaction wrote or locked is there"  # noqa: S101
+    """Return a row that must exist."""
+    assert row is not None, "a row that this transaction wrote or locked, or that another row refers to, is there"  # noqa: S101
     return row
 
 
-def new_session_at(place: SessionEntry, coming: SessionEntry, *, new_id: str, at: Instant) -> Beginning:
-    """How a copy of `coming` begins where `place` was held until now: with what stays with the place."""
-    how = Beginning(new_id, place.origin, at, display_name=place.display_name)
+def new_session_at(place: SessionEntry, coming: SessionEntry, *, new_id: str, at: Instant) -> NewSession:
+    """Return the fields of a copy of `coming` at the place of another session: settings of the place stay with the place."""
+    new = NewSession(new_id, place.origin, at, display_name=place.display_name)
     if place.platform != ACP:
-        return how
-    return replace(how, cwd=place.cwd, runtime=json_text(merge_runtime(place.runtime, coming.runtime)))
+        return new
+    return replace(new, cwd=place.cwd, runtime=json_text(merge_runtime(place.runtime, coming.runtime)))
 
 
 def queue_flush(tx: Tx, at: Instant, session_pk: int) -> None:
-    """The agent is to see what was said since the last flush, not before `at`; where nothing was, nothing is queued."""
+    """Queue a flush: the agent sees the messages since the last flush, not before `at`. Without messages nothing is queued."""
     tx.run("queue_flush", session_pk=session_pk, at=at)
 
 
-# Of a crowd the first are told apart for certain: who comes after so many is compared with these.
-_TOLD_APART = 500
-_NAMES_KNOWN = 100
+# Labels are unique among the first speakers of a crowd; later ones are compared with these.
+_MAX_SPEAKERS = 500
+_MAX_SPEAKER_NAMES = 100
 
 
 def speakers_of(tx: Tx, session: StoredSession) -> tuple[Speaker, ...]:
-    """Who has spoken in a shared session, in the order in which they first used their names; nobody in a private one."""
+    """Return the speakers of a shared session, in the order of their first messages; nobody for a private session."""
     if not session.entry.is_shared:
         return ()
-    rows = tx.rows("speakers_of", session_pk=session.pk, limit=_TOLD_APART)
+    rows = tx.rows("speakers_of", session_pk=session.pk, limit=_MAX_SPEAKERS)
     return tuple(Speaker(person, name) for person, name in rows)
 
 
 def add_speakers(tx: Tx, session_pk: int, speakers: Sequence[Speaker]) -> None:
-    """Notes who has spoken; who was noted before stays in place."""
+    """Record the speakers of a session; those recorded before keep their positions."""
     for speaker in speakers:
         tx.run("add_speaker", session_pk=session_pk, person=speaker.person, name=speaker.name)
 
 
 def speaker_names_of(tx: Tx, person: str) -> list[str]:
-    """The names that a person has spoken under where others did too."""
-    return [name for (name,) in tx.rows("names_of_speaker", person=person, limit=_NAMES_KNOWN)]
+    """Return the names under which a person has spoken in shared sessions."""
+    return [name for (name,) in tx.rows("names_of_speaker", person=person, limit=_MAX_SPEAKER_NAMES)]
 
 
 def timezone_of(tx: Tx, person: str) -> str | None:
-    """The time zone that a person named; `None` where they named none."""
+    """Return the time zone that a person chose; `None` where they chose none."""
     row = tx.find("find_timezone", person=person)
     return None if row is None else str(row[0])
 
 
 def set_timezone(tx: Tx, person: str, zone: str | None) -> None:
-    """The zone that a person's days are counted in from now on; `None`: the installation's."""
+    """Set the zone of a person's days; `None`: the installation's."""
     if zone is None:
         tx.run("drop_preferences", person=person)
     else:
@@ -246,7 +248,7 @@ def set_timezone(tx: Tx, person: str, zone: str | None) -> None:
 
 
 def list_home_channels(tx: Tx) -> list[NamedHomeChannel]:
-    """The home channels that were named in a chat; those of the configuration are not asked."""
+    """Return the home channels that were set in a chat, without those of the configuration."""
     return [
         NamedHomeChannel(
             channel=HomeChannel(platform, chat_id, name, thread_id, account),
@@ -258,7 +260,7 @@ def list_home_channels(tx: Tx) -> list[NamedHomeChannel]:
 
 
 def set_home_channel(tx: Tx, home: NamedHomeChannel) -> None:
-    """The home channel of its account from now on, in place of the one that was named before."""
+    """Set the home channel of its account in place of an earlier one."""
     channel = home.channel
     tx.run(
         "keep_home",
@@ -273,12 +275,12 @@ def set_home_channel(tx: Tx, home: NamedHomeChannel) -> None:
 
 
 def remove_home_channel(tx: Tx, platform: str, account: str) -> bool:
-    """Takes back the home channel that was named for an account; False where none was."""
+    """Remove the home channel that was set for an account; return False where there was none."""
     return tx.run("drop_home", platform=platform, account=account) == 1
 
 
 def home_names_of_person(tx: Tx, person: str) -> list[str]:
-    """The home channels that are direct chats of a person, named like `telegram:7`, and the thread where there is one."""
+    """Return the home channels that are direct chats of a person, named like `telegram:7`, with the thread if there is one."""
     return [
         scoped_id(platform, account, chat_id) + (f":{thread_id}" if thread_id else "")
         for platform, account, chat_id, thread_id in tx.rows("homes_of_person", person=person)
@@ -289,28 +291,28 @@ MAX_STATE_CHARS = 8_000
 
 
 def save_state(tx: Tx, lease: TurnLease, session_pk: int, agent: str, text: str) -> None:
-    """Keeps what the agent of a turn wants back, in the place of what it kept before. `LeaseLost` where the turn is another's now.
+    """Store the agent state of a turn in place of an earlier one. Raise `LeaseLost` where the lease is lost.
 
-    Of a session that was deleted meanwhile nothing is kept.
+    For a session that was deleted meanwhile nothing is stored.
     """
-    # The session first, as whoever ends a turn does: the other way round the two could wait for each other.
-    tx.run("remember", session_pk=session_pk, agent=agent, text=text)
+    # The session first, as at the end of a turn: another order of locks could deadlock.
+    tx.run("save_state", session_pk=session_pk, agent=agent, text=text)
     require(tx, lease)
 
 
 def load_state(tx: Tx, session_pk: int, agent: str) -> str | None:
-    """What that agent keeps with the session; `None` where it keeps nothing."""
-    row = tx.find("remembered", session_pk=session_pk, agent=agent)
+    """Return the state that this agent stored with the session, or `None`."""
+    row = tx.find("load_state", session_pk=session_pk, agent=agent)
     return None if row is None else str(row[0])
 
 
 def states_of(tx: Tx, session_pk: int) -> dict[str, str]:
-    """What agents keep with a session, by their names."""
+    """Return the states that agents stored with a session, by the agents' names."""
     return {str(agent): str(text) for agent, text in tx.rows("memories_of", session_pk=session_pk)}
 
 
 def set_title(tx: Tx, at: Instant, session_id: str, title: str | None) -> SessionEntry:
-    """Names a session, or takes its name away."""
+    """Set or remove the title of a session; return its entry."""
     session = get_session(tx, session_id)
     tx.run("set_title", title=title, title_key=title_key(title), session_pk=session.pk)
     tx.run("mark_updated", at=at, session_pk=session.pk)
@@ -318,7 +320,7 @@ def set_title(tx: Tx, at: Instant, session_id: str, title: str | None) -> Sessio
 
 
 def find_by_title(tx: Tx, title: str, viewer: Viewer | None) -> SessionEntry | None:
-    """The most recently updated session of that name that the viewer may see."""
+    """Return the most recently updated session of that title that the viewer may see."""
     for row in tx.rows("find_titled", title_key=title_key(title)):
         session = session_of(row)
         if viewer is None or viewer.sees(session.ownership):
@@ -327,12 +329,12 @@ def find_by_title(tx: Tx, title: str, viewer: Viewer | None) -> SessionEntry | N
 
 
 def title_key(title: str | None) -> str | None:
-    """The form in which titles are compared."""
-    return None if title is None else " ".join(fold(title).split())
+    """Return the form in which titles are compared."""
+    return None if title is None else " ".join(fold_text(title).split())
 
 
-class PersonZone(msgspec.Struct, frozen=True):
-    """The time zone that a person's days are counted in, and whether they named it themselves."""
+class PersonTimezone(msgspec.Struct, frozen=True):
+    """The time zone of a person's days, and whether they chose it themselves."""
 
     name: str
     is_own: bool
@@ -345,19 +347,19 @@ class Preferences(Group[Mode]):
     remove_home_channel = writes(remove_home_channel)
 
     @verb
-    def timezone_of(store: Store[Any], person: str) -> Step[PersonZone]:
-        """The zone that a person named, else the installation's."""
-        return read(_zone_of_person, person, store.settings.zone)
+    def timezone_of(store: Store[Any], person: str) -> Step[PersonTimezone]:
+        """Return the zone that a person chose, else the installation's."""
+        return read(_timezone_of_person, person, store.settings.zone)
 
     @verb
     def set_timezone(_: Store[Any], person: str, zone: str | None) -> Step[None]:
-        """Keeps the zone that a person's days are counted in; `None`: the installation's. An unknown one: `InvalidRequest`."""
+        """Set the zone of a person's days; `None`: the installation's. Raises `InvalidRequest` for an unknown zone."""
         name = clean_text("a person's name", person, 2 * MAX_KEY_CHARS)
         return write(set_timezone, name, None if zone is None else checked_zone(zone))
 
     @verb
     def set_home_channel(_: Store[Any], source: SessionSource) -> Step[NamedHomeChannel]:
-        """The chat, and thread, of `source` is the home channel of its account from now on. Without a chat: `InvalidRequest`."""
+        """Make the chat and thread of `source` the home channel of its account. Raises `InvalidRequest` without a chat."""
         target = target_of(source)
         home = NamedHomeChannel(
             channel=HomeChannel(
@@ -370,30 +372,30 @@ class Preferences(Group[Mode]):
             chat_type=target.chat_type,
             person=person_of(source) if target.chat_type == "dm" else None,
         )
-        return write(_set_home_channel, home)
+        return write(_set_and_return_home_channel, home)
 
 
 class AgentState(Group[Mode]):
-    """What an agent keeps with a session, for itself alone."""
+    """State that an agent stores with a session, for itself alone."""
 
     load = reads(load_state)
 
     @verb
     def save(_: Store[Any], lease: TurnLease, session_pk: int, agent: str, text: str) -> Step[None]:
-        """Keeps what the agent of a turn wants back with the session's next one, in the place of what it kept before.
+        """Store state of the agent for the session's next turn, in place of an earlier one.
 
-        When it returns it survives a power cut. `LeaseLost` where the turn is another's now; over 8,000 characters:
-        `InvalidRequest`. Forks do not have it; with the session it goes.
+        When it returns it survives a power cut. Raises `LeaseLost` where the lease is lost, and `InvalidRequest` for more than
+        8,000 characters. Forks don't copy the state; it is deleted with the session.
         """
-        kept = clean_text("what an agent remembers", text, MAX_STATE_CHARS)
-        return write(save_state, lease, session_pk, clean_text("the name of an agent", agent), kept)
+        state = clean_text("the state of an agent", text, MAX_STATE_CHARS)
+        return write(save_state, lease, session_pk, clean_text("the name of an agent", agent), state)
 
 
-def _zone_of_person(tx: Tx, person: str, installation_zone: str) -> PersonZone:
-    named = timezone_of(tx, person)
-    return PersonZone(installation_zone if named is None else named, is_own=named is not None)
+def _timezone_of_person(tx: Tx, person: str, installation_zone: str) -> PersonTimezone:
+    chosen = timezone_of(tx, person)
+    return PersonTimezone(installation_zone if chosen is None else chosen, is_own=chosen is not None)
 
 
-def _set_home_channel(tx: Tx, home: NamedHomeChannel) -> NamedHomeChannel:
+def _set_and_return_home_channel(tx: Tx, home: NamedHomeChannel) -> NamedHomeChannel:
     set_home_channel(tx, home)
     return home

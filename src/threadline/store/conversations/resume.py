@@ -14,7 +14,7 @@ from threadline.model.delivery import target_of
 from threadline.model.ownership import Ownership, may_copy_between_owners, may_hand_over, may_resume
 from threadline.model.session import SessionEntry
 from threadline.store.conversations import records, sessions, transcripts
-from threadline.store.conversations.records import AddressRow, Beginning, new_session_at
+from threadline.store.conversations.records import AddressRow, NewSession, new_session_at
 from threadline.store.engine.database import Step, Tx, write
 from threadline.store.rows import StoredSession, json_text, session_of
 from threadline.store.verbs import Group, Mode, Store, reads, verb
@@ -25,43 +25,43 @@ from threadline.store.work.inbox import _MAX_GREETING_DELAY
 def switch(
     tx: Tx, at: Instant, key: str, session_id: str, *, new_id: str, owners: str | None = None
 ) -> SessionEntry | None:
-    """The address goes on with an earlier session, reopened; one that another address holds is forked instead.
+    """Continue an earlier session at the address, reopened; a session that is current at another address is forked instead.
 
-    Its own session, where that has expired, goes on as if it had not. `owners`: an owner asks, and this person is one as well: a
-    session of theirs is forked, and nothing changes where it is held. `None` for an unknown key.
+    The address's own session, if it has expired, continues as if it had not. `owners`: an owner asks, and this person is an owner
+    too: a session of theirs is forked, and nothing changes at its place. `None` for an unknown key.
     """
     address = records.find_address(tx, key)
     if address is None:
         return None
-    wanted = records.get_session(tx, session_id, lock=True)
-    if wanted.pk == address.session_pk:
-        return wanted.entry if wanted.entry.ended_at is None else reopen(tx, at, address, wanted)
+    earlier = records.get_session(tx, session_id, lock=True)
+    if earlier.pk == address.session_pk:
+        return earlier.entry if earlier.entry.ended_at is None else reopen(tx, at, address, earlier)
     is_dm = address.chat_type == "dm"
-    is_theirs = may_resume(address.ownership, is_dm=is_dm, wanted=wanted.ownership)
-    if not is_theirs and not may_copy_between_owners(is_dm=is_dm, wanted=wanted.ownership, owners=owners):
+    is_theirs = may_resume(address.ownership, is_dm=is_dm, wanted=earlier.ownership)
+    if not is_theirs and not may_copy_between_owners(is_dm=is_dm, wanted=earlier.ownership, owners=owners):
         raise NotYours
-    here = None if address.session_pk is None else _held(tx, address.session_pk)
-    if here is None and not is_theirs:
-        raise UnknownSession("nothing is held here any more that could go on with it; nothing was changed")
-    # What goes on at an address has that address's origin: what is told there must not reach where it was before.
-    place = wanted.entry if here is None else here.entry
-    if here is not None:
-        records.end(tx, at, here, reason="session_switch")
-    how = new_session_at(place, wanted.entry, new_id=new_id, at=at)
-    if wanted.is_current or not is_theirs:
-        return sessions.fork_at(tx, address, wanted, how)
-    bring(tx, wanted, how)
-    return reopen(tx, at, address, wanted)
+    current = None if address.session_pk is None else records.session_by_pk(tx, address.session_pk)
+    if current is None and not is_theirs:
+        raise UnknownSession("there is no session here any more that could be replaced by a copy; nothing was changed")
+    # A session that continues at an address gets that address's origin: replies must not reach its former chat.
+    place = earlier.entry if current is None else current.entry
+    if current is not None:
+        records.end(tx, at, current, reason="session_switch")
+    new = new_session_at(place, earlier.entry, new_id=new_id, at=at)
+    if earlier.is_current or not is_theirs:
+        return sessions.fork_at(tx, address, earlier, new)
+    apply_place_settings(tx, earlier, new)
+    return reopen(tx, at, address, earlier)
 
 
-def bring(tx: Tx, session: StoredSession, how: Beginning) -> None:
-    """Give a session that is reopened what stays with the place."""
-    tx.run("set_origin", origin=json_text(how.origin), session_pk=session.pk)
-    if how.runtime:
-        tx.run("set_runtime", model=session.entry.model, runtime=how.runtime, session_pk=session.pk)
-    if how.cwd is not None:
-        tx.run("set_cwd", cwd=how.cwd, session_pk=session.pk)
-    # It may go on in another chat than the one that its agent was told of.
+def apply_place_settings(tx: Tx, session: StoredSession, new: NewSession) -> None:
+    """Give a reopened session the origin, folder and runtime of its new place."""
+    tx.run("set_origin", origin=json_text(new.origin), session_pk=session.pk)
+    if new.runtime:
+        tx.run("set_runtime", model=session.entry.model, runtime=new.runtime, session_pk=session.pk)
+    if new.cwd is not None:
+        tx.run("set_cwd", cwd=new.cwd, session_pk=session.pk)
+    # It may continue in another chat than its prompt context names.
     tx.run("drop_context", session_pk=session.pk)
 
 
@@ -80,14 +80,8 @@ def reopen(tx: Tx, at: Instant, address: AddressRow, session: StoredSession) -> 
     return records.get_entry(tx, session.entry.session_id)
 
 
-def _held(tx: Tx, session_pk: int) -> StoredSession:
-    row = tx.find("find_session_by_pk", session_pk=session_pk)
-    assert row is not None, "the session that a locked address points at is there"  # noqa: S101
-    return session_of(row)
-
-
 def start_new(tx: Tx, at: Instant, session_id: str, *, new_id: str) -> SessionEntry:
-    """`/new`: a fresh session for the conversation, which takes along what waits in this one."""
+    """`/new`: begin a session for the conversation, and move the pending messages of this one to it."""
     session = records.get_session(tx, session_id)
     fresh = sessions.reset(tx, at, session.entry.session_key, new_id=new_id, flush=True)
     if fresh is None:
@@ -96,27 +90,30 @@ def start_new(tx: Tx, at: Instant, session_id: str, *, new_id: str) -> SessionEn
 
 
 def resume(
-    tx: Tx, at: Instant, session_id: str, wanted: str, *, new_id: str, owners: str | None = None
+    tx: Tx, at: Instant, session_id: str, earlier_id: str, *, new_id: str, owners: str | None = None
 ) -> SessionEntry:
-    """`/resume`: an earlier session goes on, with what waits in this one. `UnknownSession`, `NotYours`: nothing was changed."""
+    """`/resume`: continue an earlier session, and move the pending messages of this one to it.
+
+    `UnknownSession` and `NotYours` are raised before anything is changed.
+    """
     session = records.get_session(tx, session_id)
-    earlier = switch(tx, at, session.entry.session_key, wanted, new_id=new_id, owners=owners)
+    earlier = switch(tx, at, session.entry.session_key, earlier_id, new_id=new_id, owners=owners)
     if earlier is None:
         raise records.unknown_session_error(session_id)
     return _move_pending(tx, at, session.pk, earlier)
 
 
 def continue_in_fork(tx: Tx, at: Instant, session_id: str, *, new_id: str) -> SessionEntry:
-    """`/fork`: a copy goes on, with what waits in this session."""
+    """`/fork`: continue in a copy of the session, and move its pending messages to it."""
     session = records.get_session(tx, session_id)
     copy = transcripts.fork(tx, at, session_id, new_id=new_id, key=session.entry.session_key)
     return _move_pending(tx, at, session.pk, copy)
 
 
 def previous_session(tx: Tx, session_id: str) -> str | None:
-    """The session that was current at the same address before this one; those in which nothing was said don't count.
+    """Return the session that was current at the same address before this one; sessions without messages don't count.
 
-    Where this one has expired, and nothing took its place yet, it is the one.
+    Where this one has expired, and no session took its place yet, return this one.
     """
     session = records.get_session(tx, session_id)
     if session.is_current and session.entry.ended_at is not None and session.had_activity:
@@ -126,25 +123,25 @@ def previous_session(tx: Tx, session_id: str) -> str | None:
 
 
 def _move_pending(tx: Tx, at: Instant, from_pk: int, following: SessionEntry) -> SessionEntry:
-    """What waits moves with the conversation, in its own transaction: a gateway may die before the command has ended."""
+    """Move pending messages to the new session, in the same transaction: a gateway may die before the command has ended."""
     new_pk = records.get_session(tx, following.session_id).pk
     if new_pk != from_pk:
         tx.run("move_waiting", session_pk=from_pk, new_pk=new_pk)
-        left = tx.find("count_waiting", session_pk=new_pk)
-        if left is not None and left[0]:
-            # The end of the command's own turn starts it at once, after its answer; this is for when that never comes.
+        pending = tx.find("count_waiting", session_pk=new_pk)
+        if pending is not None and pending[0]:
+            # The end of the command's own turn starts the next turn at once; this is for the case that it never comes.
             inbox.mark_ready(tx, at, new_pk, wait=_MAX_GREETING_DELAY)
     return following
 
 
-# busy  something waits or runs there
-# gone  nothing is held there any more
-# here  it is the very conversation
-NotHandedOver: TypeAlias = Literal["busy", "gone", "here"]
+# busy  a message waits or a turn runs there
+# gone  there is no conversation any more
+# here  it is the same conversation
+HandoffRefusal: TypeAlias = Literal["busy", "gone", "here"]
 
 
-class Reached(msgspec.Struct, frozen=True):
-    """A place where conversations are held: its current session, and whose it is."""
+class HandoffPlace(msgspec.Struct, frozen=True):
+    """A conversation that a session can be handed over to: its current session, and its owner."""
 
     session: SessionEntry
     ownership: Ownership
@@ -155,8 +152,8 @@ class Reached(msgspec.Struct, frozen=True):
         return self.session.chat_type == "dm"
 
 
-class Handoff(msgspec.Struct, frozen=True, kw_only=True):
-    """Which session goes on under which key, and what is said there."""
+class HandoffRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The session to hand over, the key of the conversation that gets it, and the notice for its chat."""
 
     session_id: str
     to: str
@@ -166,69 +163,63 @@ class Handoff(msgspec.Struct, frozen=True, kw_only=True):
     at: Instant
 
 
-def find_place(tx: Tx, addresses: Sequence[SessionAddress]) -> Reached | None:
-    """The first of these addresses at which there is a conversation. Locks nothing."""
+def find_conversation(tx: Tx, addresses: Sequence[SessionAddress]) -> HandoffPlace | None:
+    """Return the conversation at the first of these addresses that has one. Locks nothing."""
     for address in addresses:
         row = tx.find("peek_current", digest=address.digest)
         if row is not None:
-            found = session_of(row)
-            return Reached(found.entry, found.ownership)
+            session = session_of(row)
+            return HandoffPlace(session.entry, session.ownership)
     return None
 
 
-def hand_over(tx: Tx, wanted: Handoff) -> SessionEntry | NotHandedOver:
-    """A copy of the session goes on at the other address, whose own session ends; both and the notice there, or nothing.
+def hand_over(tx: Tx, request: HandoffRequest) -> SessionEntry | HandoffRefusal:
+    """Continue a copy of the session at the other address, end the session there, and enqueue the notice; all or nothing.
 
-    `NotYours` where it may not go on there. What is at work there is never cut short: `busy`.
+    Raise `NotYours` where it may not go on there. A turn that runs there is never cut short: `busy`.
     """
-    address = records.find_address(tx, wanted.to)
+    address = records.find_address(tx, request.to)
     if address is None or address.session_pk is None:
         return "gone"
-    session = records.get_session(tx, wanted.session_id, lock=True)
+    session = records.get_session(tx, request.session_id, lock=True)
     if session.pk == address.session_pk:
         return "here"
     is_dm = address.chat_type == "dm"
-    if not may_hand_over(session.ownership, address.ownership, is_dm=is_dm, is_owners=wanted.is_owners):
+    if not may_hand_over(session.ownership, address.ownership, is_dm=is_dm, is_owners=request.is_owners):
         raise NotYours
     if tx.find("is_busy", session_pk=address.session_pk) is not None:
         return "busy"
-    before = _current_session_at(tx, address.session_pk)
-    records.end(tx, wanted.at, before, reason="session_switch")
-    there = before.entry
-    how = records.new_session_at(there, session.entry, new_id=wanted.new_id, at=wanted.at)
-    following = sessions.fork_at(tx, address, session, how)
-    told = outbox.NewDelivery(
-        delivery_id=f"handoff.{wanted.new_id}",
-        target=target_of(there.origin),
-        text=wanted.text,
+    before = records.session_by_pk(tx, address.session_pk)
+    records.end(tx, request.at, before, reason="session_switch")
+    place = before.entry
+    new = records.new_session_at(place, session.entry, new_id=request.new_id, at=request.at)
+    following = sessions.fork_at(tx, address, session, new)
+    notice = outbox.NewDelivery(
+        delivery_id=f"handoff.{request.new_id}",
+        target=target_of(place.origin),
+        text=request.text,
         person=address.owner,
     )
-    outbox.enqueue(tx, wanted.at, told)
+    outbox.enqueue(tx, request.at, notice)
     return following
 
 
-def _current_session_at(tx: Tx, session_pk: int) -> StoredSession:
-    row = tx.find("find_session_by_pk", session_pk=session_pk)
-    assert row is not None, "the session that a locked address points at is there"  # noqa: S101
-    return session_of(row)
-
-
 class Resume(Group[Mode]):
-    """Ways to go on with another session: an earlier one, a new one, a copy."""
+    """Ways to continue a conversation in another session: an earlier one, a new one, a copy."""
 
-    find_conversation = reads(find_place)
+    find_conversation = reads(find_conversation)
     previous_session = reads(previous_session)
 
     @verb
     def hand_over(
         store: Store[Any], session_id: str, to: str, text: str, *, is_owners: bool
-    ) -> Step[SessionEntry | NotHandedOver]:
-        """A copy of the session goes on as the conversation `to`, whose chat is told `text`; or why it does not.
+    ) -> Step[SessionEntry | HandoffRefusal]:
+        """Continue a copy of the session as the conversation `to`, and tell its chat `text`; or return the reason for a refusal.
 
-        `is_owners`: see `may_hand_over`. `NotYours`, `UnknownSession`: nothing was changed.
+        `is_owners`: see `may_hand_over`. `NotYours` and `UnknownSession` are raised before anything is changed.
         """
         at, new_id = store.now_with_id()
-        wanted = Handoff(
+        request = HandoffRequest(
             session_id=session_id,
             to=to,
             is_owners=is_owners,
@@ -236,35 +227,36 @@ class Resume(Group[Mode]):
             new_id=new_id,
             at=at,
         )
-        return write(hand_over, wanted)
+        return write(hand_over, request)
 
     @verb
     def switch(store: Store[Any], key: str, session_id: str) -> Step[SessionEntry | None]:
-        """The conversation goes on with an earlier session, which counts as active now. `None`: unknown key.
+        """Continue an earlier session in the conversation; it counts as active now. `None`: unknown key.
 
-        Raises `UnknownSession`, or `NotYours` for a session that is not this conversation's to see; then nothing changed.
-        A session that another conversation holds is forked.
+        Raises `UnknownSession`, or `NotYours` for a session that this conversation may not see; then nothing changed.
+        A session that is current in another conversation is forked.
         """
         at, new_id = store.now_with_id()
         return write(switch, at, key, session_id, new_id=new_id)
 
     @verb
     def start_new(store: Store[Any], session_id: str) -> Step[SessionEntry]:
-        """A fresh session for the conversation, which takes along what waits."""
+        """Begin a session for the conversation, and move its pending messages there."""
         at, new_id = store.now_with_id()
         return write(start_new, at, session_id, new_id=new_id)
 
     @verb
-    def resume(store: Store[Any], session_id: str, wanted: str, *, owners: str | None = None) -> Step[SessionEntry]:
-        """An earlier session goes on with what waits in this one; `UnknownSession` or `NotYours`: nothing was changed.
+    def resume(store: Store[Any], session_id: str, earlier_id: str, *, owners: str | None = None) -> Step[SessionEntry]:
+        """Continue an earlier session, and move the pending messages of this one there.
 
-        `owners`: an owner asks, and this person is an owner too: a copy of a session of theirs goes on.
+        Raises `UnknownSession` or `NotYours` before anything is changed. `owners`: an owner asks, and this person is an owner too:
+        a copy of a session of theirs is continued.
         """
         at, new_id = store.now_with_id()
-        return write(resume, at, session_id, wanted, owners=owners, new_id=new_id)
+        return write(resume, at, session_id, earlier_id, owners=owners, new_id=new_id)
 
     @verb
     def continue_in_fork(store: Store[Any], session_id: str) -> Step[SessionEntry]:
-        """A copy of the session goes on with what waits in it."""
+        """Continue in a copy of the session, and move its pending messages there."""
         at, new_id = store.now_with_id()
         return write(continue_in_fork, at, session_id, new_id=new_id)

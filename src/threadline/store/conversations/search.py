@@ -1,4 +1,4 @@
-"""SearchRequest hits with their neighbours, and the search of owners over all platforms."""
+"""Search hits with their neighbours, and the search of owners over all platforms."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from threadline.model.session import SessionEntry
 from threadline.model.view import MAX_SEQ, Span, View, is_visible, log_of, message_number, neighbours, seq_of
 from threadline.store import rows
 from threadline.store.conversations import indexes, records, views
-from threadline.store.conversations.indexes import Listing, behind, filter_token
+from threadline.store.conversations.indexes import ListRequest, count_unindexed, filter_token
 from threadline.store.engine.database import Perform, Row, Step, Tx, loose_read, read, task, write
 from threadline.store.rows import Page, StoredSession, check_limit, decode_cursor, encode_cursor, entry_of, session_of
 from threadline.store.text import Query, make_snippet, parse_query
-from threadline.store.verbs import Group, Mode, Store, Who, instant_of, person_named, reads, verb, viewer_of
+from threadline.store.verbs import Group, Mode, PersonRef, Store, parse_instant, person_name_of, reads, verb, viewer_of
 
 Order: TypeAlias = Literal["rank", "newest"]
-# A viewer with more borrowed logs than this is searched without the help of the index's filter, which is slower but right.
+# For a viewer with more borrowed logs the index does not filter, which is slower but right.
 _MAX_BORROWED = 200
-# Each costs its text and that of its neighbours; too few cost a second ranking where matches turn out to be hidden.
-_SPARE = 2
+# Each spare hit costs its text and that of its neighbours; too few cost a second ranking where matches are hidden.
+_SPARE_HITS = 2
 # After a large import a search must not count the whole backlog first.
-_COUNTED_BEHIND = 1_000
+_MAX_COUNTED_SESSIONS = 1_000
 _MAX_WINDOW = 2_000
-_FEW = 2_000
-# Where what the fragment `hit` names stands in the row of a match.
-_BEHIND, _SPAN, _ENTRY = 3, slice(19, 22), slice(22, None)
+_FEW_MATCHES = 2_000
+# The positions of the fragment `hit` in the row of a match.
+_IS_BEHIND, _SPAN, _ENTRY = 3, slice(19, 22), slice(22, None)
 _MESSAGE, _BEFORE, _AFTER = slice(4, 9), slice(9, 14), slice(14, 19)
 _Pair: TypeAlias = tuple[int | None, int | None]
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """One found message: where it is read, what it says, and what stands around it there.
+    """A matching message, the session where the viewer reads it, and its neighbours there.
 
-    In `snippet` the found words stand between `[[` and `]]`. A smaller `rank` is a better match.
+    In `snippet` the matching words stand between `[[` and `]]`. A smaller `rank` is a better match.
     """
 
     session: SessionEntry
@@ -58,29 +58,29 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class SearchPage(Page[Hit], frozen=True):
-    """Hits. `behind` counts messages that were not indexed yet and so not looked at; 0 means that all were."""
+    """Hits. `unindexed` counts messages that the search could not see because they were not indexed yet."""
 
-    behind: int = 0
+    unindexed: int = 0
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for, and where."""
+    """A parsed query with its filters."""
 
     query: Query
     viewer: Viewer | None = None
     platform: str | None = None
     person: str | None = None
     role: str | None = None
-    since: Instant = Instant(-views.FAR)
-    until: Instant = Instant(views.FAR)
+    since: Instant = Instant(-views.NO_LIMIT)
+    until: Instant = Instant(views.NO_LIMIT)
     session_id: str | None = None
     order: Order = "rank"
     limit: int = 20
     cursor: str | None = None
 
 
-class _Match:
-    """A matching message, as the row that tells of it."""
+class _IndexHit:
+    """A matching message, as a row of the search index."""
 
     __slots__ = ("at", "is_first", "number", "row", "score")
 
@@ -89,23 +89,26 @@ class _Match:
         self.row = row
 
 
-class _Place(msgspec.Struct, frozen=True):
+class _VisibleSession(msgspec.Struct, frozen=True):
     """A session in which messages are read, and its view."""
 
     session: StoredSession
     view: View
 
 
-class _Found(msgspec.Struct, frozen=True):
-    """A match, and where this searcher reads it. Without a view that is its own session, by the span that came with it."""
+class _VisibleHit(msgspec.Struct, frozen=True):
+    """A match, and the session where this viewer reads it.
 
-    match: _Match
+    Without a view it is the session that wrote the message; the span came with the match.
+    """
+
+    match: _IndexHit
     session: StoredSession
     view: View | None = None
 
 
 class _OwnSessions:
-    """The sessions that wrote the messages: each made once, and when wanted, because a page may be full before."""
+    """The sessions that wrote the matching messages. Each is decoded once, and only if needed: a page may be full before."""
 
     __slots__ = ("_sessions", "_viewer")
 
@@ -113,8 +116,8 @@ class _OwnSessions:
         self._sessions: dict[int, StoredSession] = {}
         self._viewer = viewer
 
-    def find(self, match: _Match) -> StoredSession | None:
-        """The session of a match; `None` where it is gone, does not show it, or is not for this viewer."""
+    def find(self, match: _IndexHit) -> StoredSession | None:
+        """Return the session of a match; `None` where it is deleted, does not show the message, or is not for this viewer."""
         if match.row[_SPAN.start] is None:
             return None
         log = log_of(match.number)
@@ -124,76 +127,78 @@ class _OwnSessions:
         return session if self._viewer is None or self._viewer.sees(session.ownership) else None
 
 
-def search(tx: Tx, wanted: SearchRequest) -> SearchPage:
-    """A page of hits. Found is what some session shows or compaction folded away; undone and redacted text is not.
+def search(tx: Tx, request: SearchRequest) -> SearchPage:
+    """Return a page of hits. Search finds what a session shows or compaction folded away, never undone or redacted text.
 
-    `NotYours` where the one session that is asked for is not the viewer's to see.
+    Raise `NotYours` where the viewer may not see the session of the request.
     """
-    check_limit(wanted.limit)
-    (offset,) = decode_cursor("q", wanted.cursor, 1) if wanted.cursor else (0,)
+    check_limit(request.limit)
+    (offset,) = decode_cursor("q", request.cursor, 1) if request.cursor else (0,)
     if offset < 0:
         raise InvalidCursor
-    if not wanted.query.wanted:
-        return SearchPage([], behind=behind(tx, _COUNTED_BEHIND))
-    only = None if wanted.session_id is None else _place_of(tx, wanted.session_id, wanted.viewer)
-    query = _scoped(tx, wanted, only)
-    match = tx.match(query)
-    name = _query_name(tx, wanted, query)
-    found: list[_Found] = []
-    window, cursor, is_behind = wanted.limit + _SPARE, None, True
+    if not request.query.required:
+        return SearchPage([], unindexed=count_unindexed(tx, _MAX_COUNTED_SESSIONS))
+    only = None if request.session_id is None else _visible_session(tx, request.session_id, request.viewer)
+    query = _with_filter_tokens(tx, request, only)
+    match = tx.match_expression(query)
+    name = _query_name(tx, request, query)
+    visible: list[_VisibleHit] = []
+    window, cursor, is_behind = request.limit + _SPARE_HITS, None, True
     while cursor is None:
         rows = tx.rows(name, match=match, window=window, offset=offset)
-        is_behind = bool(rows[0][_BEHIND]) if rows else is_behind
-        matches = [_Match(row) for row in rows]
-        for index, hit in _visible(tx, wanted, matches, only):
-            if len(found) == wanted.limit:
+        is_behind = bool(rows[0][_IS_BEHIND]) if rows else is_behind
+        matches = [_IndexHit(row) for row in rows]
+        for index, hit in _visible(tx, request, matches, only):
+            if len(visible) == request.limit:
                 cursor = encode_cursor("q", offset + index)
                 break
-            found.append(hit)
+            visible.append(hit)
         offset += window
         if len(matches) < window:
             break
         window = min(window * 2, _MAX_WINDOW)
-    unindexed = behind(tx, _COUNTED_BEHIND) if is_behind else 0
-    return SearchPage(_hits(tx, wanted, found), cursor, behind=unindexed)
+    unindexed = count_unindexed(tx, _MAX_COUNTED_SESSIONS) if is_behind else 0
+    return SearchPage(_hits(tx, request, visible), cursor, unindexed=unindexed)
 
 
 def _visible(
-    tx: Tx, wanted: SearchRequest, matches: Sequence[_Match], only: _Place | None
-) -> Iterator[tuple[int, _Found]]:
-    """The matches that this searcher may find, each with its index among the raw ones."""
+    tx: Tx, request: SearchRequest, matches: Sequence[_IndexHit], only: _VisibleSession | None
+) -> Iterator[tuple[int, _VisibleHit]]:
+    """Yield the matches that this viewer may see, each with its index among all matches."""
     timely = [
-        (i, match) for i, match in enumerate(matches) if match.is_first and wanted.since <= match.at < wanted.until
+        (i, match) for i, match in enumerate(matches) if match.is_first and request.since <= match.at < request.until
     ]
     if only is not None:
         yield from (
-            (i, _Found(match, only.session, only.view)) for i, match in timely if is_visible(only.view, match.number)
+            (i, _VisibleHit(match, only.session, only.view))
+            for i, match in timely
+            if is_visible(only.view, match.number)
         )
         return
-    own = _OwnSessions(wanted.viewer)
+    own = _OwnSessions(request.viewer)
     for i, match in timely:
         session = own.find(match)
         if session is not None:
-            yield i, _Found(match, session)
-        elif (place := _place_elsewhere(tx, wanted.viewer, match.number)) is not None:
-            yield i, _Found(match, place.session, place.view)
+            yield i, _VisibleHit(match, session)
+        elif (showing := _find_showing_session(tx, request.viewer, match.number)) is not None:
+            yield i, _VisibleHit(match, showing.session, showing.view)
 
 
-def _scoped(tx: Tx, wanted: SearchRequest, only: _Place | None) -> Query:
-    """The query with filter tokens: they make the index do the work, the final say is the views'."""
+def _with_filter_tokens(tx: Tx, request: SearchRequest, only: _VisibleSession | None) -> Query:
+    """Return the query with filter tokens, which make the index do the work; the views have the final say."""
     clauses: list[tuple[str, ...]] = []
-    if wanted.viewer is not None:
-        clauses += _viewer_clauses(tx, wanted.viewer)
-    if wanted.platform is not None:
-        clauses.append((filter_token("p", wanted.platform),))
-    if wanted.role is not None:
-        clauses.append((filter_token("r", wanted.role),))
-    if wanted.person is not None:
-        clauses.append((filter_token("o", wanted.person), filter_token("a", wanted.person)))
+    if request.viewer is not None:
+        clauses += _viewer_clauses(tx, request.viewer)
+    if request.platform is not None:
+        clauses.append((filter_token("p", request.platform),))
+    if request.role is not None:
+        clauses.append((filter_token("r", request.role),))
+    if request.person is not None:
+        clauses.append((filter_token("o", request.person), filter_token("a", request.person)))
     if only is not None:
         logs = dict.fromkeys(log_of(span.lo) for span in (*only.view.shown, *only.view.folded))
         clauses.append(tuple(f"s{log}" for log in logs))
-    return msgspec.structs.replace(wanted.query, scope=tuple(clauses))
+    return msgspec.structs.replace(request.query, scope=tuple(clauses))
 
 
 def _viewer_clauses(tx: Tx, viewer: Viewer) -> list[tuple[str, ...]]:
@@ -208,37 +213,37 @@ def _viewer_clauses(tx: Tx, viewer: Viewer) -> list[tuple[str, ...]]:
     return [(own, *(f"s{log}" for (log,) in rows))]
 
 
-def _query_name(tx: Tx, wanted: SearchRequest, query: Query) -> str:
-    """The query that suits the question: by time, by closeness where filters leave few messages, else by the engine's rank."""
-    if wanted.order == "newest":
+def _query_name(tx: Tx, request: SearchRequest, query: Query) -> str:
+    """Return the name of the query: by time, by `match_rank` where filters leave few messages, else by the engine's rank."""
+    if request.order == "newest":
         return "search_newest"
     if not query.scope:
         return "search_ranked"
-    filters = tx.match(msgspec.structs.replace(query, wanted=(), unwanted=()))
-    row = tx.find("count_matches", match=filters, limit=_FEW + 1)
-    return "search_close" if row is not None and row[0] <= _FEW else "search_ranked"
+    filters = tx.match_expression(msgspec.structs.replace(query, required=(), excluded=()))
+    row = tx.find("count_matches", match=filters, limit=_FEW_MATCHES + 1)
+    return "search_close" if row is not None and row[0] <= _FEW_MATCHES else "search_ranked"
 
 
-def _hits(tx: Tx, wanted: SearchRequest, found: Sequence[_Found]) -> list[Hit]:
-    if not found:
+def _hits(tx: Tx, request: SearchRequest, visible: Sequence[_VisibleHit]) -> list[Hit]:
+    if not visible:
         return []
-    beside = _beside(tx, found)
-    rows = _rows(found)
+    neighbour_pairs = _neighbour_numbers(tx, visible)
+    rows = _rows(visible)
     # Most neighbours came with their match; those of another log, as at the seam of a fork, did not.
-    missing = dict.fromkeys(n for pair in beside for n in pair if n is not None and n not in rows)
+    missing = dict.fromkeys(n for pair in neighbour_pairs for n in pair if n is not None and n not in rows)
     rows.update({row[0]: row[1:] for row in tx.rows_many("find_messages", [(n,) for n in missing])})
-    names = _log_names(tx, found, missing)
+    names = _log_names(tx, visible, missing)
     hits = []
-    for hit, (before, after) in zip(found, beside, strict=True):
+    for hit, (before, after) in zip(visible, neighbour_pairs, strict=True):
         message = _message(names, rows, hit.match.number)
         if message is None:
-            # Gone while we looked.
+            # Deleted meanwhile.
             continue
         hits.append(
             Hit(
                 session=hit.session.entry,
                 message=message,
-                snippet=make_snippet(searchable_text(message.message), wanted.query),
+                snippet=make_snippet(searchable_text(message.message), request.query),
                 rank=float(hit.match.score),
                 before=_message(names, rows, before),
                 after=_message(names, rows, after),
@@ -247,10 +252,10 @@ def _hits(tx: Tx, wanted: SearchRequest, found: Sequence[_Found]) -> list[Hit]:
     return hits
 
 
-def _rows(found: Sequence[_Found]) -> dict[int, Row]:
-    """The messages that came with the matches, by their numbers."""
+def _rows(visible: Sequence[_VisibleHit]) -> dict[int, Row]:
+    """Return the messages that came with the matches, by their numbers."""
     rows: dict[int, Row] = {}
-    for hit in found:
+    for hit in visible:
         row, number = hit.match.row, hit.match.number
         rows[number] = row[_MESSAGE]
         if row[_BEFORE.start] is not None:
@@ -260,18 +265,19 @@ def _rows(found: Sequence[_Found]) -> dict[int, Row]:
     return rows
 
 
-def _beside(tx: Tx, found: Sequence[_Found]) -> list[_Pair]:
-    """What stands before and after each hit where it is read."""
-    pairs = [_in_span(hit) if hit.view is None else _in_view(hit, hit.view) for hit in found]
-    at_seams = dict.fromkeys(hit.session.pk for hit, pair in zip(found, pairs, strict=True) if pair is None)
-    shown = _views(tx, at_seams)
+def _neighbour_numbers(tx: Tx, visible: Sequence[_VisibleHit]) -> list[_Pair]:
+    """Return the numbers of the messages before and after each hit in its session."""
+    pairs = [_in_span(hit) if hit.view is None else _in_view(hit, hit.view) for hit in visible]
+    at_seams = dict.fromkeys(hit.session.pk for hit, pair in zip(visible, pairs, strict=True) if pair is None)
+    views_of_sessions = _views(tx, at_seams)
     return [
-        _in_view(hit, shown[hit.session.pk]) if pair is None else pair for hit, pair in zip(found, pairs, strict=True)
+        _in_view(hit, views_of_sessions[hit.session.pk]) if pair is None else pair
+        for hit, pair in zip(visible, pairs, strict=True)
     ]
 
 
-def _in_span(hit: _Found) -> _Pair | None:
-    """The neighbours by the span alone; `None` at a seam, where another span of the view may go before it or follow."""
+def _in_span(hit: _VisibleHit) -> _Pair | None:
+    """Return the neighbours by the span alone; `None` at a seam, where another span of the view may precede or follow."""
     number = hit.match.number
     place, lo, hi = hit.match.row[_SPAN]
     last = min(hi, message_number(hit.session.pk, hit.session.last_seq))
@@ -280,19 +286,19 @@ def _in_span(hit: _Found) -> _Pair | None:
     return number - 1 if number > lo else None, number + 1 if number < last else None
 
 
-def _in_view(hit: _Found, view: View) -> _Pair:
+def _in_view(hit: _VisibleHit, view: View) -> _Pair:
     return neighbours(view, hit.match.number, log=hit.session.pk, last_seq=hit.session.last_seq)
 
 
 def _views(tx: Tx, logs: Iterable[int]) -> dict[int, View]:
-    """What these sessions show now; nothing, where one is gone."""
-    shown: dict[int, tuple[list[Span], list[Span]]] = {log: ([], []) for log in logs}
-    for log, folded, lo, hi in tx.rows_many("find_views", [(log,) for log in shown]):
-        shown[log][folded].append(Span(lo, hi))
-    return {log: View(tuple(open_), tuple(folded)) for log, (open_, folded) in shown.items()}
+    """Return the current views of these sessions; an empty view for a deleted session."""
+    spans: dict[int, tuple[list[Span], list[Span]]] = {log: ([], []) for log in logs}
+    for log, folded, lo, hi in tx.rows_many("find_views", [(log,) for log in spans]):
+        spans[log][folded].append(Span(lo, hi))
+    return {log: View(tuple(open_), tuple(folded)) for log, (open_, folded) in spans.items()}
 
 
-def _place_elsewhere(tx: Tx, viewer: Viewer | None, number: int) -> _Place | None:
+def _find_showing_session(tx: Tx, viewer: Viewer | None, number: int) -> _VisibleSession | None:
     if viewer is None:
         row = tx.find("showing_session", number=number)
     else:
@@ -300,27 +306,27 @@ def _place_elsewhere(tx: Tx, viewer: Viewer | None, number: int) -> _Place | Non
     if row is None:
         return None
     session = session_of(row)
-    return _Place(session, views.load(tx, session.pk, session.view_version))
+    return _VisibleSession(session, views.load(tx, session.pk, session.view_version))
 
 
-def _place_of(tx: Tx, session_id: str, viewer: Viewer | None) -> _Place:
+def _visible_session(tx: Tx, session_id: str, viewer: Viewer | None) -> _VisibleSession:
     session = records.get_session(tx, session_id)
     if viewer is not None and not viewer.sees(session.ownership):
         raise NotYours
-    return _Place(session, views.load(tx, session.pk, session.view_version))
+    return _VisibleSession(session, views.load(tx, session.pk, session.view_version))
 
 
-def _log_names(tx: Tx, found: Sequence[_Found], others: Iterable[int]) -> dict[int, str]:
-    names = {hit.session.pk: hit.session.entry.session_id for hit in found}
-    logs = {log_of(number) for number in (*others, *(hit.match.number for hit in found))}
+def _log_names(tx: Tx, visible: Sequence[_VisibleHit], others: Iterable[int]) -> dict[int, str]:
+    names = {hit.session.pk: hit.session.entry.session_id for hit in visible}
+    logs = {log_of(number) for number in (*others, *(hit.match.number for hit in visible))}
     for log in logs - names.keys():
-        if (row := tx.find("log_name", log=log)) is not None:
+        if (row := tx.find("session_id_of_log", log=log)) is not None:
             names[log] = row[0]
     return names
 
 
 def _message(names: Mapping[int, str], rows: Mapping[int, Row], number: int | None) -> TranscriptMessage | None:
-    """The message of a row; `None` where there is none, or its log is gone."""
+    """Return the message of a row; `None` where there is none, or its log is deleted."""
     if number is None or (row := rows.get(number)) is None or (name := names.get(log_of(number))) is None:
         return None
     role, at, author, redacted_at, body = row
@@ -334,22 +340,28 @@ def _message(names: Mapping[int, str], rows: Mapping[int, Row], number: int | No
     )
 
 
-# More owners than that are not looked at for a list; all of them are found by name.
-_OWNERS_AT_MOST = 50
+# A list covers no more owners than this; a title finds the sessions of all.
+_MAX_OWNERS = 50
 
 
-def owner_sessions(tx: Tx, platform: str, listed: Collection[str], *, limit: int) -> list[SessionEntry]:
-    """The newest sessions that owners have on other platforms, ended ones included. `listed`: owners by the configuration."""
-    found = [
-        entry for wanted in _owner_listings(tx, platform, listed, limit) for entry in indexes.list_sessions(tx, wanted)
+def owner_sessions(tx: Tx, platform: str, configured_owners: Collection[str], *, limit: int) -> list[SessionEntry]:
+    """Return the newest sessions of owners on other platforms, ended ones included."""
+    entries = [
+        entry
+        for list_request in _owner_list_requests(tx, platform, configured_owners, limit)
+        for entry in indexes.list_sessions(tx, list_request)
     ]
-    theirs = {entry.session_id: entry for entry in found if entry.owner is not None and entry.platform != platform}
-    return sorted(theirs.values(), key=lambda entry: (entry.updated_at, entry.session_id), reverse=True)[:limit]
+    others_platforms = {
+        entry.session_id: entry for entry in entries if entry.owner is not None and entry.platform != platform
+    }
+    return sorted(others_platforms.values(), key=lambda entry: (entry.updated_at, entry.session_id), reverse=True)[
+        :limit
+    ]
 
 
-def find_owner_title(tx: Tx, title: str, listed: Collection[str]) -> SessionEntry | None:
-    """The most recently updated session of that name that an owner has."""
-    owners = _owners(tx, listed)
+def find_owner_title(tx: Tx, title: str, configured_owners: Collection[str]) -> SessionEntry | None:
+    """Return the most recently updated session of that title that belongs to an owner."""
+    owners = _owners(tx, configured_owners)
     for row in tx.rows("find_titled", title_key=records.title_key(title)):
         entry = entry_of(row)
         if entry.owner is not None and (entry.owner in owners or is_local_person(entry.owner)):
@@ -357,47 +369,48 @@ def find_owner_title(tx: Tx, title: str, listed: Collection[str]) -> SessionEntr
     return None
 
 
-def owner_hits(tx: Tx, query: Query, platform: str, listed: Collection[str], *, limit: int) -> list[Hit]:
-    """The best hits in what owners have on other platforms, each message once."""
-    found: dict[MessageRef, Hit] = {}
-    for wanted in _owner_listings(tx, platform, listed, limit):
-        look = SearchRequest(query=query, viewer=wanted.viewer, platform=wanted.platform, limit=limit)
-        for hit in search(tx, look):
+def owner_hits(tx: Tx, query: Query, platform: str, configured_owners: Collection[str], *, limit: int) -> list[Hit]:
+    """Return the best hits in owners' sessions on other platforms, each message once."""
+    hits: dict[MessageRef, Hit] = {}
+    for list_request in _owner_list_requests(tx, platform, configured_owners, limit):
+        search_request = SearchRequest(
+            query=query, viewer=list_request.viewer, platform=list_request.platform, limit=limit
+        )
+        for hit in search(tx, search_request):
             if hit.session.owner is not None and hit.session.platform != platform:
-                found.setdefault(hit.ref, hit)
-    return sorted(found.values(), key=lambda hit: hit.rank)[:limit]
+                hits.setdefault(hit.ref, hit)
+    return sorted(hits.values(), key=lambda hit: hit.rank)[:limit]
 
 
-def _owner_listings(tx: Tx, platform: str, listed: Collection[str], limit: int) -> Iterator[Listing]:
+def _owner_list_requests(
+    tx: Tx, platform: str, configured_owners: Collection[str], limit: int
+) -> Iterator[ListRequest]:
     for machine in LOCAL_PLATFORMS:
         if machine != platform:
-            yield Listing(include_ended=True, platform=machine, limit=limit)
-    for owner in sorted(_owners(tx, listed))[:_OWNERS_AT_MOST]:
-        yield Listing(include_ended=True, viewer=Viewer(owner), limit=limit)
+            yield ListRequest(include_ended=True, platform=machine, limit=limit)
+    for owner in sorted(_owners(tx, configured_owners))[:_MAX_OWNERS]:
+        yield ListRequest(include_ended=True, viewer=Viewer(owner), limit=limit)
 
 
-def _owners(tx: Tx, listed: Collection[str]) -> set[str]:
-    return {*listed, *(str(person) for (person,) in tx.rows("owners"))}
+def _owners(tx: Tx, configured_owners: Collection[str]) -> set[str]:
+    return {*configured_owners, *(str(person) for (person,) in tx.rows("owners"))}
 
 
-# A search indexes at most so many steps before it answers; what is left over is told, not hidden.
+# A search indexes at most so many steps before it answers; the rest is counted in `unindexed`.
 _INLINE_STEPS = 16
 
 
 class Search(Group[Mode]):
-    """SearchRequest, and keeping its index level with the messages.
-
-    The verbs of owners are for callers who have found that an owner asks; `listed` are those whom the configuration names.
-    """
+    """Search, and indexing on demand."""
 
     @verb
     def search(
         _: Store[Any],
         query: str,
         *,
-        viewer: Who = None,
+        viewer: PersonRef = None,
         platform: str | None = None,
-        person: Who = None,
+        person: PersonRef = None,
         role: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -406,70 +419,77 @@ class Search(Group[Mode]):
         limit: int = 20,
         cursor: str | None = None,
     ) -> Step[SearchPage]:
-        """Ranked hits with snippets and neighbours, in any language; words, `"phrases"`, `-not`, `pre*`.
+        """Return ranked hits with snippets and neighbours, in any language; words, `"phrases"`, `-not`, `pre*`.
 
-        With `viewer` (a person, or a source: that sender, from there) only what that person may see; without, the operator's
-        view of everything. `session` asks for what that one shows; `NotYours` where it is not the viewer's to see.
-        `order="newest"` asks for the latest instead of the best.
+        With `viewer` (a person, or a source: that sender, from there) only messages that this person may see; without, all
+        messages, as the operator sees them. `session` restricts hits to the view of one session; `NotYours` where the viewer may
+        not see it. `order="newest"` returns the latest instead of the best.
         """
         if order not in ("rank", "newest"):
             raise InvalidRequest(f"hits are ordered by 'rank' or 'newest', not by {order!r}")
-        wanted = SearchRequest(
+        request = SearchRequest(
             query=parse_query(query),
             viewer=viewer_of(viewer),
             platform=platform,
-            person=person_named(person),
+            person=person_name_of(person),
             role=role,
-            since=instant_of(since, -rows.END),
-            until=instant_of(until, rows.END),
+            since=parse_instant(since, -rows.END),
+            until=parse_instant(until, rows.END),
             session_id=session,
             order=order,
             limit=limit,
             cursor=cursor,
         )
-        return task(_search, wanted)
+        return task(_search, request)
 
     @verb
     def index_pending(_: Store[Any], limit: int = 1 << 40) -> Step[int]:
-        """Brings the search index level with the messages, or nearer by at least `limit` of them; how many it took in.
+        """Index at least `limit` pending messages, or all; return how many. Update the order of listings too.
 
-        What listings go by is brought level too. Both happens by itself behind the writes: this is for who can't wait.
+        The background worker does the same after each write: this is for callers who can't wait.
         """
         return task(_index_pending, limit)
 
 
 class OwnerSearch(Group[Mode]):
-    """What owners have on any platform, for callers who have found that an owner asks. `listed`: whom the configuration names."""
+    """Search of owners over all platforms, for callers who have checked that an owner asks.
+
+    `configured_owners`: the owners that the configuration names.
+    """
 
     find_title = reads(find_owner_title)
 
     @verb
-    def sessions(_: Store[Any], platform: str, listed: Collection[str], *, limit: int = 10) -> Step[list[SessionEntry]]:
-        """The newest sessions that owners have on other platforms than this one, ended ones included."""
+    def sessions(
+        _: Store[Any], platform: str, configured_owners: Collection[str], *, limit: int = 10
+    ) -> Step[list[SessionEntry]]:
+        """Return the newest sessions of owners on other platforms than this one, ended ones included."""
         check_limit(limit)
-        return read(owner_sessions, platform, listed, limit=limit)
+        return read(owner_sessions, platform, configured_owners, limit=limit)
 
     @verb
-    def hits(_: Store[Any], query: str, platform: str, listed: Collection[str], *, limit: int = 10) -> Step[list[Hit]]:
-        """The best hits in sessions that owners have on other platforms than this one; of what is indexed so far."""
+    def hits(
+        _: Store[Any], query: str, platform: str, configured_owners: Collection[str], *, limit: int = 10
+    ) -> Step[list[Hit]]:
+        """Return the best hits in owners' sessions on other platforms than this one, among the messages indexed so far."""
         check_limit(limit)
-        return loose_read(owner_hits, parse_query(query), platform, listed, limit=limit)
+        return loose_read(owner_hits, parse_query(query), platform, configured_owners, limit=limit)
 
 
 def _search(perform: Perform, request: SearchRequest) -> SearchPage:
     page = perform(loose_read(search, request))
-    if page.behind:
+    if page.unindexed:
         for _ in range(_INLINE_STEPS):
-            if not perform(write(indexes.index_some)):
+            if not perform(write(indexes.index_batch)):
                 break
         page = perform(loose_read(search, request))
     return page
 
 
 def _index_pending(perform: Perform, limit: int) -> int:
-    while perform(write(indexes.relist_some)) == indexes.RELIST_STEP:
+    while perform(write(indexes.relist_batch)) == indexes.RELIST_STEP:
         pass
     done = 0
-    while done < limit and (step := perform(write(indexes.index_some))):
+    while done < limit and (step := perform(write(indexes.index_batch))):
         done += step
     return done

@@ -1,4 +1,4 @@
-"""Resolve, reset, name and seed sessions."""
+"""Resolve and reset sessions; titles, runtime and notices of sessions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from threadline.store.conversations import id_changes, indexes, records, views
 from threadline.store.conversations.records import (
     HAD_SESSIONS,
     AddressRow,
-    Beginning,
+    NewSession,
     _ensure_owned,
     begin,
     end,
@@ -38,31 +38,31 @@ from threadline.store.verbs import (
     Group,
     IsBusy,
     Mode,
+    PersonRef,
     Store,
-    Who,
     clean_or_none,
     clean_text,
     clean_title,
-    minutes_before,
+    instant_minutes_ago,
     reads,
     verb,
     viewer_of,
     writes,
 )
 
-Audience: TypeAlias = Literal["user", "agent"]
+NoticeAudience: TypeAlias = Literal["user", "agent"]
 
 
 class Stale(msgspec.Struct, frozen=True):
-    """A session that is to be reset, and why, unless anything has changed in it since this was decided."""
+    """A session to reset, and why, unless it has changed since this was decided."""
 
     session_id: str
     updated_at: datetime
     reason: ResetReason
 
 
-class Resolve(msgspec.Struct, frozen=True):
-    """A question for the current session of an address, with all that the answer depends on."""
+class ResolveRequest(msgspec.Struct, frozen=True):
+    """A request for the current session of an address, with all values that the answer depends on."""
 
     source: SessionSource
     address: SessionAddress
@@ -72,124 +72,130 @@ class Resolve(msgspec.Struct, frozen=True):
     new_id: str
     force_new: bool = False
     busy: bool = False
-    # Whose own time zone goes before `zone`; `None` where it makes no difference.
+    # The person whose own time zone overrides `zone`; `None` where it makes no difference.
     person: str | None = None
-    # Whether the agent is to see a session that this ends once more. Nobody would, where no gateway runs.
+    # Whether to flush a session that this ends. Without a gateway no agent would see it.
     flush: bool = False
-    # Whether an address that has no session is an error: nobody begins a conversation there by speaking.
+    # Whether an address without a session is an error: a message does not begin a conversation there.
     must_exist: bool = False
-    # The name of the conversation where it is new, and under which it may have been adopted; `None`: the address's own.
+    # The key of a new conversation, under which it may also have been adopted; `None`: the address's own.
     key: str | None = None
-    # What the caller found to be stale by rules of its own, which `policy` does not have.
+    # A session that the caller found stale by rules of its own, which `policy` does not have.
     stale: Stale | None = None
 
 
 class ResetNotice(msgspec.Struct, frozen=True):
-    """That a conversation started afresh by itself, and why."""
+    """A notice that a conversation was reset by its policy, and why."""
 
     reason: ResetReason
-    audience: Audience
+    audience: NoticeAudience
     session_id: str
 
 
-def resolve(tx: Tx, wanted: Resolve) -> SessionEntry:
-    """The current session of the address, touched; a new one where there is none, it is stale, or one is forced.
+def resolve(tx: Tx, request: ResolveRequest) -> SessionEntry:
+    """Return the current session of the address, touched; begin one where there is none, it is stale, or `force_new` is set.
 
-    Callers at once get the same session: the address's row is locked from the first look on. `UnknownSession`: there is none, and
-    there must be one.
+    Concurrent callers get the same session: the address's row is locked from the first read on. Raise `UnknownSession` where there
+    is none and `must_exist` is set.
     """
-    found = _touched(tx, wanted)
-    return found.entry if isinstance(found, StoredSession) else found
+    resolved = _resolve(tx, request)
+    return resolved.entry if isinstance(resolved, StoredSession) else resolved
 
 
-def resolve_locked(tx: Tx, wanted: Resolve, current: Row | None) -> StoredSession:
-    """The same session, locked: nobody adds to it or begins a turn in it until the transaction ends.
+def resolve_locked(tx: Tx, request: ResolveRequest, current: Row | None) -> StoredSession:
+    """Return the session of `resolve`, locked: nobody appends to it or begins a turn in it until the commit.
 
-    To touch it was to lock it. What its entry says is as of just before that. `current`: what `find_current` found.
+    The touch is the lock. The entry has the values of just before that. `current`: the row that `find_current` returned.
     """
-    found = _touched(tx, wanted, current)
-    return found if isinstance(found, StoredSession) else get_session(tx, found.session_id, lock=True)
+    resolved = _resolve(tx, request, current)
+    return resolved if isinstance(resolved, StoredSession) else get_session(tx, resolved.session_id, lock=True)
 
 
-def _touched(tx: Tx, wanted: Resolve, row: Row | None = None) -> StoredSession | SessionEntry:
-    """The current session, touched, or the entry of one that was begun instead. `row`: the current one, where it is known."""
-    wanted = _in_persons_zone(tx, wanted)
-    row = row or tx.find("find_current", digest=wanted.address.digest)
-    if row is None and wanted.key is not None:
-        row = tx.find("find_current_by_alias", key=wanted.key)
+def _resolve(tx: Tx, request: ResolveRequest, row: Row | None = None) -> StoredSession | SessionEntry:
+    """Return the current session, touched, or the entry of a session that was begun instead. `row`: the current one, if known."""
+    request = _in_timezone_of_person(tx, request)
+    row = row or tx.find("find_current", digest=request.address.digest)
+    if row is None and request.key is not None:
+        row = tx.find("find_current_by_alias", key=request.key)
     if row is None:
-        return _first_session(tx, wanted)
+        return _first_session(tx, request)
     current = session_of(row)
-    if current.ownership != ownership_of(wanted.source, wanted.address) and _made_way(tx, current, wanted):
-        return _touched(tx, wanted)
-    if wanted.force_new:
-        return _replace(tx, current, wanted, reason=None)
+    if current.ownership != ownership_of(request.source, request.address) and _move_former_holder(tx, current, request):
+        return _resolve(tx, request)
+    if request.force_new:
+        return _begin_successor(tx, current, request, reason=None)
     if current.entry.ended_at is not None:
-        return _replace(tx, current, wanted, reason=_why_expired(tx, current))
-    if not wanted.busy and _stale(current, wanted) is not None:
-        # A turn may have ended since we looked, which makes the session active: only what holds its row knows.
+        return _begin_successor(tx, current, request, reason=_expiry_reason(tx, current))
+    if not request.busy and _reset_reason_of(current, request) is not None:
+        # A turn may have ended since the row was read, which makes the session active: decide under the lock.
         current = get_session(tx, current.entry.session_id, lock=True)
         if current.entry.ended_at is not None:
-            return _touched(tx, wanted)
-        reason = _stale(current, wanted)
+            return _resolve(tx, request)
+        reason = _reset_reason_of(current, request)
         if reason is not None and tx.find("is_busy", session_pk=current.pk) is None:
-            return _replace(tx, current, wanted, reason=reason)
-    if not tx.run("touch_session", at=wanted.at, session_pk=current.pk):
-        # It expired while we waited for its address.
-        return _touched(tx, wanted)
-    now = from_instant(wanted.at)
+            return _begin_successor(tx, current, request, reason=reason)
+    if not tx.run("touch_session", at=request.at, session_pk=current.pk):
+        # It expired while this transaction waited for its address.
+        return _resolve(tx, request)
+    now = from_instant(request.at)
     return msgspec.structs.replace(current, entry=msgspec.structs.replace(current.entry, updated_at=now, active_at=now))
 
 
-def find_stale(tx: Tx, wanted: Resolve) -> str | None:
-    """The key of the address's session if it would be reset now: for those who have a say in whether it is busy."""
-    wanted = _in_persons_zone(tx, wanted)
-    row = tx.find("peek_current", digest=wanted.address.digest)
-    if row is None or wanted.force_new:
+def find_stale(tx: Tx, request: ResolveRequest) -> str | None:
+    """Return the key of the address's session if it would be reset now, so that a caller can ask whether it is busy."""
+    request = _in_timezone_of_person(tx, request)
+    row = tx.find("peek_current", digest=request.address.digest)
+    if row is None or request.force_new:
         return None
     entry = entry_of(row)
     if entry.ended_at is not None:
         return None
-    stale = stale_reason(wanted.policy, active_at=entry.active_at, now=from_instant(wanted.at), zone=wanted.zone)
+    stale = stale_reason(request.policy, active_at=entry.active_at, now=from_instant(request.at), zone=request.zone)
     return entry.session_key if stale else None
 
 
 def reset(tx: Tx, at: Instant, key: str, *, new_id: str, flush: bool = False) -> SessionEntry | None:
-    """A fresh session for the address at once; origin and display data carried over. `None` for an unknown key.
+    """Begin a session for the address at once, with the same origin and display name. `None` for an unknown key.
 
-    `flush`: the agent is to see the one that ends once more.
+    `flush`: show the messages of the ended session to its agent once more.
     """
     address = find_address(tx, key)
     if address is None or address.session_pk is None:
         return None
     current = session_by_pk(tx, address.session_pk)
     end(tx, at, current, reason="session_reset", flush=flush)
-    return begin(tx, address, _carried_over(current, new_id, at))
+    return begin(tx, address, _successor_of(current, new_id, at))
 
 
 def fork_at(
-    tx: Tx, address: AddressRow, parent: StoredSession, how: Beginning, upto: int | None = None, *, current: bool = True
+    tx: Tx,
+    address: AddressRow,
+    parent: StoredSession,
+    new: NewSession,
+    upto: int | None = None,
+    *,
+    current: bool = True,
 ) -> SessionEntry:
-    """A new session at `address` that shows what `parent` shows, up to and with the message `upto`. Costs the same at any size."""
+    """Begin a session at `address` with the view of `parent`, up to and with the message `upto`. Costs the same at any size."""
     shown = views.load(tx, parent.pk, parent.view_version)
     if upto is not None:
         shown = cut_after(shown, upto, log=parent.pk, last_seq=parent.last_seq)
     entry = parent.entry
-    # The name belongs to where it was said: at another's address it would outlive the person it names.
-    own_name = entry.display_name if how.origin == entry.origin else None
-    how = msgspec.structs.replace(
-        how,
-        display_name=how.display_name or own_name,
-        model=how.model or entry.model,
-        cwd=how.cwd or entry.cwd,
-        runtime=how.runtime or json_text(entry.runtime),
+    # The name stays with its origin: at another's address it would outlive the person it names.
+    own_name = entry.display_name if new.origin == entry.origin else None
+    new = msgspec.structs.replace(
+        new,
+        display_name=new.display_name or own_name,
+        model=new.model or entry.model,
+        cwd=new.cwd or entry.cwd,
+        runtime=new.runtime or json_text(entry.runtime),
         parent_session_id=entry.session_id,
     )
-    return begin(tx, address, how, inherit=(parent, shown), current=current)
+    return begin(tx, address, new, inherit=(parent, shown), current=current)
 
 
 def set_runtime(tx: Tx, at: Instant, session_id: str, changes: dict[str, Any]) -> SessionEntry:
-    """Sets any of `model`, `cwd`, `runtime`; the others stay."""
+    """Set any of `model`, `cwd`, `runtime`; the others stay."""
     session = get_session(tx, session_id, lock=True)
     entry = session.entry
     values = {
@@ -203,14 +209,14 @@ def set_runtime(tx: Tx, at: Instant, session_id: str, changes: dict[str, Any]) -
 
 
 def mark_flushed(tx: Tx, session_id: str) -> SessionEntry:
-    """Notes that the agent has been offered all of the session so far to remember. Touches no clock."""
+    """Record that the agent has seen the session so far for its memory. Touches no clock."""
     session = get_session(tx, session_id, lock=True)
     tx.run("mark_flushed", seq=session.last_seq, session_pk=session.pk)
     return get_entry(tx, session_id)
 
 
-def take_reset_notice(tx: Tx, session_id: str, audience: Audience) -> ResetNotice | None:
-    """The notice that the conversation started afresh, for `"user"` or `"agent"`: once each, also across restarts."""
+def take_reset_notice(tx: Tx, session_id: str, audience: NoticeAudience) -> ResetNotice | None:
+    """Return the notice of a reset for `"user"` or `"agent"`: once each, also across restarts."""
     if audience not in ("user", "agent"):
         raise InvalidRequest(f"a notice is for 'user' or 'agent', not {audience!r}")
     session = get_session(tx, session_id)
@@ -221,82 +227,82 @@ def take_reset_notice(tx: Tx, session_id: str, audience: Audience) -> ResetNotic
 
 
 def has_any(tx: Tx, besides: str | None = None) -> bool:
-    """Whether there ever were sessions other than `besides`, ended and pruned ones included."""
+    """Return whether there ever were sessions other than `besides`, ended and pruned ones included."""
     if tx.find("any_session_besides", besides=besides or "") is not None:
         return True
     return tx.find("find_meta", name=HAD_SESSIONS) is not None
 
 
-def _stale(current: StoredSession, wanted: Resolve) -> ResetReason | None:
-    if wanted.stale is not None:
-        found = Stale(current.entry.session_id, current.entry.updated_at, wanted.stale.reason)
-        return found.reason if found == wanted.stale else None
-    if wanted.policy.mode == "none":
+def _reset_reason_of(current: StoredSession, request: ResolveRequest) -> ResetReason | None:
+    if request.stale is not None:
+        as_it_is = Stale(current.entry.session_id, current.entry.updated_at, request.stale.reason)
+        return as_it_is.reason if as_it_is == request.stale else None
+    if request.policy.mode == "none":
         return None
-    active_at, now = current.entry.active_at, from_instant(wanted.at)
-    return stale_reason(wanted.policy, active_at=active_at, now=now, zone=wanted.zone)
+    active_at, now = current.entry.active_at, from_instant(request.at)
+    return stale_reason(request.policy, active_at=active_at, now=now, zone=request.zone)
 
 
-def _in_persons_zone(tx: Tx, wanted: Resolve) -> Resolve:
-    """The question with the zone that its person named, where that matters."""
-    zone = None if wanted.person is None else records.timezone_of(tx, wanted.person)
-    return wanted if zone is None else msgspec.structs.replace(wanted, zone=zone, person=None)
+def _in_timezone_of_person(tx: Tx, request: ResolveRequest) -> ResolveRequest:
+    """Return the request with the zone that its person chose, if that matters."""
+    zone = None if request.person is None else records.timezone_of(tx, request.person)
+    return request if zone is None else msgspec.structs.replace(request, zone=zone, person=None)
 
 
-def _first_session(tx: Tx, wanted: Resolve) -> SessionEntry:
-    address = ensure_address(tx, wanted.source, wanted.address, wanted.key)
+def _first_session(tx: Tx, request: ResolveRequest) -> SessionEntry:
+    address = ensure_address(tx, request.source, request.address, request.key)
     if address.session_pk is not None:
-        # Someone else made it between our look and our lock.
-        return resolve(tx, wanted)
-    elsewhere = id_changes.find_elsewhere(tx, wanted.at, wanted.source, wanted.address)
-    if isinstance(elsewhere, id_changes.Late):
-        return resolve(tx, msgspec.structs.replace(wanted, source=elsewhere.source, address=elsewhere.address))
-    if elsewhere is not None:
-        id_changes.bring(tx, elsewhere.address_pk, elsewhere.session_pk, address.pk)
-        return resolve(tx, wanted)
-    if wanted.must_exist:
-        raise UnknownSession("no conversation is held there any more; begin another")
-    how = Beginning(wanted.new_id, wanted.source, wanted.at, display_name=_display_name(wanted.source))
-    parent = None if wanted.force_new else _seed(tx, wanted)
+        # Another caller began one before this transaction had the lock.
+        return resolve(tx, request)
+    former = id_changes.find_under_former_id(tx, request.at, request.source, request.address)
+    if isinstance(former, id_changes.RedirectedSource):
+        return resolve(tx, msgspec.structs.replace(request, source=former.source, address=former.address))
+    if former is not None:
+        id_changes.move_sessions(tx, former.address_pk, former.session_pk, address.pk)
+        return resolve(tx, request)
+    if request.must_exist:
+        raise UnknownSession("there is no conversation any more; begin another")
+    new = NewSession(request.new_id, request.source, request.at, display_name=_display_name(request.source))
+    parent = None if request.force_new else _find_thread_parent(tx, request)
     if parent is None:
-        return begin(tx, address, how)
-    upto = _hanging_on(tx, parent, wanted.address.thread)
+        return begin(tx, address, new)
+    upto = _thread_start(tx, parent, request.address.thread)
     if upto is None and parent.entry.ended_at is not None:
-        # The DM is over: there is no tip to go on from.
-        return begin(tx, address, how)
-    return fork_at(tx, address, parent, how, upto)
+        # The DM has ended: there is no tip to continue from.
+        return begin(tx, address, new)
+    return fork_at(tx, address, parent, new, upto)
 
 
-def _made_way(tx: Tx, current: StoredSession, wanted: Resolve) -> bool:
-    """Whether the conversation at an address was that of somebody who gave up its id, and has gone to where they are now."""
-    place = id_changes.find_former(tx, wanted.at, wanted.source, wanted.address, current.ownership)
-    if place is None:
+def _move_former_holder(tx: Tx, current: StoredSession, request: ResolveRequest) -> bool:
+    """Move the conversation of a person who gave up the id of this address; return whether there was one."""
+    new_address = id_changes.find_former_holder(tx, request.at, request.source, request.address, current.ownership)
+    if new_address is None:
         return False
-    there = _ensure_owned(tx, place, current.ownership)
-    if there.session_pk is not None:
-        # They have another one by now. This one can be resumed.
-        end(tx, wanted.at, current, reason="session_switch")
-    id_changes.bring(tx, current.address_pk, None if there.session_pk else current.pk, there.pk)
+    new_place = _ensure_owned(tx, new_address, current.ownership)
+    if new_place.session_pk is not None:
+        # They have a current session there by now. This one can be resumed.
+        end(tx, request.at, current, reason="session_switch")
+    id_changes.move_sessions(tx, current.address_pk, None if new_place.session_pk else current.pk, new_place.pk)
     return True
 
 
-def _seed(tx: Tx, wanted: Resolve) -> StoredSession | None:
-    """The DM that a new thread continues: only where it has messages of its own."""
-    parent_address = parent_of(wanted.address)
+def _find_thread_parent(tx: Tx, request: ResolveRequest) -> StoredSession | None:
+    """Return the DM that a new thread continues, if it has messages of its own."""
+    parent_address = parent_of(request.address)
     if parent_address is None:
         return None
     row = tx.find("find_current", digest=parent_address.digest)
     if row is None:
-        elsewhere = id_changes.find_elsewhere(tx, wanted.at, wanted.source, parent_address)
-        row = None if elsewhere is None else tx.find("find_current", digest=elsewhere.address.digest)
+        former = id_changes.find_under_former_id(tx, request.at, request.source, parent_address)
+        row = None if former is None else tx.find("find_current", digest=former.address.digest)
     if row is None:
         return None
     parent = get_session(tx, entry_of(row).session_id, lock=True)
     return parent if parent.entry.message_count > 0 else None
 
 
-def _hanging_on(tx: Tx, parent: StoredSession, thread: str | None) -> int | None:
-    """The number of the message that a thread is named after, if the parent's log has it."""
+def _thread_start(tx: Tx, parent: StoredSession, thread: str | None) -> int | None:
+    """Return the number of the message that a thread is named after, if the parent's log has it."""
     row = tx.find("find_external", session_pk=parent.pk, external_id=thread)
     if row is None:
         return None
@@ -305,33 +311,35 @@ def _hanging_on(tx: Tx, parent: StoredSession, thread: str | None) -> int | None
     return number if any(span.lo <= number <= span.hi for span in shown) else None
 
 
-def _replace(tx: Tx, current: StoredSession, wanted: Resolve, *, reason: ResetReason | None) -> SessionEntry:
-    end(tx, wanted.at, current, reason="session_reset", flush=wanted.flush)
-    how = Beginning(
-        wanted.new_id,
-        wanted.source,
-        wanted.at,
-        display_name=_display_name(wanted.source) or current.entry.display_name,
+def _begin_successor(
+    tx: Tx, current: StoredSession, request: ResolveRequest, *, reason: ResetReason | None
+) -> SessionEntry:
+    end(tx, request.at, current, reason="session_reset", flush=request.flush)
+    new = NewSession(
+        request.new_id,
+        request.source,
+        request.at,
+        display_name=_display_name(request.source) or current.entry.display_name,
         reset_reason=reason,
         reset_had_activity=reason is not None and current.had_activity,
-        tell_user=reason is not None and current.had_activity and wanted.policy.notify,
-        **_stays(current.entry),
+        tell_user=reason is not None and current.had_activity and request.policy.notify,
+        **_kept_settings(current.entry),
     )
-    return begin(tx, AddressRow(*require_row(tx.find("find_address_by_pk", pk=current.address_pk))), how)
+    return begin(tx, AddressRow(*require_row(tx.find("find_address_by_pk", pk=current.address_pk))), new)
 
 
-def _why_expired(tx: Tx, current: StoredSession) -> ResetReason | None:
+def _expiry_reason(tx: Tx, current: StoredSession) -> ResetReason | None:
     row = tx.find("why_expired", address_pk=current.address_pk)
     return None if row is None else row[0]
 
 
-def _carried_over(current: StoredSession, new_id: str, at: Instant) -> Beginning:
+def _successor_of(current: StoredSession, new_id: str, at: Instant) -> NewSession:
     entry = current.entry
-    return Beginning(new_id, entry.origin, at, display_name=entry.display_name, **_stays(entry))
+    return NewSession(new_id, entry.origin, at, display_name=entry.display_name, **_kept_settings(entry))
 
 
-def _stays(entry: SessionEntry) -> dict[str, Any]:
-    """What a fresh session has of the one before it: in an editor the folder, and all that is chosen beside the conversation."""
+def _kept_settings(entry: SessionEntry) -> dict[str, Any]:
+    """Return the settings that a new session keeps from the one before it: for an editor, folder and runtime."""
     return {"cwd": entry.cwd, "runtime": json_text(entry.runtime)} if entry.platform == ACP else {}
 
 
@@ -343,15 +351,15 @@ def _display_name(source: SessionSource) -> str | None:
 
 
 def choose_model(tx: Tx, at: Instant, session_id: str, name: str | None) -> SessionEntry:
-    """The model that answers in a session from now on; `None`: the agent's own. All else of its runtime stays."""
+    """Set the model that answers in a session; `None`: the agent's own. The rest of its runtime stays."""
     entry = records.get_session(tx, session_id, lock=True).entry
-    kept = {option: value for option, value in entry.runtime.items() if option != CHOSEN_MODEL}
-    runtime = kept if name is None else {**kept, CHOSEN_MODEL: name}
+    others = {option: value for option, value in entry.runtime.items() if option != CHOSEN_MODEL}
+    runtime = others if name is None else {**others, CHOSEN_MODEL: name}
     return set_runtime(tx, at, session_id, {"runtime": runtime})
 
 
 def is_known_chat(tx: Tx, chat: str | None, person: str | None) -> bool:
-    """Whether any conversation is held in that group, or is that person's: nowhere else there is anything to change."""
+    """Return whether that group, or that person, has any conversation: nowhere else there is anything to change."""
     return tx.find("knows_chat", chat=chat, person=person) is not None
 
 
@@ -359,7 +367,7 @@ _MODEL_CHARS = 200
 
 
 class Sessions(Group[Mode]):
-    """Which session is current in a conversation; how it starts, ends and is called."""
+    """The current sessions of conversations: resolve, reset, titles and runtime."""
 
     get = reads(records.get_entry)
     has_any = reads(has_any)
@@ -369,7 +377,7 @@ class Sessions(Group[Mode]):
 
     @verb
     def choose_model(store: Store[Any], session_id: str, name: str | None) -> Step[SessionEntry]:
-        """The model that answers in a session from now on; `None`: the agent's own."""
+        """Set the model that answers in a session from now on; `None`: the agent's own."""
         chosen = clean_or_none("the name of a model", name, _MODEL_CHARS)
         return write(choose_model, store.now(), session_id, chosen)
 
@@ -377,20 +385,20 @@ class Sessions(Group[Mode]):
     def get_or_create(
         store: Store[Any], source: SessionSource, force_new: bool = False, *, agent: str | None = None
     ) -> Step[SessionEntry]:
-        """The current session of the conversation that `source` belongs to, touched.
+        """Return the current session of the conversation that `source` belongs to, touched.
 
-        A new one where there is none, where the reset policy finds it stale and it is not busy, or with `force_new`; the old
-        one is then ended. A new thread in a DM starts with the DM's history. Callers at once get the same session.
+        Begin one where there is none, where the reset policy finds it stale and it is not busy, or with `force_new`; the old
+        one is then ended. A new thread in a DM starts with the DM's history. Concurrent callers get the same session.
         """
-        wanted = resolve_request(store, source, agent=agent, force_new=force_new)
+        request = resolve_request(store, source, agent=agent, force_new=force_new)
         is_busy = store.settings.is_busy
-        if is_busy is None or wanted.policy.mode == "none":
-            return leaving_work(write(resolve, wanted))
-        return leaving_work(task(_resolve_unless_busy, wanted, is_busy))
+        if is_busy is None or request.policy.mode == "none":
+            return leaving_work(write(resolve, request))
+        return leaving_work(task(_resolve_unless_busy, request, is_busy))
 
     @verb
     def reset(store: Store[Any], key: str) -> Step[SessionEntry | None]:
-        """A fresh session for the conversation at once; origin and display data are carried over. `None`: unknown key."""
+        """Begin a session for the conversation at once, with the same origin and display name. `None`: unknown key."""
         at, new_id = store.now_with_id()
         return write(reset, at, key, new_id=new_id)
 
@@ -400,16 +408,16 @@ class Sessions(Group[Mode]):
         active_minutes: float | None = None,
         *,
         include_ended: bool = False,
-        person: Who = None,
+        person: PersonRef = None,
         platform: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Step[Page[SessionEntry]]:
-        """A page of sessions, the most recently updated first; `page.cursor` asks for the next.
+        """Return a page of sessions, the most recently updated first; `page.cursor` asks for the next.
 
         `person` is a name such as `telegram:7`, or a source: then what its sender may see from there.
         """
-        wanted = indexes.Listing(
+        request = indexes.ListRequest(
             include_ended=include_ended,
             viewer=viewer_of(person),
             platform=platform,
@@ -417,18 +425,18 @@ class Sessions(Group[Mode]):
             cursor=cursor,
         )
         if active_minutes is not None:
-            since = minutes_before(store.settings.clock.now(), active_minutes)
-            wanted = msgspec.structs.replace(wanted, active_since=since)
-        return read(indexes.list_sessions, wanted)
+            since = instant_minutes_ago(store.settings.clock.now(), active_minutes)
+            request = msgspec.structs.replace(request, active_since=since)
+        return read(indexes.list_sessions, request)
 
     @verb
     def set_title(store: Store[Any], session_id: str, title: str | None) -> Step[SessionEntry]:
-        """Names a session for `/resume NAME`; `None` takes the name away."""
+        """Set the title of a session, for `/resume NAME`; `None` removes it."""
         return write(records.set_title, store.now(), session_id, clean_title(title))
 
     @verb
-    def find_by_title(_: Store[Any], title: str, *, viewer: Who = None) -> Step[SessionEntry | None]:
-        """The most recently updated session of that name that the viewer may see; case and accents do not matter."""
+    def find_by_title(_: Store[Any], title: str, *, viewer: PersonRef = None) -> Step[SessionEntry | None]:
+        """Return the most recently updated session of that title that the viewer may see; case and accents do not matter."""
         return read(records.find_by_title, title, viewer_of(viewer))
 
     @verb
@@ -440,7 +448,7 @@ class Sessions(Group[Mode]):
         cwd: str | None = None,
         runtime: dict[str, Any] | None = None,
     ) -> Step[SessionEntry]:
-        """Sets those of model, working directory and runtime that are given. Names that look like secrets are refused."""
+        """Set the given values of model, working directory and runtime. Names that look like secrets are refused."""
         changes: dict[str, Any] = {}
         if model is not None:
             changes["model"] = clean_text("model", model)
@@ -459,16 +467,16 @@ def resolve_request(
     force_new: bool = False,
     flush: bool = False,
     must_exist: bool = False,
-) -> Resolve:
+) -> ResolveRequest:
     """Return the request for the session that a message from `source` belongs to, as of now.
 
-    With `must_exist` no session is made for it.
+    With `must_exist` no session is begun for it.
     """
     settings = store.settings
     policy = settings.policies.policy_for(source.platform, source.chat_type)
     address = store.address_of(source, agent)
     at, new_id = store.now_with_id()
-    return Resolve(
+    return ResolveRequest(
         source=source,
         address=address,
         policy=policy,
@@ -478,14 +486,14 @@ def resolve_request(
         force_new=force_new,
         flush=flush,
         must_exist=must_exist,
-        # Several people share a session: it has the days of none of them.
+        # A shared session has the time zone of none of its people.
         person=ownership_of(source, address).owner if uses_person_timezone(policy) else None,
     )
 
 
-def _resolve_unless_busy(perform: Perform, wanted: Resolve, is_busy: IsBusy) -> SessionEntry:
-    # The vote is asked outside of any transaction: it may be slow, and may ask the store itself.
-    stale = perform(read(find_stale, wanted))
+def _resolve_unless_busy(perform: Perform, request: ResolveRequest, is_busy: IsBusy) -> SessionEntry:
+    # `is_busy` is called outside of any transaction: it may be slow, and may call the store itself.
+    stale = perform(read(find_stale, request))
     if stale is not None and is_busy(stale):
-        wanted = msgspec.structs.replace(wanted, busy=True)
-    return perform(write(resolve, wanted))
+        request = msgspec.structs.replace(request, busy=True)
+    return perform(write(resolve, request))

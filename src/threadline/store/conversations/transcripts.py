@@ -32,23 +32,23 @@ from threadline.model.session import SessionEntry
 from threadline.model.view import MAX_SEQ, log_of, message_number, seq_of
 from threadline.store.conversations import records, sessions, views
 from threadline.store.engine.database import Row, Step, Tx, batch, leaving_work, read, write
-from threadline.store.rows import Page, StoredSession, check_limit, decode_cursor, encode_cursor, session_of
+from threadline.store.rows import Page, StoredSession, check_limit, decode_cursor, encode_cursor
 from threadline.store.verbs import (
     MAX_PATH_CHARS,
     Group,
     Mode,
+    PersonRef,
     Store,
-    Who,
     clean_or_none,
     clean_text,
-    person_named,
+    person_name_of,
     reads,
     verb,
     writes_now,
 )
 
-# What is left of a digest that could confirm a guess at a text which is gone. The key stays used.
-FORGOTTEN = b""
+# Replaces a digest that could confirm a guess at an erased text. The key stays used.
+ERASED_DIGEST = b""
 
 
 class AppendRequest(msgspec.Struct, frozen=True, gc=False):
@@ -57,17 +57,17 @@ class AppendRequest(msgspec.Struct, frozen=True, gc=False):
     session_id: str
     messages: Sequence[EncodedMessage]
     at: Instant
-    # With a digest it is added once, whoever asks. Without one it only tells what it was appended for.
+    # With a digest the append is done once, whoever repeats it. Without one the key is only recorded.
     key: str | None = None
     digest: bytes | None = None
     author: str | None = None
     external_id: str | None = None
-    # Whether somebody speaks now. A rewrite says again what was said.
+    # Whether the messages are new. A rewrite repeats earlier ones.
     is_activity: bool = True
 
 
 class _Target:
-    """A session that a batch appends to, and what it has added so far."""
+    """A session that a batch appends to, and the counts of its new messages."""
 
     __slots__ = ("active", "added", "at", "last_seq", "owner", "pk", "was_indexed")
 
@@ -81,14 +81,14 @@ class _Target:
         self.at = Instant(0)
 
 
-class _Batch:
-    """The rows that a batch of appends comes to."""
+class _AppendBatch:
+    """The rows of a batch of appends."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.targets: dict[str, _Target] = {}
         self.used: dict[tuple[int, str], Row] = {}
         self.messages: list[Row] = []
-        # Each once: the last of those that bear the same id.
+        # Each id once: the last message with that id.
         self.externals: dict[tuple[int, str], int] = {}
         for row in rows:
             if row[0] not in self.targets:
@@ -97,18 +97,18 @@ class _Batch:
                 self.used[row[1], row[5]] = row[6:]
 
     def add(self, request: AppendRequest) -> Appended | ThreadlineError:
-        """Takes a request in, or tells why not; then it has left no trace."""
+        """Add a request to the batch, or return why not; then it has left no trace."""
         target = self.targets.get(request.session_id)
         if target is None:
             return records.unknown_session_error(request.session_id)
         if request.key is not None and (before := self.used.get((target.pk, request.key))) is not None:
-            return _again(request, before)
+            return _duplicate_outcome(request, before)
         count = len(request.messages)
         if target.last_seq + count > MAX_SEQ:
             return InvalidMessage(f"a session holds at most {MAX_SEQ:,} messages; fork it and go on there")
-        return self._take(target, request, count)
+        return self._take_in(target, request, count)
 
-    def _take(self, target: _Target, request: AppendRequest, count: int) -> Appended:
+    def _take_in(self, target: _Target, request: AppendRequest, count: int) -> Appended:
         at, author = request.at, request.author if request.author != target.owner else None
         first = number = message_number(target.pk, target.last_seq + 1)
         mark: tuple[Any, ...] = (request.key, request.digest)
@@ -129,7 +129,7 @@ class _Batch:
         return Appended(request.session_id, seq_of(first), count)
 
     def write(self, tx: Tx) -> None:
-        """Writes it all, in as few statements as the engine knows."""
+        """Write all rows, in as few statements as the engine knows."""
         if not self.messages:
             return
         advanced: list[Row] = []
@@ -144,55 +144,59 @@ class _Batch:
         tx.run_many("add_messages", self.messages)
         tx.run_many("advance_states", advanced)
         if self.externals:
-            tx.run_many("add_externals", [(*named, number) for named, number in self.externals.items()])
+            tx.run_many(
+                "add_externals", [(*session_and_id, number) for session_and_id, number in self.externals.items()]
+            )
         if fresh:
             tx.run_many("mark_unindexed", fresh)
 
 
 def append_batch(tx: Tx, requests: Sequence[AppendRequest]) -> list[Appended | ThreadlineError]:
-    """Appends for many callers at once, in the order of their arrival; each hears only of its own."""
-    batch = _Batch(tx.rows_many("lock_append_targets", [(request.key, request.session_id) for request in requests]))
+    """Append for many callers at once, in the order of their arrival; return an outcome for each."""
+    batch = _AppendBatch(
+        tx.rows_many("lock_append_targets", [(request.key, request.session_id) for request in requests])
+    )
     outcomes = [batch.add(request) for request in requests]
     batch.write(tx)
     return outcomes
 
 
 def append(tx: Tx, request: AppendRequest) -> Appended:
-    """One append inside a larger operation, which fails if it does."""
+    """Append as part of a larger operation, which fails if this does."""
     (outcome,) = append_batch(tx, [request])
     return _required(outcome)
 
 
-def append_to(tx: Tx, session_id: str, state: Row, requests: Sequence[AppendRequest]) -> list[Appended]:
-    """Appends to a session that is locked, inside a larger operation, which fails with the first of them that does.
+def append_locked(tx: Tx, session_id: str, state: Row, requests: Sequence[AppendRequest]) -> list[Appended]:
+    """Append to a locked session as part of a larger operation, which fails with the first request that does.
 
-    `state`: what `lock_append_targets` tells of a session, from its number on. None of the requests has a digest.
+    `state`: the row of `lock_append_targets`, from the session's number on. None of the requests has a digest.
     """
-    batch = _Batch([(session_id, *state, None, None, None)])
+    batch = _AppendBatch([(session_id, *state, None, None, None)])
     appended = [_required(batch.add(request)) for request in requests]
     batch.write(tx)
     return appended
 
 
 def load(tx: Tx, session_id: str, limit: int | None = None) -> list[Message]:
-    """What the model sees, oldest first, equal as JSON to what was stored; with `limit`, the last so many."""
+    """Return the messages that the model sees, oldest first, equal as JSON to the appended ones; with `limit`, the last so many."""
     _require_count("limit", limit)
-    rows = tx.rows("load_bodies", session_id=session_id, limit=views.FAR if limit is None else limit)
+    rows = tx.rows("load_bodies", session_id=session_id, limit=views.NO_LIMIT if limit is None else limit)
     if not rows:
         records.get_entry(tx, session_id)
     return [decode_body(row[0]) for row in reversed(rows)]
 
 
 def read_messages(tx: Tx, session_id: str, limit: int | None = None) -> list[TranscriptMessage]:
-    """Like `load_transcript`, each message with its id, time and author."""
+    """Return the messages of `load_transcript`, each with its id, time and author."""
     _require_count("limit", limit)
     session = records.get_session(tx, session_id)
-    rows = views.rows_before(tx, session, views.FAR if limit is None else limit)
-    return named(tx, [row[1:] for row in rows])
+    rows = views.last_rows(tx, session, views.NO_LIMIT if limit is None else limit)
+    return to_transcript_messages(tx, [row[1:] for row in rows])
 
 
-def page(tx: Tx, session_id: str, limit: int, cursor: str | None) -> Page[TranscriptMessage]:
-    """A page of the view, oldest first. A cursor is good for the version of the view that it was made from."""
+def read_page(tx: Tx, session_id: str, limit: int, cursor: str | None) -> Page[TranscriptMessage]:
+    """Return a page of the view, oldest first. A cursor is good for the version of the view that it was made from."""
     check_limit(limit)
     session = records.get_session(tx, session_id)
     version, place, number = decode_cursor("t", cursor, 3) if cursor else (session.view_version, -1, -1)
@@ -206,7 +210,7 @@ def page(tx: Tx, session_id: str, limit: int, cursor: str | None) -> Page[Transc
         after_number=number,
         limit=limit + 1,
     )
-    messages = named(tx, [row[1:] for row in rows[:limit]])
+    messages = to_transcript_messages(tx, [row[1:] for row in rows[:limit]])
     if len(rows) <= limit:
         return Page(messages)
     last = rows[limit - 1]
@@ -214,48 +218,48 @@ def page(tx: Tx, session_id: str, limit: int, cursor: str | None) -> Page[Transc
 
 
 def read_log(tx: Tx, session_id: str, after: int = 0, limit: int = 1000) -> list[TranscriptMessage]:
-    """All that was ever said in the session itself, undone and folded messages included, from place `after` on."""
+    """Return all messages of the session's own log, undone and folded ones included, from number `after` on."""
     _require_count("after", after)
     _require_count("limit", limit)
     pk = records.get_session(tx, session_id).pk
     if after >= MAX_SEQ:
         return []
     rows = tx.rows("load_log", lo=message_number(pk, after + 1), hi=message_number(pk, MAX_SEQ), limit=limit)
-    return named(tx, rows)
+    return to_transcript_messages(tx, rows)
 
 
 def rewrite(tx: Tx, at: Instant, session_id: str, messages: Sequence[EncodedMessage]) -> SessionEntry:
-    """Replaces what the model sees. What is the same at the start and at the end is kept, not copied; the rest is folded.
+    """Replace the messages that the model sees. Equal messages at the start and end are kept, not copied; the rest is folded.
 
-    Whoever wrote what a message stands for is its author still, or one of those who may be.
+    A replaced message keeps its author, or the authors that it may have.
     """
     session = records.get_session(tx, session_id, lock=True)
-    shown = views.rows_before(tx, session, views.FAR)
-    head, tail = views.common_ends(shown, list(messages))
+    shown = views.last_rows(tx, session, views.NO_LIMIT)
+    head, tail = views.common_prefix_and_suffix(shown, list(messages))
     middle = messages[head : len(messages) - tail]
     if middle:
-        authors = views.of_fresh(tx, session, shown[head : len(shown) - tail], middle)
-        for author, run in views.runs(middle, authors):
+        authors = views.possible_authors(tx, session, shown[head : len(shown) - tail], middle)
+        for author, run in views.group_by_author(middle, authors):
             append(tx, AppendRequest(session_id, run, at, author=author, is_activity=False))
-        views.keep_possible(tx, message_number(session.pk, session.last_seq + 1), authors)
+        views.save_possible_authors(tx, message_number(session.pk, session.last_seq + 1), authors)
     views.rewrite(tx, at, session, shown, (head, tail), len(middle))
     return records.get_entry(tx, session_id)
 
 
 def undo(tx: Tx, at: Instant, session_id: str, n: int = 1) -> SessionEntry:
-    """Undoes the last `n` exchanges (or all there are); `NothingToUndo` where there is none."""
+    """Undo the last `n` exchanges (or all there are); raise `NothingToUndo` where there is none."""
     views.undo(tx, at, records.get_session(tx, session_id, lock=True), n)
     return records.get_entry(tx, session_id)
 
 
 def redo(tx: Tx, at: Instant, session_id: str) -> SessionEntry:
-    """Takes the last undo back; `NothingToRedo` where nothing was undone or something was said since."""
+    """Revert the last undo; raise `NothingToRedo` where nothing was undone or a message was appended since."""
     views.redo(tx, at, records.get_session(tx, session_id, lock=True))
     return records.get_entry(tx, session_id)
 
 
 def retry(tx: Tx, at: Instant, session_id: str) -> SessionEntry:
-    """Takes the answer to the last user message out of the view, so that it can be given again; redo brings it back."""
+    """Remove the answer to the last user message from the view, so that the agent can answer again; redo restores it."""
     views.cut_for_retry(tx, at, records.get_session(tx, session_id, lock=True))
     return records.get_entry(tx, session_id)
 
@@ -271,39 +275,39 @@ def fork(
     model: str | None = None,
     cwd: str | None = None,
 ) -> SessionEntry:
-    """A new session with the same history. With `key` it becomes that conversation's current session, and has its origin."""
+    """Begin a session with the same history. With `key` it becomes that conversation's current session, and has its origin."""
     parent = records.get_session(tx, session_id, lock=True)
-    how = records.Beginning(new_id, parent.entry.origin, at, model=model, cwd=cwd)
+    new = records.NewSession(new_id, parent.entry.origin, at, model=model, cwd=cwd)
     address = records.find_address(tx, key or parent.entry.session_key)
     if address is None:
         raise records.unknown_session_error(key or session_id)
-    number = None if upto is None else shown_number(tx, parent, upto)
+    number = None if upto is None else visible_number(tx, parent, upto)
     if address.session_pk is not None and key is not None:
-        here = session_of(_found(tx.find("find_session_by_pk", session_pk=address.session_pk)))
-        records.end(tx, how.at, here, reason="session_switch")
-        how = how if address.pk == parent.address_pk else _beginning_at(here.entry, parent.entry, how)
+        current = records.session_by_pk(tx, address.session_pk)
+        records.end(tx, new.at, current, reason="session_switch")
+        new = new if address.pk == parent.address_pk else _new_session_at_place(current.entry, parent.entry, new)
     elif address.pk != parent.address_pk:
-        raise UnknownSession(f"nothing is held at {key!r} any more that could go on with it; nothing was changed")
-    return sessions.fork_at(tx, address, parent, how, number, current=key is not None)
+        raise UnknownSession(f"there is no session at {key!r} any more that could be forked; nothing was changed")
+    return sessions.fork_at(tx, address, parent, new, number, current=key is not None)
 
 
-def _beginning_at(place: SessionEntry, parent: SessionEntry, how: records.Beginning) -> records.Beginning:
-    """What is told in a fork reaches where it is held, not where its history was."""
-    there = records.new_session_at(place, parent, new_id=how.session_id, at=how.at)
-    return msgspec.structs.replace(there, model=how.model, cwd=how.cwd or there.cwd)
+def _new_session_at_place(place: SessionEntry, parent: SessionEntry, new: records.NewSession) -> records.NewSession:
+    """Return the fields of a fork with the origin of its new place: replies must not go where its history was."""
+    at_place = records.new_session_at(place, parent, new_id=new.session_id, at=new.at)
+    return msgspec.structs.replace(at_place, model=new.model, cwd=new.cwd or at_place.cwd)
 
 
-def shown_number(tx: Tx, session: StoredSession, ref: MessageRef) -> int:
-    """The number of a message that the session shows, or `UnknownMessage`."""
-    number = number_of(tx, ref)
+def visible_number(tx: Tx, session: StoredSession, ref: MessageRef) -> int:
+    """Return the number of a message that the session shows, or raise `UnknownMessage`."""
+    number = find_number(tx, ref)
     shown = views.load(tx, session.pk, session.view_version).shown
     if not any(span.lo <= number <= span.hi for span in shown):
         raise UnknownMessage(f"{ref} is not shown in this session")
     return number
 
 
-def number_of(tx: Tx, ref: MessageRef) -> int:
-    """The number of a message, or `UnknownMessage`. A deleted session's messages may live on in its forks."""
+def find_number(tx: Tx, ref: MessageRef) -> int:
+    """Return the number of a message, or raise `UnknownMessage`. A deleted session's messages may live on in its forks."""
     pk = tx.find("find_log", session_id=ref.session_id)
     number = None if pk is None else message_number(pk[0], ref.seq)
     if number is None or tx.find("find_message", number=number) is None:
@@ -311,18 +315,18 @@ def number_of(tx: Tx, ref: MessageRef) -> int:
     return number
 
 
-def link(tx: Tx, ref: MessageRef, external_id: str) -> None:
-    """Notes the platform's own id of a message: a thread may be named after it."""
-    number = number_of(tx, ref)
+def link_external_id(tx: Tx, ref: MessageRef, external_id: str) -> None:
+    """Record the platform's own id of a message: a thread may be named after it."""
+    number = find_number(tx, ref)
     tx.run("add_external", session_pk=log_of(number), external_id=external_id, number=number)
 
 
-def named(tx: Tx, rows: Sequence[Row]) -> list[TranscriptMessage]:
-    """Message rows with the ids that callers know them by."""
-    names = {log: log_name(tx, log) for log in {log_of(row[0]) for row in rows}}
+def to_transcript_messages(tx: Tx, rows: Sequence[Row]) -> list[TranscriptMessage]:
+    """Return message rows as messages with the ids that callers know."""
+    session_ids = {log: session_id_of_log(tx, log) for log in {log_of(row[0]) for row in rows}}
     return [
         TranscriptMessage(
-            ref=MessageRef(names[log_of(number)], seq_of(number)),
+            ref=MessageRef(session_ids[log_of(number)], seq_of(number)),
             role=role,
             at=from_instant(at),
             author=author,
@@ -333,18 +337,18 @@ def named(tx: Tx, rows: Sequence[Row]) -> list[TranscriptMessage]:
     ]
 
 
-def log_name(tx: Tx, log: int) -> str:
-    """The id of the session whose log this is, or was."""
-    return str(_found(tx.find("log_name", log=log))[0])
+def session_id_of_log(tx: Tx, log: int) -> str:
+    """Return the id of the session whose log this is, or was."""
+    return str(records.require_row(tx.find("session_id_of_log", log=log))[0])
 
 
-def _again(request: AppendRequest, before: Row) -> Appended | ThreadlineError:
+def _duplicate_outcome(request: AppendRequest, before: Row) -> Appended | ThreadlineError:
     first, digest = before
-    if bytes(digest) not in (FORGOTTEN, request.digest):
+    if bytes(digest) not in (ERASED_DIGEST, request.digest):
         return IdempotencyConflict(
             f"the key {request.key!r} was used in this session for other content; use a new key for a new message"
         )
-    # The same content, so as many messages; where it was redacted nothing tells otherwise.
+    # The same content, so as many messages; of redacted content the count is not known any more.
     return Appended(request.session_id, seq_of(first), len(request.messages), duplicate=True)
 
 
@@ -355,17 +359,12 @@ def _required(outcome: Appended | ThreadlineError) -> Appended:
 
 
 def _require_count(name: str, value: int | None) -> None:
-    if value is not None and not 0 <= value <= views.FAR:
-        raise InvalidRequest(f"{name} counts messages: it can't be negative, nor {value}")
-
-
-def _found(row: Row | None) -> Row:
-    assert row is not None, "a row that another row refers to is there"  # noqa: S101
-    return row
+    if value is not None and not 0 <= value <= views.NO_LIMIT:
+        raise InvalidRequest(f"{name} counts messages: {value} is out of range")
 
 
 class Transcripts(Group[Mode]):
-    """What was said, and what the model sees of it."""
+    """The messages of sessions, and the view that the model sees."""
 
     load = reads(load)
     read = reads(read_messages)
@@ -381,10 +380,10 @@ class Transcripts(Group[Mode]):
         messages: Message | Sequence[Message],
         idempotency_key: str | None = None,
         *,
-        author: Who = None,
+        author: PersonRef = None,
         external_id: str | None = None,
     ) -> Step[Appended]:
-        """Appends one message or several, all or none; when it returns they survive a power cut.
+        """Append one message or several, all or none; when it returns they survive a power cut.
 
         The key is unique per session: the same key again adds nothing; with other content it is `IdempotencyConflict`.
         `author` says who speaks in a shared session; `external_id` is the platform's own id of the (first) message.
@@ -399,7 +398,7 @@ class Transcripts(Group[Mode]):
             store.now(),
             idempotency_key,
             None if idempotency_key is None else content_digest(encoded),
-            person_named(author),
+            person_name_of(author),
             clean_or_none("external_id", external_id),
         )
         size = len(encoded[0].body) if len(encoded) == 1 else sum(len(message.body) for message in encoded)
@@ -409,17 +408,17 @@ class Transcripts(Group[Mode]):
     def page(
         _: Store[Any], session_id: str, *, limit: int = 500, cursor: str | None = None
     ) -> Step[Page[TranscriptMessage]]:
-        """A page of what `read_transcript` reads, oldest first: for transcripts that are too long to hold in memory.
+        """Return a page of the messages of `read_transcript`, oldest first: for transcripts that are too long to hold in memory.
 
         New messages turn up at the end; if the view itself changes between two pages (an undo), the cursor is `InvalidCursor`.
         """
-        return read(page, session_id, limit, cursor)
+        return read(read_page, session_id, limit, cursor)
 
     @verb
     def rewrite(store: Store[Any], session_id: str, messages: Sequence[Message]) -> Step[SessionEntry]:
-        """Replaces what the model sees, all or nothing. The earlier text stays: found by search, read by `read_log`.
+        """Replace the messages that the model sees, all or nothing. The earlier text stays: search and `read_log` find it.
 
-        That is no activity: a conversation that goes stale does so all the same.
+        A rewrite is no activity: a conversation goes stale all the same.
         """
         encoded = encode_messages(messages)
         return write(rewrite, store.now(), session_id, encoded)
@@ -434,7 +433,7 @@ class Transcripts(Group[Mode]):
         model: str | None = None,
         cwd: str | None = None,
     ) -> Step[SessionEntry]:
-        """A new session with the same history, model and working directory, at the same cost for any length.
+        """Fork a session: the copy has its history, model and working directory, at the same cost for any length.
 
         `upto` cuts the history after that message. With `key` the fork becomes that conversation's current session, and is
         answered there; without, it waits to be resumed.
@@ -453,6 +452,6 @@ class Transcripts(Group[Mode]):
 
     @verb
     def link(_: Store[Any], message: MessageRef | str, external_id: str) -> Step[None]:
-        """Notes the platform's own id of a message, received or delivered: a thread that hangs on it starts there."""
+        """Record the platform's own id of a message, received or delivered: a thread that hangs on it starts there."""
         text = clean_text("external_id", external_id)
-        return write(link, MessageRef.parse(message), text)
+        return write(link_external_id, MessageRef.parse(message), text)

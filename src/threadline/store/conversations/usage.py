@@ -16,13 +16,23 @@ from threadline.store import rows
 from threadline.store.conversations import records
 from threadline.store.engine.database import Step, Tx, leaving_work, read, write
 from threadline.store.rows import StoredSession
-from threadline.store.verbs import Group, Mode, Store, Who, clean_or_none, clean_text, instant_of, person_named, verb
+from threadline.store.verbs import (
+    Group,
+    Mode,
+    PersonRef,
+    Store,
+    clean_or_none,
+    clean_text,
+    parse_instant,
+    person_name_of,
+    verb,
+)
 
 UsageGroup: TypeAlias = Literal["session", "person", "platform", "model", "day"]
 _MICROSECONDS_A_DAY = 86_400_000_000
 
 
-class UsageLine(msgspec.Struct, frozen=True):
+class UsageSummary(msgspec.Struct, frozen=True):
     """Sums over the turns of one session, person, platform, model or day (UTC)."""
 
     group: str | None
@@ -41,7 +51,7 @@ class UsageLine(msgspec.Struct, frozen=True):
 
 
 def record(tx: Tx, at: Instant, session_id: str, turn_id: str, usage: Usage) -> SessionEntry:
-    """Adds a turn's usage, once: a turn that is told of again adds nothing."""
+    """Add a turn's usage, once: a second call for the turn adds nothing."""
     session = records.get_session(tx, session_id, lock=True)
     added = tx.run(
         "add_usage",
@@ -56,25 +66,25 @@ def record(tx: Tx, at: Instant, session_id: str, turn_id: str, usage: Usage) -> 
         cost_status=usage.cost_status,
     )
     if added:
-        _add(tx, session, usage, at)
+        _add_to_session(tx, session, usage, at)
     return records.get_entry(tx, session_id)
 
 
 def find_current_session_id(tx: Tx, key: str) -> str | None:
-    """The id of a conversation's current session; `None` for an unknown key."""
+    """Return the id of a conversation's current session; `None` for an unknown key."""
     address = tx.find("find_address_session", key=key)
     return None if address is None else str(address[0])
 
 
-def report(tx: Tx, by: UsageGroup, *, since: Instant, until: Instant, person: str | None) -> list[UsageLine]:
-    """One line a group, the dearest first."""
-    lines = [UsageLine(*row) for row in tx.rows("usage_by", by=by, since=since, until=until, person=person)]
+def report(tx: Tx, by: UsageGroup, *, since: Instant, until: Instant, person: str | None) -> list[UsageSummary]:
+    """Return one summary for each group, the most expensive first."""
+    summaries = [UsageSummary(*row) for row in tx.rows("usage_by", by=by, since=since, until=until, person=person)]
     if by != "day":
-        return lines
-    return [msgspec.structs.replace(line, group=_day(line.group)) for line in lines]
+        return summaries
+    return [msgspec.structs.replace(line, group=_day(line.group)) for line in summaries]
 
 
-def _add(tx: Tx, session: StoredSession, usage: Usage, at: Instant) -> None:
+def _add_to_session(tx: Tx, session: StoredSession, usage: Usage, at: Instant) -> None:
     tx.run(
         "add_to_state",
         **_amounts(usage),
@@ -88,7 +98,7 @@ def _add(tx: Tx, session: StoredSession, usage: Usage, at: Instant) -> None:
 
 
 def _amounts(usage: Usage) -> dict[str, int]:
-    """What can be summed."""
+    """Return the amounts that can be summed."""
     return {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
@@ -122,8 +132,8 @@ class UsageRecords(Group[Mode]):
         cost_status: CostStatus = "unknown",
         model: str | None = None,
     ) -> Step[SessionEntry]:
-        """Adds what a turn cost to its session, once: told of again, the turn adds nothing."""
-        spent = _checked_usage(
+        """Add a turn's usage to its session, once: a second call for the turn adds nothing."""
+        usage = _checked_usage(
             input_tokens=input_tokens,
             output_tokens=output_tokens,
             cache_read_tokens=cache_read_tokens,
@@ -134,13 +144,13 @@ class UsageRecords(Group[Mode]):
             cost_status=cost_status,
             model=model,
         )
-        return leaving_work(write(record, store.now(), session_id, clean_text("turn_id", turn_id), spent))
+        return leaving_work(write(record, store.now(), session_id, clean_text("turn_id", turn_id), usage))
 
     @verb
     def update_session(
         store: Store[Any], /, key: str, *, turn_id: str | None = None, **spent: Any
     ) -> Step[SessionEntry | None]:
-        """Adds usage to the current session of a conversation; the arguments are those of `record_usage`. `None`: unknown key."""
+        """Add usage to the current session of a conversation; the arguments are those of `record_usage`. `None`: unknown key."""
         at, new_id = store.now_with_id()
         usage = _checked_usage(**spent)
         return leaving_work(
@@ -154,13 +164,13 @@ class UsageRecords(Group[Mode]):
         *,
         since: datetime | None = None,
         until: datetime | None = None,
-        person: Who = None,
-    ) -> Step[list[UsageLine]]:
-        """Usage and cost per `session`, `person`, `platform`, `model` or `day` (UTC), the dearest first."""
+        person: PersonRef = None,
+    ) -> Step[list[UsageSummary]]:
+        """Return usage and cost by `session`, `person`, `platform`, `model` or `day` (UTC), the most expensive first."""
         if by not in ("session", "person", "platform", "model", "day"):
             raise InvalidRequest(f"usage is summed by session, person, platform, model or day, not by {by!r}")
-        bounds = {"since": instant_of(since, -rows.END), "until": instant_of(until, rows.END)}
-        return read(report, by, person=person_named(person), **bounds)
+        bounds = {"since": parse_instant(since, -rows.END), "until": parse_instant(until, rows.END)}
+        return read(report, by, person=person_name_of(person), **bounds)
 
 
 def _checked_usage(*, cost_usd: float | Decimal | None = None, model: str | None = None, **tokens: Any) -> Usage:

@@ -1,4 +1,4 @@
-"""What an operation may ask of an engine, what an engine promises, and how a location names one.
+"""Transactions, steps, the promises of an engine, and the locations that name one.
 
 An *operation* is a plain function of a transaction and arguments. It reads no clock, makes no ids, calls nobody back and
 does no I/O of its own, because an engine may run it more than once: after a serialization failure, or when another
@@ -33,34 +33,34 @@ class Tx(Protocol):
     """
 
     def find(self, name: str, /, **values: Any) -> Row | None:
-        """The first row, or `None`."""
+        """Return the first row, or `None`."""
 
     def rows(self, name: str, /, **values: Any) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
 
     def run(self, name: str, /, **values: Any) -> int:
-        """Carries out a change and tells how many rows it touched."""
+        """Run a change; return how many rows it touched."""
 
-    def hold(self, name: str, /, **values: Any) -> None:
-        """Keeps the rows of a query that locks them as they are, where the engine does not keep all as it is."""
+    def lock_rows(self, name: str, /, **values: Any) -> None:
+        """Lock the rows of a locking query until the commit. On an engine with one writer nothing needs to be done."""
 
     def run_many(self, name: str, rows: Sequence[Row], /) -> None:
-        """The same change for many rows, in the fewest round trips that the engine knows."""
+        """Run the same change for many rows, in the fewest round trips that the engine knows."""
 
     def rows_many(self, name: str, rows: Sequence[Row], /) -> list[Row]:
-        """What the query finds for each of many rows of values, together; rows that find nothing leave no trace."""
+        """Return what the query finds for each of many rows of values, together; rows that find nothing leave no trace."""
 
     def index_documents(self, documents: Sequence[Document]) -> None:
-        """Makes documents findable; each has a message number that is not indexed yet."""
+        """Add documents to the search index; each has a message number that is not indexed yet."""
 
     def unindex(self, numbers: Sequence[int]) -> None:
-        """Makes messages unfindable; those that were not indexed are passed over."""
+        """Remove messages from the search index; those that were not indexed are passed over."""
 
-    def index_agrees(self, known: Any, tokens: Sequence[str]) -> bool:
-        """Whether what the engine keeps of an indexed message (a column of `indexed_part`) fits these tokens."""
+    def index_matches(self, stored: Any, tokens: Sequence[str]) -> bool:
+        """Return whether the index entry of a message (a column of `indexed_part`) fits these tokens."""
 
-    def match(self, query: Query) -> str:
-        """The engine's own words for a parsed search."""
+    def match_expression(self, query: Query) -> str:
+        """Return a parsed search in the engine's own query language."""
 
 
 StepKind: TypeAlias = Literal["read", "loose_read", "write", "batch", "task"]
@@ -83,7 +83,7 @@ class Step(msgspec.Struct, Generic[T], frozen=True):
     options: dict[str, Any] = {}
     # The approximate bytes that a batch grows by.
     size: int = 0
-    # Whether work is left for the background worker: messages to index, sessions to list anew.
+    # Whether the step leaves work for the background worker: messages to index, sessions to list anew.
     leaves_work: bool = False
 
 
@@ -93,7 +93,7 @@ def read(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options
 
 
 def loose_read(operation: Callable[Concatenate[Tx, P], T], /, *args: P.args, **options: P.kwargs) -> Step[T]:
-    """Return a step that only reads, and for which others may change what it has not read yet."""
+    """Return a step that only reads; other callers may change rows that it has not read yet."""
     return Step("loose_read", operation, args, options)
 
 
@@ -138,31 +138,31 @@ class Database(Protocol):
     location: str
 
     def perform(self, step: Step[T]) -> T:
-        """Carries the step out, blocking."""
+        """Perform the step, blocking."""
 
     def perform_async(self, step: Step[T]) -> Awaitable[T]:
-        """Carries the step out without blocking the running event loop."""
+        """Perform the step without blocking the running event loop."""
 
     def require_open(self) -> None:
         """Raise `StoreClosed` where the database is closed, and `StoreForked` in a process that did not open it."""
 
-    def describe(self) -> EngineFacts:
-        """What an operator asks first: engine, version, size, schema."""
+    def facts(self) -> EngineFacts:
+        """Return engine, version, size and schema."""
 
     def verify(self) -> list[str]:
-        """Faults that the engine itself finds in its files; empty when it is sound."""
+        """Return the faults that the engine itself finds in its files; empty when it is sound."""
 
     def backup(self, target: Path, progress: Progress) -> None:
-        """Writes a consistent copy to `target`, an SQLite database, while others read and write."""
+        """Write a consistent copy to `target`, an SQLite database, while others read and write."""
 
-    def scrub(self) -> None:
-        """Rewrites the files so that nothing deleted can be read from them."""
+    def rewrite_files(self) -> None:
+        """Rewrite the files so that nothing deleted can be read from them."""
 
     def migrate(self) -> tuple[int, int]:
-        """Brings the schema up to date; the version before and after."""
+        """Bring the schema up to date; return the version before and after."""
 
     def close(self) -> None:
-        """Waits for what was accepted, then releases everything. Idempotent."""
+        """Wait for all accepted steps, then release everything. Idempotent."""
 
 
 class EngineFacts(msgspec.Struct, frozen=True):
@@ -173,19 +173,22 @@ class EngineFacts(msgspec.Struct, frozen=True):
     location: str
     schema_version: int
     size_bytes: int
-    journal_bytes: int = 0
+    wal_bytes: int = 0
 
 
-def find_locked(tx: Tx, name: str, /, **values: Any) -> Row | None:
-    """The row of a query that locks a session's state and tells last whether it waited for a change; all as it is now."""
+def find_after_lock(tx: Tx, name: str, /, **values: Any) -> Row | None:
+    """Return the row of a query that locks a session's state, as it is now; `None` where there is none.
+
+    The last column of such a query tells whether it waited for a change; then the row is read again.
+    """
     row = tx.find(name, **values)
     if row is not None and row[-1]:
         row = tx.find(name, **values)
     return None if row is None else row[:-1]
 
 
-def unbindable() -> InvalidRequest:
-    """The error for text that an engine can't take as a value: nothing in a store is called that."""
+def unstorable_text_error() -> InvalidRequest:
+    """Return the error for text that an engine can't take as a value: nothing in a store has such a name."""
     return InvalidRequest("an id, key or name holds NUL or half of a surrogate pair; nothing here is called that")
 
 
@@ -224,7 +227,7 @@ Location: TypeAlias = SqliteLocation | PostgresLocation
 
 
 def parse_location(location: str | Path) -> Location:
-    """The place that a URL or path names. `sqlite:///a/b.db` is the absolute path `/a/b.db`; a plain path may be relative."""
+    """Return the location of a URL or path. `sqlite:///a/b.db` is the absolute path `/a/b.db`; plain paths may be relative."""
     if isinstance(location, Path):
         return SqliteLocation(_absolute(location))
     text = str(location)
@@ -253,21 +256,24 @@ def _absolute(path: Path) -> Path:
         raise InvalidLocation(f"{path}: {cause}; use an absolute path") from cause
 
 
-class Opened:
-    """An engine's state from opening to closing. It belongs to the process that opened it: a fork's child may not use it."""
+class OpenState:
+    """An engine's state from opening to closing. It belongs to the process that opened it: a forked child may not use it."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
         self.closed = False
 
-    def require(self) -> None:
-        """Raises `StoreForked` in another process and `StoreClosed` after the end."""
+    def require_open(self) -> None:
+        """Raise `StoreForked` in another process and `StoreClosed` after `mark_closed`."""
         if os.getpid() != self._pid:
             raise StoreForked
         if self.closed:
             raise StoreClosed
 
-    def end(self) -> bool:
-        """Closes it. True where what it holds is to be released now: once, and never in a child, whose parent still uses it."""
+    def mark_closed(self) -> bool:
+        """Mark the store as closed; return whether this caller has to release its resources.
+
+        True once, and never in a forked child, whose parent still uses them.
+        """
         first, self.closed = not self.closed, True
         return first and os.getpid() == self._pid

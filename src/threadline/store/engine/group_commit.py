@@ -16,53 +16,53 @@ from threadline.log import get_logger
 log = get_logger(__name__)
 MAX_OPERATIONS = 256
 MAX_BYTES = 4 * 1024 * 1024
-RunBatch: TypeAlias = Callable[[Sequence["Job"]], None]
+RunBatch: TypeAlias = Callable[[Sequence["QueuedStep"]], None]
 _PENDING: Any = object()
 
 
-class Job:
-    """One step on its way through the lane, and its outcome."""
+class QueuedStep:
+    """One step in the queue, and its outcome."""
 
-    __slots__ = ("_future", "_woken", "error", "loop", "promoted", "result", "size", "step")
+    __slots__ = ("_future", "_wakeup", "error", "loop", "must_lead", "result", "size", "step")
 
     def __init__(self, step: Any, future: asyncio.Future[Any] | None = None) -> None:
         self.step = step
         self.size: int = getattr(step, "size", 0)
         self.result: Any = _PENDING
         self.error: BaseException | None = None
-        self.promoted = False
-        # The event loop that waits for this job; None for a blocking caller.
+        self.must_lead = False
+        # The event loop that waits for this step; None for a blocking caller.
         self.loop = None if future is None else future.get_loop()
         self._future = future
-        self._woken: threading.Lock | None = None
+        self._wakeup: threading.Lock | None = None
 
     @property
-    def settled(self) -> bool:
+    def is_done(self) -> bool:
         """Whether its outcome is known."""
         return self.error is not None or self.result is not _PENDING
 
     @property
-    def is_given_up(self) -> bool:
-        """Whether its caller, on an event loop, waits no longer."""
+    def is_cancelled(self) -> bool:
+        """Whether its caller, on an event loop, was cancelled."""
         return self._future is not None and self._future.cancelled()
 
-    def prepare_to_wait(self) -> None:
-        """Called under the lane's lock by a caller who is about to wait."""
-        self._woken = threading.Lock()
-        self._woken.acquire()
+    def arm_wakeup(self) -> None:
+        """Prepare for `wait_for_wakeup`. Called under the queue's lock."""
+        self._wakeup = threading.Lock()
+        self._wakeup.acquire()
 
-    def wait(self) -> None:
-        """Blocks until the job is settled or its caller is made leader."""
-        assert self._woken is not None  # noqa: S101 - prepare_to_wait came first
-        self._woken.acquire()
+    def wait_for_wakeup(self) -> None:
+        """Block until the step is done or its caller is made leader."""
+        assert self._wakeup is not None  # noqa: S101 - arm_wakeup came first
+        self._wakeup.acquire()
 
-    def wake(self) -> None:
-        """Lets a blocking caller go on. Once more does no harm."""
-        if self._woken is not None and self._woken.locked():
-            self._woken.release()
+    def wake_up(self) -> None:
+        """Let a blocking caller continue. A second call does no harm."""
+        if self._wakeup is not None and self._wakeup.locked():
+            self._wakeup.release()
 
-    def settle_future(self) -> None:
-        """Hands the outcome to an awaiting caller, on its own loop's thread."""
+    def resolve_future(self) -> None:
+        """Hand the outcome to an awaiting caller, on its own loop's thread."""
         future = self._future
         if future is None or future.done():
             return
@@ -72,76 +72,80 @@ class Job:
             future.set_result(self.result)
 
     def outcome(self) -> Any:
-        """The result, or the error raised."""
+        """Return the result, or raise the error."""
         if self.error is not None:
             raise self.error
         return self.result
 
 
-class Lane:
-    """Serves jobs in the order of their arrival, in batches, one batch at a time."""
+class GroupCommitQueue:
+    """Runs steps in the order of their arrival, in batches, one batch at a time. Each batch is one commit.
+
+    A blocking caller leads: it runs its own batch and then makes the next waiting caller the leader. Where only awaiting callers
+    are left, the queue's own thread leads.
+    """
 
     def __init__(self, run_batch: RunBatch, name: str) -> None:
-        """`run_batch` settles every job that it is given (result or error) and raises only if the lane is lost.
+        """`run_batch` gives every step an outcome (result or error) and raises only if the writer is lost.
 
-        Where a signal's exception (`KeyboardInterrupt`) strikes it, jobs that it left unsettled have changed nothing.
+        Where a signal's exception (`KeyboardInterrupt`) strikes it, steps that it left without an outcome have changed nothing.
         """
         self._run_batch = run_batch
         self._mutex = threading.Lock()
-        self._queue: deque[Job] = deque()
-        self._running: list[Job] = []
+        self._queue: deque[QueuedStep] = deque()
+        self._running: list[QueuedStep] = []
         self._busy = False
-        self._leader: Job | None = None
+        self._leader: QueuedStep | None = None
         self._closed = False
         self._stopping = False
-        self._lost: BaseException | None = None
+        self._failure: BaseException | None = None
         self._idle = threading.Condition(self._mutex)
-        # A bare lock, held: whoever passes the lead to the lane's thread releases it. Half the latency of a semaphore.
+        # Locked; released to pass the lead to the queue's thread. Half the latency of a semaphore.
         self._wake = threading.Lock()
         self._wake.acquire()
         self._name = name
         self._thread: threading.Thread | None = None
 
     def perform(self, step: Any) -> Any:
-        """Runs the step, blocking until it is durable."""
-        job = Job(step)
+        """Run the step, blocking until it is durable."""
+        queued = QueuedStep(step)
         try:
             with self._mutex:
                 self._require_open()
-                alone = not self._busy
-                if alone:
-                    self._busy, self._leader, self._running = True, job, [job]
+                is_alone = not self._busy
+                if is_alone:
+                    self._busy, self._leader, self._running = True, queued, [queued]
                 else:
-                    self._queue.append(job)
-                    job.prepare_to_wait()
-            if alone:
-                self._lead_alone(job)
+                    self._queue.append(queued)
+                    queued.arm_wakeup()
+            if is_alone:
+                self._run_single(queued)
             else:
-                job.wait()
-                if job.promoted:
-                    self._lead(job)
+                queued.wait_for_wakeup()
+                if queued.must_lead:
+                    self._run_batches(queued)
         except BaseException:
-            self._leave(job)
+            self._abandon(queued)
             raise
-        return job.outcome()
+        return queued.outcome()
 
     def perform_async(self, step: Any) -> asyncio.Future[Any]:
-        """Runs the step on the lane's thread; the future is the running event loop's."""
+        """Run the step on the queue's thread; the future is the running event loop's."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        job = Job(step, future)
+        queued = QueuedStep(step, future)
         with self._mutex:
             self._require_open()
             starts = not self._busy
             if starts:
                 self._ensure_thread()
                 self._busy = True
-            self._queue.append(job)
+            self._queue.append(queued)
         if starts:
             self._wake.release()
         return future
 
     def close(self) -> None:
-        """Lets the running and waiting jobs finish, then refuses new ones."""
+        """Wait for the running and waiting steps, then refuse new ones."""
         with self._mutex:
             self._closed = True
             while self._busy:
@@ -153,77 +157,77 @@ class Lane:
             thread.join()
 
     def _require_open(self) -> None:
-        if self._lost is not None:
-            raise StoreUnavailable("the store's writer stopped; close the store and open it again") from self._lost
+        if self._failure is not None:
+            raise StoreUnavailable("the store's writer stopped; close the store and open it again") from self._failure
         if self._closed:
             raise StoreClosed
 
-    def _lead_alone(self, own: Job) -> None:
-        """The shortest way for a caller whom nobody waits beside."""
+    def _run_single(self, own: QueuedStep) -> None:
+        """Run the step of a caller who found the queue empty, without a pass through the queue."""
         try:
             self._run_batch(self._running)
         except Exception as cause:  # noqa: BLE001 - everyone is told, the leader through its own job
-            self._give_up(cause)
+            self._fail_all(cause)
             return
-        self._released(own)
+        self._end_lead(own)
 
-    def _lead(self, own: Job | None) -> None:
-        """Runs batches until `own` is settled (or, with none, until nothing waits), then passes the lead on."""
+    def _run_batches(self, own: QueuedStep | None) -> None:
+        """Run batches until `own` is done (or, with none, until nothing waits), then pass the lead on."""
         while True:
-            batch = self._take()
+            batch = self._next_batch()
             try:
                 self._run_batch(batch)
             except Exception as cause:  # noqa: BLE001 - everyone is told, the leader through its own job
-                self._give_up(cause)
+                self._fail_all(cause)
                 return
-            self._settle(batch, own)
-            if (own is not None or not self._queue) and self._released(own):
+            self._deliver_outcomes(batch, own)
+            if (own is not None or not self._queue) and self._end_lead(own):
                 return
 
-    def _take(self) -> list[Job]:
-        """The next batch."""
+    def _next_batch(self) -> list[QueuedStep]:
+        """Return the next batch."""
         with self._mutex:
             queue = self._queue
-            # Never out of both lists: a signal that strikes in between must not take others' jobs away.
-            batch: list[Job] = []
+            # Each step is always in one of both lists: a signal that strikes in between must not lose others' steps.
+            batch: list[QueuedStep] = []
             self._running = batch
             size = 0
             while queue and len(batch) < MAX_OPERATIONS:
-                job = queue[0]
-                size += job.size
+                queued = queue[0]
+                size += queued.size
                 if batch and size > MAX_BYTES:
                     break
-                batch.append(job)
+                batch.append(queued)
                 queue.popleft()
             return batch
 
-    def _settle(self, batch: Sequence[Job], own: Job | None) -> None:
-        by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
-        for job in batch:
-            if job.loop is not None:
-                by_loop.setdefault(job.loop, []).append(job)
-            elif job is not own:
-                job.wake()
-        for loop, jobs in by_loop.items():
-            # A loop may have been closed while its callers waited; what they asked for is stored all the same.
+    def _deliver_outcomes(self, batch: Sequence[QueuedStep], own: QueuedStep | None) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[QueuedStep]] = {}
+        for queued in batch:
+            if queued.loop is not None:
+                by_loop.setdefault(queued.loop, []).append(queued)
+            elif queued is not own:
+                queued.wake_up()
+        for loop, steps in by_loop.items():
+            # A loop may have been closed while its callers waited; their steps are stored all the same.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(_settle_futures, jobs)
+                loop.call_soon_threadsafe(_resolve_futures, steps)
 
-    def _released(self, own: Job | None) -> bool:
+    def _end_lead(self, own: QueuedStep | None) -> bool:
         with self._mutex:
             self._running = []
             if self._queue and own is None:
                 return False
-            for job in self._queue:
-                if job.loop is None:
-                    self._leader, job.promoted = job, True
-                    job.wake()
+            for queued in self._queue:
+                if queued.loop is None:
+                    self._leader, queued.must_lead = queued, True
+                    queued.wake_up()
                     return True
-            self._pass_on()
+            self._hand_to_thread()
         return True
 
-    def _pass_on(self) -> None:
-        """Frees the lane, or hands it to its own thread where something waits. Called under the lane's lock."""
+    def _hand_to_thread(self) -> None:
+        """Free the queue, or hand it to its own thread where a step waits. Called under the queue's lock."""
         self._leader = None
         if self._queue:
             self._ensure_thread()
@@ -231,37 +235,39 @@ class Lane:
             return
         self._busy = False
         if self._closed:
-            # Nobody else waits for that.
+            # Only `close` waits for that.
             self._idle.notify_all()
 
-    def _leave(self, own: Job) -> None:
-        """A signal struck the caller: its own job is dropped if it can be, and what it led for others goes on."""
+    def _abandon(self, own: QueuedStep) -> None:
+        """Leave after a signal struck the caller: drop its own step if possible, and let the steps that it led for others go on."""
         with self._mutex:
             if own in self._queue:
                 self._queue.remove(own)
             if self._leader is not own:
                 return
             batch, self._running = self._running, []
-            undone = [job for job in batch if not job.settled and job is not own and job not in self._queue]
+            undone = [
+                queued for queued in batch if not queued.is_done and queued is not own and queued not in self._queue
+            ]
             self._queue.extendleft(reversed(undone))
-            self._pass_on()
-        self._settle([job for job in batch if job.settled], own)
+            self._hand_to_thread()
+        self._deliver_outcomes([queued for queued in batch if queued.is_done], own)
 
-    def _give_up(self, cause: BaseException) -> None:
-        """The writer died: everyone who waits hears it, and so does everyone who comes later."""
+    def _fail_all(self, cause: BaseException) -> None:
+        """Fail all waiting steps, and all later ones, because the writer died."""
         with self._mutex:
-            self._lost = cause
-            waiting = [*self._running, *self._queue]
+            self._failure = cause
+            failed = [*self._running, *self._queue]
             self._queue.clear()
             self._running = []
             self._busy, self._leader = False, None
             self._idle.notify_all()
-        for job in waiting:
-            if not job.settled:
-                job.error = StoreUnavailable("the store's writer stopped; close the store and open it again")
-                job.error.__cause__ = cause
-        self._settle(waiting, None)
-        log.error("store.writer_lost", lane=self._name, error=repr(cause))
+        for queued in failed:
+            if not queued.is_done:
+                queued.error = StoreUnavailable("the store's writer stopped; close the store and open it again")
+                queued.error.__cause__ = cause
+        self._deliver_outcomes(failed, None)
+        log.error("store.writer_lost", queue=self._name, error=repr(cause))
 
     def _ensure_thread(self) -> None:
         if self._thread is None:
@@ -269,28 +275,28 @@ class Lane:
             self._thread.start()
 
     def _serve(self) -> None:
-        """Takes the lead each time it is passed to this thread."""
+        """Take the lead each time it is passed to this thread."""
         while True:
             self._wake.acquire()
             if self._stopping:
                 return
             try:
-                self._lead(None)
+                self._run_batches(None)
             except BaseException as cause:  # noqa: BLE001 - no caller is left to raise to; everyone is told
-                self._give_up(cause)
+                self._fail_all(cause)
                 return
 
 
-def fail_unsettled(jobs: Sequence[Job], error: ThreadlineError) -> None:
-    """Those jobs whose outcome is not known yet end with this error."""
-    for job in jobs:
-        if not job.settled:
-            job.error = error
+def fail_pending(steps: Sequence[QueuedStep], error: ThreadlineError) -> None:
+    """Set this error on the steps that have no outcome yet."""
+    for queued in steps:
+        if not queued.is_done:
+            queued.error = error
 
 
-def _settle_futures(jobs: Sequence[Job]) -> None:
-    for job in jobs:
-        job.settle_future()
+def _resolve_futures(steps: Sequence[QueuedStep]) -> None:
+    for queued in steps:
+        queued.resolve_future()
 
 
 class ReaderPool:
@@ -303,11 +309,11 @@ class ReaderPool:
         self._executor = ThreadPoolExecutor(max_threads, thread_name_prefix=name)
 
     def perform_async(self, step: Any) -> asyncio.Future[Any]:
-        """Perform a step on a thread of the pool; the future is the running event loop's. `StoreClosed` after the end."""
+        """Perform a step on a thread of the pool; the future is the running event loop's. Raise `StoreClosed` after `close`."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         try:
             # Not run_in_executor: its second future costs more than a short read.
-            self._executor.submit(self._run, Job(step, future))
+            self._executor.submit(self._run, QueuedStep(step, future))
         except RuntimeError as cause:
             raise StoreClosed from cause
         return future
@@ -317,15 +323,15 @@ class ReaderPool:
         # A step may close the store that it runs in; its own thread can't wait for itself.
         self._executor.shutdown(wait=not threading.current_thread().name.startswith(self._name))
 
-    def _run(self, job: Job) -> None:
+    def _run(self, queued: QueuedStep) -> None:
         # Nobody wants the result of a step whose caller was cancelled.
-        if job.is_given_up:
+        if queued.is_cancelled:
             return
         try:
-            job.result = self._perform(job.step)
+            queued.result = self._perform(queued.step)
         except BaseException as cause:  # noqa: BLE001 - handed to the caller that awaits it
-            job.error = cause
+            queued.error = cause
         # The loop may have been closed while its caller waited.
-        if job.loop is not None:
+        if queued.loop is not None:
             with suppress(RuntimeError):
-                job.loop.call_soon_threadsafe(job.settle_future)
+                queued.loop.call_soon_threadsafe(queued.resolve_future)

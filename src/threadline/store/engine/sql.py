@@ -13,8 +13,8 @@ import msgspec
 
 from threadline.errors import SchemaTooNew, SchemaTooOld, StoreDamaged
 
-# The oldest program version's schema number that can still use a database of the newest schema. Raised when a migration
-# makes older programs write nonsense, left alone when it only adds what they can ignore.
+# The schema of the oldest program that can still use a database of the newest schema. Raised when a migration
+# makes older programs write wrong data, left alone when it only adds columns or tables that they can ignore.
 READABLE_BY = 9
 _FILE = re.compile(r"(\d{4})\.(sqlite|postgres)\.sql")
 
@@ -27,7 +27,7 @@ class Migration(msgspec.Struct, frozen=True):
 
 
 class SchemaState(msgspec.Struct, frozen=True):
-    """What a database says of itself."""
+    """The versions that a database records about its schema."""
 
     version: int
     readable_by: int
@@ -35,22 +35,22 @@ class SchemaState(msgspec.Struct, frozen=True):
 
 @cache
 def migrations(engine: str) -> tuple[Migration, ...]:
-    """All steps for an engine, in order."""
-    found = []
+    """Return all migrations of an engine, in order."""
+    steps = []
     for path in (files("threadline.store") / "sql" / "migrations").iterdir():
         match = _FILE.fullmatch(path.name)
         if match and match.group(2) == engine:
-            found.append(Migration(int(match.group(1)), path.read_text()))
-    return tuple(sorted(found, key=lambda step: step.version))
+            steps.append(Migration(int(match.group(1)), path.read_text()))
+    return tuple(sorted(steps, key=lambda step: step.version))
 
 
 def latest_version() -> int:
-    """The schema that this program writes."""
+    """Return the version of the schema that this program writes."""
     return migrations("sqlite")[-1].version
 
 
 def pending(steps: tuple[Migration, ...], state: SchemaState) -> tuple[Migration, ...]:
-    """The steps still to be taken. `SchemaTooNew` where this program must not touch the database at all."""
+    """Return the migrations still to run. Raise `SchemaTooNew` where this program must not touch the database at all."""
     newest = steps[-1].version
     if state.version > newest and state.readable_by > newest:
         raise SchemaTooNew(
@@ -61,7 +61,7 @@ def pending(steps: tuple[Migration, ...], state: SchemaState) -> tuple[Migration
 
 
 def require_current(steps: tuple[Migration, ...], state: SchemaState) -> None:
-    """Raises unless the database can be used as it is."""
+    """Raise unless the database can be used as it is."""
     missing = pending(steps, state)
     if missing and not state.version:
         raise SchemaTooOld("this database holds nothing of Threadline's yet: run `threadline db migrate`")
@@ -72,17 +72,17 @@ def require_current(steps: tuple[Migration, ...], state: SchemaState) -> None:
         )
 
 
-def unlike_its_schema(state: SchemaState, cause: Exception) -> StoreDamaged:
-    """The error for a database that a step can't be taken on, because it is not made as its schema says."""
+def schema_mismatch_error(state: SchemaState, cause: Exception) -> StoreDamaged:
+    """Return the error for a database on which a migration fails, because its tables are not those of its version."""
     why = (str(cause).strip().splitlines() or [type(cause).__name__])[0][:200]
     return StoreDamaged(
-        f"this database says that it has schema {state.version}, and is not made like one ({why}): a development version of "
+        f"this database says that it has schema {state.version}, but its tables differ ({why}): a development version of "
         "Threadline may have made it; nothing was changed. Export it with that version, or restore a backup"
     )
 
 
-def state_from(values: dict[str, str]) -> SchemaState:
-    """The state that the `meta` table tells of."""
+def parse_schema_state(values: dict[str, str]) -> SchemaState:
+    """Return the state of the schema from the rows of the `meta` table."""
     try:
         return SchemaState(int(values["schema_version"]), int(values["readable_by"]))
     except (KeyError, ValueError) as cause:
@@ -95,24 +95,24 @@ _FRAGMENT = re.compile(r"\{(\w+)\}")
 _COMMENT = re.compile(r"^\s*--.*$\n?", re.MULTILINE)
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class PreparedQuery(msgspec.Struct, frozen=True):
     """A query in an engine's own form, and the names of its values in the order in which they are bound."""
 
     name: str
     text: str
     names: tuple[str, ...]
-    pick: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    values_of: Callable[[Mapping[str, Any]], tuple[Any, ...]]
 
     def bind(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The values in order. A missing or surplus name is a mistake in the calling operation."""
+        """Return the values in order. Raise `TypeError` for a missing or surplus name: a mistake of the calling operation."""
         if len(values) != len(self.names):
             raise TypeError(f"{self.name} takes {self.names}, not {tuple(values)}")
-        return self.pick(values)
+        return self.values_of(values)
 
 
 @cache
-def load_queries(engine: str, marker: str) -> dict[str, Prepared]:
-    """All queries for an engine (`sqlite` or `postgres`), with `marker` (`?` or `$`) before each value's number."""
+def load_queries(engine: str, marker: str) -> dict[str, PreparedQuery]:
+    """Return all queries for an engine (`sqlite` or `postgres`), with `marker` (`?` or `$`) before each value's number."""
     root = files("threadline.store") / "sql"
     shared = [path.read_text() for path in (root / "shared").iterdir() if path.name.endswith(".sql")]
     own = (root / f"{engine}.sql").read_text()
@@ -138,14 +138,14 @@ def _expand(text: str, fragments: Mapping[str, str]) -> str:
     return text
 
 
-def _prepare(name: str, text: str, marker: str) -> Prepared:
+def _prepare(name: str, text: str, marker: str) -> PreparedQuery:
     names: dict[str, int] = {}
     numbered = _PARAMETER.sub(lambda m: f"{marker}{names.setdefault(m.group(1), len(names) + 1)}", text)
-    return Prepared(name, numbered, tuple(names), _picker(tuple(names)))
+    return PreparedQuery(name, numbered, tuple(names), _picker(tuple(names)))
 
 
 def _picker(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """What gives the values of these names in order, at the speed of C where there are several."""
+    """Return the function that picks the values of these names in order, at the speed of C where there are several."""
     if len(names) > 1:
         return itemgetter(*names)
     return lambda values: tuple(values[name] for name in names)

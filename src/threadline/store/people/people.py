@@ -36,7 +36,7 @@ from threadline.store.verbs import MAX_KEY_CHARS, Group, Mode, Store, clean_text
 from threadline.store.work import outbox
 from threadline.texts.gateway import PAIRED
 
-# One secret an installation: pairing codes and the pseudonyms in prompts are keyed with it.
+# One secret for each installation: pairing codes and the pseudonyms in prompts are keyed with it.
 _SECRET = "installation_secret"  # noqa: S105 - the name of the row, not what stands in it
 
 
@@ -52,8 +52,8 @@ class UnknownPerson(ThreadlineError):
     """Nobody of that name is paired or waits. `threadline pair list` shows who does."""
 
 
-class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody with a role."""
+class KnownPerson(msgspec.Struct, frozen=True, kw_only=True):
+    """A person with a role."""
 
     person: str
     role: Role
@@ -62,7 +62,7 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pairing(msgspec.Struct, frozen=True, kw_only=True):
-    """A stranger who waits for somebody to approve their code."""
+    """A stranger whose code waits for approval."""
 
     number: int
     platform: str
@@ -73,8 +73,8 @@ class Pairing(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A stranger asks to be let in. Of the code comes a digest alone, of their message nothing."""
+class PairingRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A stranger's request to be paired. It has only a digest of the code, and nothing of their message."""
 
     person: str
     name: str | None
@@ -83,147 +83,147 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     at: Instant
 
 
-class Approval(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody on this machine lets a stranger in, by their code or by the number of their request."""
+class PairingApproval(msgspec.Struct, frozen=True, kw_only=True):
+    """An approval of a stranger, by their code or by the number of their request."""
 
     digest: bytes | None
     number: int | None
     role: Role
-    # What they are told in their chat, and the id that makes telling it idempotent.
+    # The notice for their chat, and the delivery id that makes it idempotent.
     text: str
     delivery_id: str
     at: Instant
 
 
-class Wrong(msgspec.Struct, frozen=True):
-    """An approval that met nobody, and how things stand after it."""
+class WrongCode(msgspec.Struct, frozen=True):
+    """An approval that matched no request, and the state of the guard after it."""
 
     guard: PairingGuard
 
 
 def secret_digest(secret: bytes, code: str) -> bytes:
-    """What is kept of a code."""
+    """Return the stored digest of a code."""
     return hmac.new(secret, b"pairing\x00" + code.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
 
 
 def find_secret(tx: Tx) -> str | None:
-    """The installation's secret, if it was made before."""
+    """Return the installation's secret, or `None` before it was made."""
     row = tx.find("find_meta", name=_SECRET)
     return None if row is None else str(row[0])
 
 
 def ensure_secret(tx: Tx, fresh: str) -> str:
-    """The installation's secret: `fresh`, unless somebody was first."""
+    """Return the installation's secret: `fresh`, unless another caller stored one first."""
     tx.run("keep_meta", name=_SECRET, value=fresh)
     return find_secret(tx) or fresh
 
 
 def role_of(tx: Tx, person: str) -> Role | None:
-    """The role that a person was given here."""
+    """Return the role that a person was given in this store."""
     row = tx.find("find_role", person=person)
     return None if row is None else row[0]
 
 
 def set_role(tx: Tx, at: Instant, person: str, role: Role, name: str | None) -> None:
-    """Gives a person a role in place of the one they had."""
+    """Set the role of a person."""
     tx.run("keep_person", person=person, role=role, name=name, at=at)
 
 
-def forget_role(tx: Tx, person: str) -> bool:
-    """Takes a person's role away; False if they had none."""
+def remove_role(tx: Tx, person: str) -> bool:
+    """Remove a person's role; return False if they had none."""
     return tx.run("drop_person", person=person) == 1
 
 
 def revoke(tx: Tx, person: str) -> None:
-    """Takes away a person's role and their request; `UnknownPerson` where there is neither."""
-    gone = tx.run("drop_person", person=person) + tx.run("drop_pairing_of", person=person)
-    if not gone:
+    """Remove a person's role and their pairing request; raise `UnknownPerson` where there is neither."""
+    removed = tx.run("drop_person", person=person) + tx.run("drop_pairing_of", person=person)
+    if not removed:
         raise UnknownPerson(
             f"nobody called {person} is paired or waits; `threadline pair list` shows who does, "
-            "and who stands in the configuration is taken out there"
+            "and people in the configuration are removed there"
         )
 
 
-def people(tx: Tx) -> list[Person]:
-    """All who were given a role, longest known first."""
+def list_people(tx: Tx) -> list[KnownPerson]:
+    """Return all people with a role, longest known first."""
     return [
-        Person(person=person, role=role, name=name, since=from_instant(since))
+        KnownPerson(person=person, role=role, name=name, since=from_instant(since))
         for person, role, name, since in tx.rows("list_people")
     ]
 
 
-def pairings(tx: Tx, at: Instant) -> list[Pairing]:
-    """Who waits, in the order in which they first asked. Those whose code has ended wait no more."""
+def list_pairings(tx: Tx, at: Instant) -> list[Pairing]:
+    """Return the pending pairings, in the order of their requests, without those whose code has expired."""
     return [_pairing(row) for row in tx.rows("pending_pairings", at=at)]
 
 
-def guard(tx: Tx) -> PairingGuard:
-    """How often somebody approved wrongly, and whether pairing is locked."""
+def read_guard(tx: Tx) -> PairingGuard:
+    """Return the count of wrong codes, and whether pairing is locked."""
     row = tx.find("find_guard")
     return PairingGuard() if row is None else PairingGuard(*row)
 
 
-def no_code_for(tx: Tx, at: Instant, person: str, platform: str) -> NoCodeReason | None:
-    """Why a stranger gets no code now, as far as is known without a lock; or `None`."""
-    return _no_code(tx, guard(tx), person, platform, at)
+def pairing_refusal(tx: Tx, at: Instant, person: str, platform: str) -> NoCodeReason | None:
+    """Return why a stranger gets no code now, as far as is known without a lock; or `None`."""
+    return _refusal_reason(tx, read_guard(tx), person, platform, at)
 
 
-def request(tx: Tx, wanted: Request) -> NoCodeReason | None:
-    """Keeps a stranger's request, or tells why not. Nothing is kept of one that is turned down."""
-    held = _lock(tx)
-    tx.run("drop_expired_pairings", at=wanted.at)
-    reason = _no_code(tx, held, wanted.person, wanted.target.platform, wanted.at)
+def request_pairing(tx: Tx, request: PairingRequest) -> NoCodeReason | None:
+    """Store a stranger's request, or return why not. A refused request leaves no trace."""
+    guard = _lock(tx)
+    tx.run("drop_expired_pairings", at=request.at)
+    reason = _refusal_reason(tx, guard, request.person, request.target.platform, request.at)
     if reason is None:
         tx.run(
             "keep_pairing",
-            platform=wanted.target.platform,
-            account=wanted.target.account,
-            person=wanted.person,
-            name=wanted.name,
-            target=json_text(wanted.target),
-            code=wanted.digest,
-            at=wanted.at,
-            expires_at=code_expiry(wanted.at),
+            platform=request.target.platform,
+            account=request.target.account,
+            person=request.person,
+            name=request.name,
+            target=json_text(request.target),
+            code=request.digest,
+            at=request.at,
+            expires_at=code_expiry(request.at),
         )
     return reason
 
 
-def approve(tx: Tx, wanted: Approval) -> Pairing | Wrong | PairingGuard:
-    """Gives a stranger their role, tells them, and ends their request; of two approvals of one code one finds it.
+def approve(tx: Tx, approval: PairingApproval) -> Pairing | WrongCode | PairingGuard:
+    """Give a stranger their role, notify them, and delete their request; of two approvals of one code one finds it.
 
-    A `Guard`: pairing is locked, and nothing was looked at. A wrong code is returned, never raised: it must be counted, and
+    A `PairingGuard`: pairing is locked, and nothing was compared. A wrong code is returned, never raised: it must be counted, and
     an operation that raises leaves no trace.
     """
-    held = _lock(tx)
-    if held.is_locked(wanted.at):
-        return held
-    found = _met(tx.rows("pending_pairings", at=wanted.at), wanted)
-    if found is None:
-        return _count_wrong(tx, held, wanted)
-    pairing = _pairing(found)
-    set_role(tx, wanted.at, pairing.person, wanted.role, pairing.name)
-    told = outbox.NewDelivery(
-        delivery_id=wanted.delivery_id, target=_decode_target(found[5]), text=wanted.text, person=pairing.person
+    guard = _lock(tx)
+    if guard.is_locked(approval.at):
+        return guard
+    row = _matching_request(tx.rows("pending_pairings", at=approval.at), approval)
+    if row is None:
+        return _count_wrong_code(tx, guard, approval)
+    pairing = _pairing(row)
+    set_role(tx, approval.at, pairing.person, approval.role, pairing.name)
+    notice = outbox.NewDelivery(
+        delivery_id=approval.delivery_id, target=_decode_target(row[5]), text=approval.text, person=pairing.person
     )
-    outbox.enqueue(tx, wanted.at, told)
+    outbox.enqueue(tx, approval.at, notice)
     tx.run("drop_pairing_of", person=pairing.person)
     return pairing
 
 
-def not_approved(outcome: Wrong | PairingGuard, wanted: Approval) -> ThreadlineError:
-    """The error for an approval that met nobody."""
-    guard_now = outcome.guard if isinstance(outcome, Wrong) else outcome
-    if guard_now.is_locked(wanted.at):
-        until = f"{from_instant(guard_now.locked_until):%Y-%m-%d %H:%M} UTC"
+def approval_error(outcome: WrongCode | PairingGuard, approval: PairingApproval) -> ThreadlineError:
+    """Return the error for an approval that matched no request."""
+    guard = outcome.guard if isinstance(outcome, WrongCode) else outcome
+    if guard.is_locked(approval.at):
+        until = f"{from_instant(guard.locked_until):%Y-%m-%d %H:%M} UTC"
         return PairingLocked(
             f"after {MAX_WRONG_CODES} wrong codes nobody can be paired until {until}; "
-            "codes given out before have ended then, so whoever waits writes again for a new one"
+            "earlier codes have expired then, so strangers must write again for a new one"
         )
-    if wanted.digest is None:
-        return UnknownPairing(f"no request is number {wanted.number}; `threadline pair list` shows who waits")
+    if approval.digest is None:
+        return UnknownPairing(f"no request is number {approval.number}; `threadline pair list` shows who waits")
     return UnknownPairing(
-        "nobody who waits has this code: it was mistyped, used or is older than an hour; "
-        f"after {guard_now.left} more wrong ones nobody can be paired for an hour"
+        "no pending request has this code: it was mistyped, used or is older than an hour; "
+        f"after {guard.left} more wrong ones nobody can be paired for an hour"
     )
 
 
@@ -232,32 +232,32 @@ def _lock(tx: Tx) -> PairingGuard:
     return PairingGuard() if row is None else PairingGuard(*row)
 
 
-def _no_code(tx: Tx, held: PairingGuard, person: str, platform: str, at: Instant) -> NoCodeReason | None:
-    asked = tx.find("asked_at", person=person, at=at)
+def _refusal_reason(tx: Tx, guard: PairingGuard, person: str, platform: str, at: Instant) -> NoCodeReason | None:
+    last_request = tx.find("asked_at", person=person, at=at)
     others = tx.find("count_pending", platform=platform, person=person, at=at)
     return code_refusal(
-        held,
-        asked_at=None if asked is None else Instant(asked[0]),
+        guard,
+        asked_at=None if last_request is None else Instant(last_request[0]),
         others=0 if others is None else int(others[0]),
         at=at,
     )
 
 
-def _met(rows: list[Row], wanted: Approval) -> Row | None:
-    """The request that an approval means. Every digest is compared, each in constant time: the clock tells nothing of a guess."""
-    if wanted.digest is None:
-        return next((row for row in rows if row[0] == wanted.number), None)
-    same = [row for row in rows if hmac.compare_digest(bytes(row[6]), wanted.digest)]
+def _matching_request(rows: list[Row], approval: PairingApproval) -> Row | None:
+    """Return the request that an approval names. Every digest is compared in constant time: the time tells nothing of a guess."""
+    if approval.digest is None:
+        return next((row for row in rows if row[0] == approval.number), None)
+    same = [row for row in rows if hmac.compare_digest(bytes(row[6]), approval.digest)]
     return same[0] if same else None
 
 
-def _count_wrong(tx: Tx, held: PairingGuard, wanted: Approval) -> Wrong:
-    # A number is no secret: `pair list` shows it, and nobody learns anything by trying another.
-    if wanted.digest is None:
-        return Wrong(held)
-    after = guard_after_wrong_code(held, wanted.at)
+def _count_wrong_code(tx: Tx, guard: PairingGuard, approval: PairingApproval) -> WrongCode:
+    # A number is no secret: `pair list` shows it, and guessing another reveals nothing.
+    if approval.digest is None:
+        return WrongCode(guard)
+    after = guard_after_wrong_code(guard, approval.at)
     tx.run("set_guard", wrong=after.wrong, wrong_at=after.wrong_at, locked_until=after.locked_until)
-    return Wrong(after)
+    return WrongCode(after)
 
 
 def _pairing(row: Row) -> Pairing:
@@ -277,19 +277,19 @@ _decode_target = msgspec.json.Decoder(Target).decode
 
 
 class PairingCode(msgspec.Struct, frozen=True):
-    """What a stranger is given. Nobody can read it again: only a digest is kept."""
+    """The code for a stranger. Nobody can read it again: only a digest is stored."""
 
     code: str
 
 
-class NoCode(msgspec.Struct, frozen=True):
-    """A stranger gets no code now."""
+class PairingRefusal(msgspec.Struct, frozen=True):
+    """Why a stranger gets no code now."""
 
     reason: NoCodeReason
 
 
-class Paired(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who was let in."""
+class PairedPerson(msgspec.Struct, frozen=True, kw_only=True):
+    """A person who was paired."""
 
     person: str
     role: Role
@@ -299,30 +299,30 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
 class People(Group[Mode]):
     """Roles, pairing, and the secret of the installation."""
 
-    list_all = reads(people)
-    list_pairings = reads_now(pairings)
+    list_all = reads(list_people)
+    list_pairings = reads_now(list_pairings)
 
     @verb
     def find_role(_: Store[Any], person: str) -> Step[Role | None]:
-        """The role that a person was given here; the lists of the configuration are not asked."""
-        return read(role_of, _named(person))
+        """Return the role that a person was given in this store; the lists of the configuration are not asked."""
+        return read(role_of, _checked_person(person))
 
     @verb
     def set_role(store: Store[Any], person: str, role: Role, name: str | None = None) -> Step[None]:
-        """Gives a person a role in place of the one they had."""
-        return write(set_role, store.now(), _named(person), _given(role), _shown(name))
+        """Set the role of a person."""
+        return write(set_role, store.now(), _checked_person(person), _checked_role(role), _stored_name(name))
 
     @verb
     def remove_role(_: Store[Any], person: str) -> Step[bool]:
-        """Takes a person's role away; False if they had none."""
-        return write(forget_role, _named(person))
+        """Remove a person's role; return False if they had none."""
+        return write(remove_role, _checked_person(person))
 
     @verb
-    def request_pairing(store: Store[Any], source: SessionSource) -> Step[PairingCode | NoCode]:
-        """A code for the stranger who writes from `source`, good for an hour; or why there is none now.
+    def request_pairing(store: Store[Any], source: SessionSource) -> Step[PairingCode | PairingRefusal]:
+        """Return a code for the stranger who writes from `source`, good for an hour; or why there is none now.
 
-        Nothing of what they wrote is kept. A source that is no DM, or that tells neither who writes nor where, is
-        `InvalidRequest`: its code would let in more than one.
+        Nothing of their message is stored. A source that is no DM, or that names neither the sender nor the chat, is
+        `InvalidRequest`: its code would let in more than one person.
         """
         person = person_of(source)
         if source.chat_type != "dm" or person is None or not (source.sender or source.chat_id):
@@ -331,48 +331,50 @@ class People(Group[Mode]):
 
     @verb
     def pairing_locked_until(store: Store[Any]) -> Step[datetime | None]:
-        """When pairing is open again; `None` where it is."""
+        """Return when pairing is unlocked; `None` where it is not locked."""
         return read(_locked_until, store.now())
 
     @verb
-    def approve_pairing(store: Store[Any], code: str | int, role: Role = "guest") -> Step[Paired]:
-        """Lets the stranger in who was given this code, or whose request has this number, and tells them in their chat.
+    def approve_pairing(store: Store[Any], code: str | int, role: Role = "guest") -> Step[PairedPerson]:
+        """Pair the stranger who was given this code, or whose request has this number, and notify them in their chat.
 
-        `UnknownPairing` where nobody waits with it. The fifth wrong code locks pairing for an hour: `PairingLocked`.
+        Raises `UnknownPairing` where no request matches. The fifth wrong code locks pairing for an hour: `PairingLocked`.
         """
-        return task(_approve_pairing, store.now(), code, _given(role))
+        return task(_approve_pairing, store.now(), code, _checked_role(role))
 
     @verb
     def revoke(_: Store[Any], person: str) -> Step[None]:
-        """Takes away a person's role and their request to be paired; `UnknownPerson` where there is neither."""
-        return write(revoke, _named(person))
+        """Remove a person's role and their pairing request; raise `UnknownPerson` where there is neither."""
+        return write(revoke, _checked_person(person))
 
     @verb
     def installation_secret(_: Store[Any]) -> Step[bytes]:
-        """32 random bytes, made once for the database: all who share it get the same."""
+        """Return 32 random bytes, made once for the database: all who share it get the same."""
         return task(_installation_secret)
 
 
-def _request_pairing(perform: Perform, at: Instant, person: str, source: SessionSource) -> PairingCode | NoCode:
-    # Looked at first without a lock: a flood of strangers costs reads alone.
-    reason = perform(read(no_code_for, at, person, source.platform))
+def _request_pairing(perform: Perform, at: Instant, person: str, source: SessionSource) -> PairingCode | PairingRefusal:
+    # Checked first without a lock: a flood of strangers costs only reads.
+    reason = perform(read(pairing_refusal, at, person, source.platform))
     if reason is not None:
-        return NoCode(reason)
+        return PairingRefusal(reason)
     code = "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
     digest = secret_digest(_installation_secret(perform), code)
-    wanted = Request(person=person, name=_shown(source.user_name), target=target_of(source), digest=digest, at=at)
-    reason = perform(write(request, wanted))
-    return PairingCode(code) if reason is None else NoCode(reason)
+    pairing_request = PairingRequest(
+        person=person, name=_stored_name(source.user_name), target=target_of(source), digest=digest, at=at
+    )
+    reason = perform(write(request_pairing, pairing_request))
+    return PairingCode(code) if reason is None else PairingRefusal(reason)
 
 
 def _locked_until(tx: Tx, at: Instant) -> datetime | None:
-    state = guard(tx)
+    state = read_guard(tx)
     return from_instant(state.locked_until) if state.is_locked(at) else None
 
 
-def _approve_pairing(perform: Perform, at: Instant, code: str | int, role: Role) -> Paired:
+def _approve_pairing(perform: Perform, at: Instant, code: str | int, role: Role) -> PairedPerson:
     number, digest = _number_or_digest(perform, code)
-    wanted = Approval(
+    approval = PairingApproval(
         digest=digest,
         number=number,
         role=role,
@@ -380,17 +382,17 @@ def _approve_pairing(perform: Perform, at: Instant, code: str | int, role: Role)
         delivery_id=f"paired-{secrets.token_hex(12)}",
         at=at,
     )
-    outcome = perform(write(approve, wanted))
+    outcome = perform(write(approve, approval))
     if isinstance(outcome, Pairing):
-        return Paired(person=outcome.person, role=role, name=outcome.name)
-    raise not_approved(outcome, wanted)
+        return PairedPerson(person=outcome.person, role=role, name=outcome.name)
+    raise approval_error(outcome, approval)
 
 
 def _installation_secret(perform: Perform) -> bytes:
-    known = perform(read(find_secret))
-    if known is None:
-        known = perform(write(ensure_secret, secrets.token_hex(32)))
-    return bytes.fromhex(known)
+    secret = perform(read(find_secret))
+    if secret is None:
+        secret = perform(write(ensure_secret, secrets.token_hex(32)))
+    return bytes.fromhex(secret)
 
 
 def _number_or_digest(perform: Perform, code: str | int) -> tuple[int | None, bytes | None]:
@@ -405,20 +407,20 @@ def _number_or_digest(perform: Perform, code: str | int) -> tuple[int | None, by
     return None, secret_digest(_installation_secret(perform), typed)
 
 
-def _named(person: str) -> str:
+def _checked_person(person: str) -> str:
     name = parse_person_name(clean_text("a person's name", person, 2 * MAX_KEY_CHARS))
-    place, _, identifier = name.partition(":")
-    if not place or not identifier:
+    platform, _, identifier = name.partition(":")
+    if not platform or not identifier:
         raise InvalidRequest(f"{person!r} names nobody; people are named like telegram:7")
     return name
 
 
-def _given(role: Role) -> Role:
+def _checked_role(role: Role) -> Role:
     if role not in ROLES or role == "group":
         raise InvalidRequest(f"{role!r} is no role that a person can be given; use guest, trusted or owner")
     return role
 
 
-def _shown(name: str | None) -> str | None:
+def _stored_name(name: str | None) -> str | None:
     """Return a stranger's name, one line and short enough to keep."""
     return safe_label(name or "") or None

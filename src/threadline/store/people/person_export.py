@@ -1,4 +1,4 @@
-"""All that the store knows about one person, page by page."""
+"""Export all records of one person, page by page."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from threadline.model.usage import CostStatus
 from threadline.model.view import MAX_SEQ, log_of, message_number
 from threadline.store.conversations import files, id_changes, records
 from threadline.store.conversations.indexes import filter_token
-from threadline.store.conversations.transcripts import named
+from threadline.store.conversations.transcripts import to_transcript_messages
 from threadline.store.engine.database import Row, Step, Tx, read
 from threadline.store.people import web_access
 from threadline.store.rows import END, Page, check_limit, entry_of, json_value
-from threadline.store.verbs import Group, Mode, Store, person_named, verb
+from threadline.store.verbs import Group, Mode, Store, person_name_of, verb
 from threadline.store.work import outbox
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a person may do here, and whether they wait to be let in. What there is not is left out."""
+class RoleRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A person's role here, and their pairing request. Absent values are left out."""
 
     role: str | None = None
     name: str | None = None
@@ -37,7 +37,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a person sent and what became of it. `event` holds its words until it has a fate, then only whence it came."""
+    """An event that a person sent, and its outcome. `event` holds its words until it has an outcome, then only its source."""
 
     number: int
     platform: str
@@ -52,23 +52,23 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
     event: dict[str, Any]
 
 
-def standing_of(tx: Tx, person: str) -> Standing | None:
-    """Their role and their request to be let in; `None` where there is neither."""
-    known, asked = tx.find("find_person", person=person), tx.find("find_pairing", person=person)
-    if known is None and asked is None:
+def role_record_of(tx: Tx, person: str) -> RoleRecord | None:
+    """Return a person's role and their pairing request; `None` where there is neither."""
+    role_row, pairing_row = tx.find("find_person", person=person), tx.find("find_pairing", person=person)
+    if role_row is None and pairing_row is None:
         return None
-    role, name, since = known or (None, None, None)
-    waits_as, asked_at = asked or (None, None)
-    return Standing(
+    role, name, since = role_row or (None, None, None)
+    requested_name, asked_at = pairing_row or (None, None)
+    return RoleRecord(
         role=role,
-        name=name or waits_as,
+        name=name or requested_name,
         since=None if since is None else from_instant(since),
         asked_at=None if asked_at is None else from_instant(asked_at),
     )
 
 
 def events_of(tx: Tx, person: str, *, after: int, limit: int) -> list[EventRecord]:
-    """All that came in from a person, what was turned away included, oldest first."""
+    """Return all events of a person, refused ones included, oldest first."""
     return [_event(row) for row in tx.rows("inbox_known", person=person, after=after, limit=limit)]
 
 
@@ -89,16 +89,16 @@ def _event(row: Row) -> EventRecord:
     )
 
 
-# A person record stays a line that can be read; whoever has more conversations finds the others by their sessions.
+# Keeps the summary readable; the sessions of the export name the other conversations.
 MAX_ADDRESSES = 1_000
 
 
 class PersonSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who it is about, the names of their own conversations (at most 1,000), and how many records of each kind follow.
+    """The person's name, the keys of their own conversations (at most 1,000), and how many records of each kind follow.
 
-    Left out where there is none: the time zone that they named, the home channels that are direct chats of theirs, the names under
-    which they spoke where others did too, their names under other ids that their platform gave them, what they may do
-    here, the browsers that they are logged in with, and links to the page that wait for them.
+    Left out where there is none: the time zone that they chose, the home channels that are direct chats of theirs, the names under
+    which they spoke in shared sessions, their names under other ids that their platform gave them, their role, their logins, and
+    links to the page for them.
     """
 
     person: str
@@ -110,7 +110,7 @@ class PersonSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     homes: list[str] = []
     names: list[str] = []
     also_known_as: list[str] = []
-    standing: Standing | None = None
+    standing: RoleRecord | None = None
     logins: list[web_access.LoginRecord] = []
     invites: list[web_access.InviteRecord] = []
     events: int = 0
@@ -129,7 +129,7 @@ class PersonSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class TurnUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What one turn cost."""
+    """The usage of one turn."""
 
     session_id: str
     turn_id: str
@@ -146,11 +146,11 @@ class TurnUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a store knows of a person. `kind` says which of the fields is set.
+    """One record of a person. `kind` says which of the fields is set.
 
     `platform_ids` go with a message: the platform's own ids of it, several where it was sent in parts. `context` goes with a
-    session: what the agent is told of its surroundings; so does `remembered`, what agents keep with it, by their names. What is in
-    a file tells `read_file`.
+    session: the prompt block about its surroundings; so does `remembered`, the states of agents by their names. `read_file` returns
+    the content of a file.
     """
 
     kind: Literal["person", "session", "message", "usage", "event", "delivery", "file"]
@@ -166,14 +166,14 @@ class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
     file: files.FileRecord | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values, `kind` first. A message stands under `message` as it was stored."""
+        """Return plain JSON values, `kind` first. A message stands under `message` as it was stored."""
         return {"kind": self.kind, **self._fields()}
 
     def _fields(self) -> dict[str, Any]:
         if self.session is not None:
-            told = {} if self.context is None else {"context": self.context}
-            kept = {"remembered": self.remembered} if self.remembered else {}
-            return self.session.to_dict() | told | kept
+            context = {} if self.context is None else {"context": self.context}
+            remembered = {"remembered": self.remembered} if self.remembered else {}
+            return self.session.to_dict() | context | remembered
         if self.delivery is not None:
             return {"delivery": msgspec.to_builtins(self.delivery)}
         if self.message is None:
@@ -194,8 +194,8 @@ class PersonRecord(msgspec.Struct, frozen=True, kw_only=True):
 _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-END, le=END)]
 
 
-class _Place(msgspec.Struct, frozen=True, array_like=True, tag="person"):
-    """After which record of which section a page ended. A message is told by its number, a session by that of its message 0."""
+class _ExportCursor(msgspec.Struct, frozen=True, array_like=True, tag="person"):
+    """The section and record after which a page ended. A message has its number, a session the number of its message 0."""
 
     section: Annotated[int, msgspec.Meta(ge=0)]
     after: _Number = -END
@@ -203,36 +203,38 @@ class _Place(msgspec.Struct, frozen=True, array_like=True, tag="person"):
     name: str = ""
 
 
-_Found: TypeAlias = tuple[_Place, PersonRecord]
-_Section: TypeAlias = Callable[[Tx, str, _Place, int], list[_Found]]
+_ExportEntry: TypeAlias = tuple[_ExportCursor, PersonRecord]
+_Section: TypeAlias = Callable[[Tx, str, _ExportCursor, int], list[_ExportEntry]]
 
 
 def export(tx: Tx, person: str, *, limit: int, cursor: str | None) -> Page[PersonRecord]:
-    """A page of what is known of a person, in an order that stays: later pages repeat nothing and leave no gap.
+    """Return a page of all records of a person, in an order that stays: later pages repeat nothing and leave no gap.
 
-    It holds nothing of anyone else: of sessions that others share, only what this person wrote there.
+    It holds nothing of anyone else: of shared sessions, only the messages that this person wrote there.
     """
     check_limit(limit)
-    start = _Place(0) if cursor is None else _decode(cursor)
-    found: list[_Found] = []
+    start = _ExportCursor(0) if cursor is None else _decode(cursor)
+    entries: list[_ExportEntry] = []
     for number, section in enumerate(_SECTIONS):
         if number < start.section:
             continue
-        # One more than the page holds: then it is known whether something follows.
-        found += section(tx, person, start if number == start.section else _Place(number), limit + 1 - len(found))
-        if len(found) > limit:
-            return Page([record for _, record in found[:limit]], _encode(found[limit - 1][0]))
-    return Page([record for _, record in found])
+        # One more than the page holds, to know whether more follows.
+        entries += section(
+            tx, person, start if number == start.section else _ExportCursor(number), limit + 1 - len(entries)
+        )
+        if len(entries) > limit:
+            return Page([record for _, record in entries[:limit]], _encode(entries[limit - 1][0]))
+    return Page([record for _, record in entries])
 
 
-def _summary(tx: Tx, person: str, start: _Place, _room: int) -> list[_Found]:
+def _summary(tx: Tx, person: str, start: _ExportCursor, _room: int) -> list[_ExportEntry]:
     if start.after >= 0:
         return []
-    counted = tx.find("count_known", person=person, scope=_scope_pattern(person))
-    assert counted is not None, "an aggregate has a row"  # noqa: S101
+    counts = tx.find("count_known", person=person, scope=_scope_pattern(person))
+    assert counts is not None, "an aggregate has a row"  # noqa: S101
     keys = [key for (key,) in tx.rows("addresses_known", owner=person, limit=MAX_ADDRESSES)]
-    sessions, messages, usage, events, deliveries, kept = (int(count) for count in counted)
-    known = PersonSummary(
+    sessions, messages, usage, events, deliveries, file_count = (int(count) for count in counts)
+    summary = PersonSummary(
         person=person,
         addresses=keys,
         sessions=sessions,
@@ -241,63 +243,63 @@ def _summary(tx: Tx, person: str, start: _Place, _room: int) -> list[_Found]:
         timezone=records.timezone_of(tx, person),
         homes=records.home_names_of_person(tx, person),
         names=records.speaker_names_of(tx, person),
-        also_known_as=id_changes.other_names(tx, person),
-        standing=standing_of(tx, person),
+        also_known_as=id_changes.former_names(tx, person),
+        standing=role_record_of(tx, person),
         logins=web_access.logins_of(tx, person),
         invites=web_access.invites_of(tx, person),
         events=events,
         deliveries=deliveries,
-        files=kept,
+        files=file_count,
     )
-    return [(_after(start, 0), PersonRecord(kind="person", summary=known))]
+    return [(_after(start, 0), PersonRecord(kind="person", summary=summary))]
 
 
-def _own_sessions(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
-    """Each session and then its log, undone and folded messages included."""
-    found: list[_Found] = []
-    # One more than there is room for: the first may have nothing left to tell.
+def _own_sessions(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
+    """Return each session of the person, followed by its log, undone and folded messages included."""
+    entries: list[_ExportEntry] = []
+    # One more than there is room for: the first may have nothing left to export.
     for pk, *entry in tx.rows("sessions_owned", owner=person, first=log_of(start.after), limit=room + 1):
         head = message_number(pk, 0)
         if start.after < head:
-            found.append((_after(start, head), _session(tx, pk, entry_of(tuple(entry)))))
+            entries.append((_after(start, head), _session(tx, pk, entry_of(tuple(entry)))))
         lo, hi = max(head, start.after) + 1, message_number(pk, MAX_SEQ)
-        if len(found) < room and lo <= hi:
-            found += _messages(tx, start, tx.rows("load_log", lo=lo, hi=hi, limit=room - len(found)))
-        if len(found) >= room:
+        if len(entries) < room and lo <= hi:
+            entries += _messages(tx, start, tx.rows("load_log", lo=lo, hi=hi, limit=room - len(entries)))
+        if len(entries) >= room:
             break
-    return found
+    return entries
 
 
 def _session(tx: Tx, pk: int, entry: SessionEntry) -> PersonRecord:
     block = tx.find("find_context", session_pk=pk)
-    told = None if block is None else block[0]
-    return PersonRecord(kind="session", session=entry, context=told, remembered=records.states_of(tx, pk))
+    context = None if block is None else block[0]
+    return PersonRecord(kind="session", session=entry, context=context, remembered=records.states_of(tx, pk))
 
 
-def _left_of_deleted(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
-    """What forks still show of sessions that were this person's own."""
-    found: list[_Found] = []
-    place = {"first": log_of(start.after), "after": start.after}
-    for (log,) in tx.rows("deleted_logs_owned", scope=_scope_pattern(person), limit=room, **place):
+def _messages_of_deleted_sessions(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
+    """Return messages of the person's deleted sessions that forks still show."""
+    entries: list[_ExportEntry] = []
+    bounds = {"first": log_of(start.after), "after": start.after}
+    for (log,) in tx.rows("deleted_logs_owned", scope=_scope_pattern(person), limit=room, **bounds):
         lo, hi = max(message_number(log, 0), start.after + 1), message_number(log, MAX_SEQ)
-        found += _messages(tx, start, tx.rows("load_left", lo=lo, hi=hi, limit=room - len(found)))
-        if len(found) >= room:
+        entries += _messages(tx, start, tx.rows("load_left", lo=lo, hi=hi, limit=room - len(entries)))
+        if len(entries) >= room:
             break
-    return found
+    return entries
 
 
-def _written_elsewhere(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
-    """What they wrote in sessions that are not theirs alone."""
+def _messages_in_shared_sessions(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
+    """Return messages that they wrote in sessions that are not theirs alone."""
     return _messages(tx, start, tx.rows("load_written", author=person, after=start.after, limit=room), author=person)
 
 
-def _usage(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
-    place = {"at": start.after, "session_pk": start.session_pk, "turn_id": start.name}
-    found: list[_Found] = []
+def _usage(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
+    bounds = {"at": start.after, "session_pk": start.session_pk, "turn_id": start.name}
+    entries: list[_ExportEntry] = []
     for at, pk, turn_id, session_id, platform, model, *amounts in tx.rows(
-        "usage_of_person", person=person, limit=room, **place
+        "usage_of_person", person=person, limit=room, **bounds
     ):
-        spent = TurnUsage(
+        usage = TurnUsage(
             session_id=session_id,
             turn_id=turn_id,
             at=from_instant(at),
@@ -311,34 +313,36 @@ def _usage(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
             cost_micros=amounts[5],
             cost_status=amounts[6],
         )
-        found.append((_Place(start.section, at, pk, turn_id), PersonRecord(kind="usage", usage=spent)))
-    return found
+        entries.append((_ExportCursor(start.section, at, pk, turn_id), PersonRecord(kind="usage", usage=usage)))
+    return entries
 
 
-def _events(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
-    """What came in from them, be it waiting, answered or refused."""
+def _events(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
+    """Return their inbound events: pending, answered or refused."""
     events = events_of(tx, person, after=start.after, limit=room)
     return [(_after(start, event.number), PersonRecord(kind="event", event=event)) for event in events]
 
 
-def _deliveries(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
-    """What was sent to them or is to be."""
+def _deliveries(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
+    """Return the deliveries to them, sent or pending."""
     lines = outbox.list_for_person(tx, person, after=start.after, limit=room)
     return [(_after(start, line.pk), PersonRecord(kind="delivery", delivery=line)) for line in lines]
 
 
-def _files(tx: Tx, person: str, start: _Place, room: int) -> list[_Found]:
-    """What they sent along with their messages."""
-    kept = files.records_of(tx, person, after=start.name, limit=room)
-    return [(_Place(start.section, name=one.file_id), PersonRecord(kind="file", file=one)) for one in kept]
+def _files(tx: Tx, person: str, start: _ExportCursor, room: int) -> list[_ExportEntry]:
+    """Return the files that they sent along with their messages."""
+    owned_files = files.records_of(tx, person, after=start.name, limit=room)
+    return [
+        (_ExportCursor(start.section, name=file.file_id), PersonRecord(kind="file", file=file)) for file in owned_files
+    ]
 
 
-# The order of an export. Cursors name a section by its place here.
+# The order of an export. Cursors name a section by its index here.
 _SECTIONS: tuple[_Section, ...] = (
     _summary,
     _own_sessions,
-    _left_of_deleted,
-    _written_elsewhere,
+    _messages_of_deleted_sessions,
+    _messages_in_shared_sessions,
     _usage,
     _events,
     _deliveries,
@@ -346,19 +350,19 @@ _SECTIONS: tuple[_Section, ...] = (
 )
 
 
-def _messages(tx: Tx, start: _Place, rows: Sequence[Row], *, author: str | None = None) -> list[_Found]:
+def _messages(tx: Tx, start: _ExportCursor, rows: Sequence[Row], *, author: str | None = None) -> list[_ExportEntry]:
     ids = _platform_ids(tx, [row[0] for row in rows], author)
     return [
         (
             _after(start, row[0]),
             PersonRecord(kind="message", message=message, platform_ids=tuple(ids.get(row[0], ()))),
         )
-        for row, message in zip(rows, named(tx, rows), strict=True)
+        for row, message in zip(rows, to_transcript_messages(tx, rows), strict=True)
     ]
 
 
 def _platform_ids(tx: Tx, numbers: Sequence[int], author: str | None) -> dict[int, list[str]]:
-    """The platform's ids of messages, which come in the order of their numbers."""
+    """Return the platform's ids of messages, which come in the order of their numbers."""
     ids: dict[int, list[str]] = {}
     for log, group in groupby(numbers, key=log_of):
         within = list(group)
@@ -368,47 +372,47 @@ def _platform_ids(tx: Tx, numbers: Sequence[int], author: str | None) -> dict[in
 
 
 def _scope_pattern(person: str) -> str:
-    """Finds the token of an owner among those of a deleted log."""
+    """Return a LIKE pattern for the token of an owner among those of a deleted log."""
     return f"% {filter_token('o', person)} %"
 
 
-def _after(start: _Place, number: int) -> _Place:
-    return _Place(start.section, number)
+def _after(start: _ExportCursor, number: int) -> _ExportCursor:
+    return _ExportCursor(start.section, number)
 
 
-def _encode(place: _Place) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+def _encode(cursor: _ExportCursor) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
 
-def _decode(cursor: str) -> _Place:
-    """The place that `_encode` named, or `InvalidCursor`. Whoever makes one up gets no further than their own records."""
+def _decode(cursor: str) -> _ExportCursor:
+    """Return the cursor that `_encode` wrote, or raise `InvalidCursor`. A made-up cursor reaches no other person's records."""
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        place = msgspec.json.decode(text, type=_Place)
+        decoded = msgspec.json.decode(text, type=_ExportCursor)
     except (ValueError, msgspec.DecodeError) as cause:
         raise InvalidCursor from cause
-    if place.section >= len(_SECTIONS):
+    if decoded.section >= len(_SECTIONS):
         raise InvalidCursor
-    return place
+    return decoded
 
 
 class PersonExports(Group[Mode]):
-    """All that is known of a person."""
+    """Exports of all records of a person."""
 
     @verb
     def export(
         _: Store[Any], person: SessionSource | str, *, limit: int = 500, cursor: str | None = None
     ) -> Step[Page[PersonRecord]]:
-        """A page of all that is known of a person, and of nobody else; `cursor` goes on exactly where a page ended.
+        """Return a page of all that is known of a person, and of nobody else; `cursor` continues exactly where a page ended.
 
-        First who they are and how much follows; then each session of theirs, oldest first, with all that was ever said in it; what
-        forks still show of deleted sessions of theirs; what they wrote in sessions that others share; what their turns cost; what
-        came in from them, refused or waiting; what was sent to them or is to be.
-        Of somebody unknown there is the first record alone, and it counts nothing.
-        What is stored between two pages may turn up in a later one. Nothing is told twice, unless a session is deleted meanwhile
+        First a summary; then each session of theirs, oldest first, with its whole log; what forks still show of their deleted
+        sessions; what they wrote in shared sessions; the usage of their turns; their inbound events, refused and pending ones
+        included; the deliveries to them; their files.
+        For an unknown person there is the summary alone, and it counts nothing.
+        Records stored between two pages may turn up in a later one. No record comes twice, unless a session is deleted meanwhile
         and a fork of it lives on.
         """
-        name = person_named(person)
+        name = person_name_of(person)
         if not name:
             raise InvalidRequest("say who it is about: a name such as telegram:7")
         return read(export, name, limit=limit, cursor=cursor)

@@ -17,18 +17,29 @@ from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.model.view import MAX_SEQ, Span, log_of, merge_spans, message_number
 from threadline.store.conversations import adoptions, files, id_changes, indexes, records, transcripts
-from threadline.store.engine.database import Database, Perform, Progress, Row, Step, Tx, find_locked, read, task, write
+from threadline.store.engine.database import (
+    Database,
+    Perform,
+    Progress,
+    Row,
+    Step,
+    Tx,
+    find_after_lock,
+    read,
+    task,
+    write,
+)
 from threadline.store.people import web_access
 from threadline.store.rows import StoredSession, entry_of, json_text, session_of, source_of
-from threadline.store.verbs import Group, Mode, Store, moment_before, person_named, verb
+from threadline.store.verbs import Group, Mode, Store, parse_age, person_name_of, verb
 from threadline.store.work import owner_alerts
 
 STEP = 500
-_SESSIONS_A_STEP = 20
+_SESSIONS_PER_STEP = 20
 
 
-class Pruning(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions a prune takes: those last updated before an instant."""
+class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions to prune: those last updated before an instant."""
 
     before: Instant
     ended_only: bool = False
@@ -36,30 +47,30 @@ class Pruning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def redact(tx: Tx, at: Instant, ref: MessageRef) -> bool:
-    """Empties one message in every view that shows it; its role and time stay. False if it was redacted before."""
-    number = transcripts.number_of(tx, ref)
+    """Redact one message in every view that shows it; its role and time stay. Return False if it was redacted before."""
+    number = transcripts.find_number(tx, ref)
     return redact_numbers(tx, at, [number]) == 1
 
 
 def redact_numbers(tx: Tx, at: Instant, numbers: Sequence[int]) -> int:
-    """Empties messages, drops what search knows of them and what could confirm a guess at their text; how many."""
+    """Redact messages, remove them from the index, and delete digests that could confirm a guess at their text; return how many."""
     done = 0
     for number in numbers:
         row = tx.find("find_message", number=number)
         if row is None or row[4] is not None:
             continue
         done += tx.run("redact_message", body=tombstone(row[5]).body, at=at, number=number)
-        tx.run("forget_digests", number=number, none=transcripts.FORGOTTEN)
-        files.disuse(tx, number, number)
-        # What an agent kept may lead it back to what it was told.
+        tx.run("forget_digests", number=number, none=transcripts.ERASED_DIGEST)
+        files.unlink_files(tx, number, number)
+        # The state of an agent may lead it back to the redacted text.
         tx.run("drop_memories_of", number=number)
     tx.unindex(numbers)
-    _forget_quotes(tx, numbers)
+    _delete_quotes(tx, numbers)
     return done
 
 
-def _forget_quotes(tx: Tx, numbers: Sequence[int]) -> None:
-    """What commands have answered may quote what is redacted: those whose session it is in are not shown it any more."""
+def _delete_quotes(tx: Tx, numbers: Sequence[int]) -> None:
+    """Hide the answers of commands, which may quote redacted messages, from the owners of those sessions."""
     for log in {log_of(number) for number in numbers}:
         row = tx.find("find_session_by_pk", session_pk=log)
         if row is not None and (owner := entry_of(row).owner) is not None:
@@ -67,7 +78,7 @@ def _forget_quotes(tx: Tx, numbers: Sequence[int]) -> None:
 
 
 def delete_session(tx: Tx, session_id: str) -> None:
-    """Drops a session and its views at once, at the same cost for any size; its messages are collected in steps."""
+    """Delete a session and its views at once, at the same cost for any size; its messages are deleted later, in steps."""
     _delete(tx, records.get_session(tx, session_id, lock=True))
 
 
@@ -76,13 +87,13 @@ def _delete(tx: Tx, session: StoredSession) -> None:
     tx.run("unpoint_session", session_pk=session.pk)
     tx.run("drop_spans", session_pk=session.pk)
     if tx.rows("spans_over_log", lo=message_number(session.pk, 0), hi=message_number(session.pk, MAX_SEQ)):
-        # Forks go on showing its messages: what search does not know of them yet, it would never be told.
+        # Forks still show its messages, and nothing would index the pending ones later.
         while indexes.index_session(tx, session.pk):
             pass
     tx.run("drop_unindexed", session_pk=session.pk)
     tx.run("drop_state", session_pk=session.pk)
     tx.run("drop_session", session_pk=session.pk)
-    for left in (
+    for query in (
         "drop_ready",
         "forget_waiting",
         "drop_journals_of_session",
@@ -95,26 +106,26 @@ def _delete(tx: Tx, session: StoredSession) -> None:
         "drop_flush",
         "drop_speakers",
     ):
-        tx.run(left, session_pk=session.pk)
+        tx.run(query, session_pk=session.pk)
     tx.run("settle_adoption", session_id=session.entry.session_id)
     tx.run("set_meta", name=records.HAD_SESSIONS, value="1")
-    scope = indexes.scope_of(session.pk, session.entry.owner, session.entry.platform, session.chat)
+    scope = indexes.filter_tokens_of(session.pk, session.entry.owner, session.entry.platform, session.chat)
     tx.run("mark_log_deleted", log=session.pk, session_id=session.entry.session_id, scope=" ".join(scope))
     for log in shown - {session.pk}:
         tx.run("reconsider_log", log=log)
 
 
-def collect_some(tx: Tx, limit: int = STEP) -> int:
-    """Removes messages of deleted sessions that no view shows, at most `limit`; how many rows went. 0: nothing is left to do."""
+def collect_batch(tx: Tx, limit: int = STEP) -> int:
+    """Delete messages of deleted sessions that no view shows, at most `limit`; return how many rows. 0: nothing is left to do."""
     row = tx.find("next_deleted_log")
     if row is None:
         return 0
     log: int = row[0]
-    gone = tx.run("drop_externals", session_pk=log, limit=limit)
+    removed = tx.run("drop_externals", session_pk=log, limit=limit)
     lo, hi = message_number(log, 0), message_number(log, MAX_SEQ)
-    kept = merge_spans(Span(*span) for span in tx.rows("spans_over_log", lo=lo, hi=hi))
+    shown = merge_spans(Span(*span) for span in tx.rows("spans_over_log", lo=lo, hi=hi))
     numbers: list[int] = []
-    for start, end in _gaps(kept, lo, hi):
+    for start, end in _gaps(shown, lo, hi):
         rows = tx.rows("numbers_in_log", lo=start, hi=end, limit=limit - len(numbers))
         numbers += [number for (number,) in rows]
         if len(numbers) >= limit:
@@ -122,95 +133,95 @@ def collect_some(tx: Tx, limit: int = STEP) -> int:
     if numbers:
         tx.unindex(numbers)
         tx.run_many("drop_messages", [(number,) for number in numbers])
-    if gone + len(numbers) == 0:
+    if removed + len(numbers) == 0:
         tx.run("drop_possible_authors", lo=lo, hi=hi)
-        for start, end in _gaps(kept, lo, hi):
-            files.disuse(tx, start, end)
-        tx.run("settle_deleted_log" if kept else "forget_deleted_log", log=log)
-        # Not "nothing left": another log may be waiting.
+        for start, end in _gaps(shown, lo, hi):
+            files.unlink_files(tx, start, end)
+        tx.run("settle_deleted_log" if shown else "forget_deleted_log", log=log)
+        # Not 0, which means "nothing left": another log may be pending.
         return 1
-    return gone + len(numbers)
+    return removed + len(numbers)
 
 
-def prunable(tx: Tx, wanted: Pruning) -> int:
-    """How many sessions a prune would take."""
+def count_prunable(tx: Tx, request: PruneRequest) -> int:
+    """Return how many sessions a prune would delete."""
     row = tx.find(
         "count_old_sessions",
         ended=1,
-        at_least=int(wanted.ended_only),
-        before=wanted.before,
-        platform=wanted.platform,
+        at_least=int(request.ended_only),
+        before=request.before,
+        platform=request.platform,
     )
     return 0 if row is None else int(row[0])
 
 
-def prune_some(tx: Tx, wanted: Pruning, limit: int) -> int:
-    """Deletes the oldest sessions that the prune takes, at most `limit`; how many. 0: none is left."""
+def prune_batch(tx: Tx, request: PruneRequest, limit: int) -> int:
+    """Delete the oldest prunable sessions, at most `limit`; return how many. 0: none is left."""
     done = 0
-    seen: list[str] = []
-    # Asked again while nothing is done: somebody may just have deleted or used all that we were told of, and not the rest.
-    while not done and (ids := _old_sessions(tx, wanted, limit)) != seen:
-        seen = ids
+    ids_before: list[str] = []
+    # Read again while nothing is done: others may just have deleted or used all these sessions, but not the rest.
+    while not done and (ids := _old_sessions(tx, request, limit)) != ids_before:
+        ids_before = ids
         for session_id in ids:
-            row = find_locked(tx, "lock_session", session_id=session_id)
-            if row is not None and _is_taken(session := session_of(row), wanted):
+            row = find_after_lock(tx, "lock_session", session_id=session_id)
+            if row is not None and _is_taken(session := session_of(row), request):
                 _delete(tx, session)
                 done += 1
     return done
 
 
-def _old_sessions(tx: Tx, wanted: Pruning, limit: int) -> list[str]:
+def _old_sessions(tx: Tx, request: PruneRequest, limit: int) -> list[str]:
     ids: list[str] = []
-    for ended in (1,) if wanted.ended_only else (1, 0):
+    for ended in (1,) if request.ended_only else (1, 0):
         rows: list[Row] = []
-        for platform in indexes.platforms(tx, wanted.platform):
-            rows += tx.rows("old_sessions", platform=platform, ended=ended, before=wanted.before, limit=limit)
-        # The least recently updated first, as far as the index tells, so that a prune that is broken off has done the oldest.
+        for platform in indexes.platforms(tx, request.platform):
+            rows += tx.rows("old_sessions", platform=platform, ended=ended, before=request.before, limit=limit)
+        # The least recently updated first, as far as the index tells, so that an interrupted prune has deleted the oldest.
         ids += [session_id for _, _, session_id in sorted(rows)[: limit - len(ids)]]
         if len(ids) >= limit:
             break
     return ids
 
 
-def _is_taken(session: StoredSession, wanted: Pruning) -> bool:
-    """Whether a prune still takes a session once it is locked: something may have been said in it a moment ago."""
-    if wanted.ended_only and session.entry.ended_at is None:
+def _is_taken(session: StoredSession, request: PruneRequest) -> bool:
+    """Return whether a locked session is still prunable: a message may have been appended a moment ago."""
+    if request.ended_only and session.entry.ended_at is None:
         return False
-    return to_instant(session.entry.updated_at) < wanted.before
+    return to_instant(session.entry.updated_at) < request.before
 
 
-def erase_some(tx: Tx, at: Instant, person: str, *, limit: int = STEP) -> int:
-    """Takes a step towards a store that holds nothing of a person; how many things went. 0: it is done."""
-    for found in ("numbers_by_author", "numbers_possibly_by"):
-        numbers = [n for (n,) in tx.rows(found, author=person, limit=limit)]
+def erase_batch(tx: Tx, at: Instant, person: str, *, limit: int = STEP) -> int:
+    """Take a step towards a store without any trace of a person; return how many things were erased. 0: done."""
+    for query in ("numbers_by_author", "numbers_possibly_by"):
+        numbers = [n for (n,) in tx.rows(query, author=person, limit=limit)]
         if numbers:
             return _erase_numbers(tx, at, numbers)
     numbers = _left_in_forks(tx, person, limit)
     if numbers:
         return _erase_numbers(tx, at, numbers)
-    gone = 0
-    for session_id, pk, origin in tx.rows("sessions_of_owner", owner=person, limit=_SESSIONS_A_STEP):
-        # Emptied before it is deleted: a fork that someone else holds keeps only tombstones.
+    removed = 0
+    for session_id, pk, origin in tx.rows("sessions_of_owner", owner=person, limit=_SESSIONS_PER_STEP):
+        # Redacted before it is deleted: another person's fork keeps only tombstones.
         lo, hi = message_number(pk, 0), message_number(pk, MAX_SEQ)
         numbers = [n for (n,) in tx.rows("unredacted_in_log", lo=lo, hi=hi, limit=limit)]
         if numbers:
-            return gone + _erase_numbers(tx, at, numbers)
+            return removed + _erase_numbers(tx, at, numbers)
         if (source := source_of(origin)).chat_type == "dm":
             owner_alerts.forget_notified_chat(tx, target_of(source))
         delete_session(tx, session_id)
-        gone += 1
-    return gone
+        removed += 1
+    return removed
 
 
 def _erase_numbers(tx: Tx, at: Instant, numbers: Sequence[int]) -> int:
-    """Empties what a person said, wherever it is shown. What others call such a conversation may say it again: that goes too."""
+    """Redact a person's messages, wherever they are shown, and delete titles of such conversations, which may quote them."""
     for number in numbers:
         tx.run("forget_titles", number=number)
     return redact_numbers(tx, at, numbers)
 
 
 def _left_in_forks(tx: Tx, person: str, limit: int) -> list[int]:
-    """Messages of sessions that were theirs and are deleted, which somebody's fork still shows."""
+    """Return messages of the person's deleted sessions that somebody's fork still shows."""
     scope = f"% {indexes.filter_token('o', person)} %"
     for (log,) in tx.rows("deleted_logs_owned", scope=scope, first=0, after=0, limit=1):
         lo, hi = message_number(log, 0), message_number(log, MAX_SEQ)
@@ -218,67 +229,70 @@ def _left_in_forks(tx: Tx, person: str, limit: int) -> list[int]:
     return []
 
 
-def unname_turns(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
-    """Removes a person from where answers of shared sessions go, a stretch at a time; where to go on, `None` at the end."""
+def anonymize_turns_batch(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
+    """Remove a person from the origins of turns in shared sessions; return the number to continue after, `None` at the end."""
     rows = tx.rows("turns_answering", person=person, after=after, limit=limit)
     for pk, text in rows:
         if person_of(origin := source_of(text)) == person:
-            tx.run("set_turn_origin", origin=json_text(_unnamed(origin)), turn_pk=pk)
+            tx.run("set_turn_origin", origin=json_text(_without_sender(origin)), turn_pk=pk)
     return int(rows[-1][0]) if len(rows) == limit else None
 
 
-def forget_traces(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
-    """Removes a person from the origins of sessions that others hold, a stretch at a time; where to go on, `None` at the end."""
+def delete_traces_batch(tx: Tx, person: str, after: int, limit: int = STEP) -> int | None:
+    """Remove a person from the origins of others' sessions; return the number to continue after, `None` at the end.
+
+    The last step deletes everything else that names them.
+    """
     rows = tx.rows("others_origins", after=after, limit=limit)
     for pk, text in rows:
         if person_of(origin := source_of(text)) == person:
-            tx.run("set_origin", origin=json_text(_unnamed(origin)), session_pk=pk)
+            tx.run("set_origin", origin=json_text(_without_sender(origin)), session_pk=pk)
             if origin.chat_type == "dm":
                 tx.run("forget_display_name", session_pk=pk)
     if len(rows) == limit:
         return int(rows[-1][0])
-    _forget_person(tx, person)
+    _delete_person(tx, person)
     return None
 
 
-def _forget_person(tx: Tx, person: str) -> None:
+def _delete_person(tx: Tx, person: str) -> None:
     tx.run("forget_usage", person=person)
-    web_access.forget_person(tx, person)
-    # A turn that still runs finds nothing of its own any more, and writes nothing.
-    for trace in ("drop_journals_of", "drop_turns_of", "forget_inbox_of_person", "drop_deliveries_to"):
-        tx.run(trace, person=person)
-    # Behind the turns: one that ran a moment ago may have kept a file for them.
-    files.forget_person(tx, person)
+    web_access.delete_person(tx, person)
+    # A turn that still runs finds its rows deleted, and writes nothing.
+    for query in ("drop_journals_of", "drop_turns_of", "forget_inbox_of_person", "drop_deliveries_to"):
+        tx.run(query, person=person)
+    # After the turns: one that ran a moment ago may have stored a file for them.
+    files.delete_person(tx, person)
     tx.run("erase_notices")
-    for trace in ("drop_person", "drop_pairing_of", "drop_preferences"):
-        tx.run(trace, person=person)
+    for query in ("drop_person", "drop_pairing_of", "drop_preferences"):
+        tx.run(query, person=person)
     if tx.run("drop_homes_of", person=person):
-        # Every session that began meanwhile was told of it; each is told anew where it is.
+        # The prompt context of every session may name the home channel; each gets a new context.
         tx.run("drop_contexts")
-    for trace in ("drop_speaker", "forget_moves", "forget_decider"):
-        tx.run(trace, person=person)
-    # Nobody knows whose words are in what could not be read: on their platform it goes.
+    for query in ("drop_speaker", "forget_moves", "forget_decider"):
+        tx.run(query, person=person)
+    # Unreadable events may hold their words: all of their platform are deleted.
     platform = re.split("[:@]", person)[0]
     tx.run("forget_unreadable", platform=platform)
     tx.run("drop_chat_alerts", chats=f"chat:{platform}/%")
     tx.run("drop_chat_alert_notices", chats=f"{owner_alerts.notice_id_prefix(platform)}%")
-    for trace in ("forget_author", "forget_possible_author"):
-        tx.run(trace, author=person)
+    for query in ("forget_author", "forget_possible_author"):
+        tx.run(query, author=person)
     for pk, _ in tx.rows("addresses_of_owner", owner=person):
         tx.run("drop_unused_address", pk=pk)
 
 
-def _unnamed(origin: SessionSource) -> SessionSource:
-    """The source without its sender. A direct chat is as good as a name."""
+def _without_sender(origin: SessionSource) -> SessionSource:
+    """Return the source without its sender. Of a direct chat only platform and account stay: its id is as good as a name."""
     if origin.chat_type == "dm":
         return SessionSource(platform=origin.platform, account=origin.account)
     return msgspec.structs.replace(origin, user_id=None, user_name=None, user_id_alt=None, user_handle=None)
 
 
-def _gaps(kept: Sequence[Span], lo: int, hi: int) -> list[tuple[int, int]]:
-    """The stretches of a log that no span covers."""
+def _gaps(spans: Sequence[Span], lo: int, hi: int) -> list[tuple[int, int]]:
+    """Return the ranges of a log that no span covers."""
     gaps, start = [], lo
-    for span in kept:
+    for span in spans:
         if start < span.lo:
             gaps.append((start, span.lo - 1))
         start = max(start, span.hi + 1)
@@ -291,16 +305,16 @@ _PRUNE_STEP = 50
 
 
 class Removal(Group[Mode]):
-    """Redacting, deleting, pruning and erasing."""
+    """Redact, delete, prune and erase."""
 
     @verb
     def redact(store: Store[Any], message: MessageRef | str) -> Step[bool]:
-        """Removes what a message says, in every session that shows it; role and time stay. False: it was done before."""
+        """Remove the content of a message, in every session that shows it; role and time stay. False: it was done before."""
         return write(redact, store.now(), MessageRef.parse(message))
 
     @verb
     def delete_session(_: Store[Any], session_id: str) -> Step[None]:
-        """Drops a session. Messages that no other session shows are collected; forks keep what they show."""
+        """Delete a session, and its messages that no other session shows; forks keep the messages that they show."""
         return task(_delete_session, session_id)
 
     @verb
@@ -313,33 +327,33 @@ class Removal(Group[Mode]):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Step[int]:
-        """Deletes sessions last updated longer ago than `older_than` (or before that moment), oldest first; how many."""
-        before = moment_before(store.clock.now(), older_than)
-        wanted = Pruning(before=before, ended_only=ended_only, platform=platform)
-        return read(prunable, wanted) if dry_run else task(_prune, wanted, progress)
+        """Delete sessions last updated longer ago than `older_than` (or before that time), oldest first; return how many."""
+        before = parse_age(store.clock.now(), older_than)
+        request = PruneRequest(before=before, ended_only=ended_only, platform=platform)
+        return read(count_prunable, request) if dry_run else task(_prune, request, progress)
 
     @verb
     def collect(_: Store[Any]) -> Step[int]:
-        """Removes messages of deleted sessions that nothing shows any more, in short steps; how many rows went."""
+        """Delete messages of deleted sessions that no session shows any more, in short steps; return how many rows."""
         return task(collect)
 
     @verb
     def erase_person(store: Store[Any], person: SessionSource | str) -> Step[int]:
-        """Removes all that a person wrote anywhere, the agent's replies in sessions that were theirs alone, and their traces.
+        """Erase all messages of a person, the agent's replies in sessions that were theirs alone, and their traces.
 
-        Afterwards the database's files no longer contain their words. Returns how many things went. `StoreUnavailable`: somebody
-        kept the files from being rewritten; once it is run again, it is done.
+        Afterwards the database's files no longer contain their words. Return how many things were erased. `StoreUnavailable`:
+        another connection kept the files from being rewritten; run it again to finish.
         """
-        name = person_named(person)
+        name = person_name_of(person)
         if name is None:
             raise InvalidRequest("say whose words to erase: a name such as telegram:7")
         return task(_erase_person, store.database, store.now(), name)
 
 
 def collect(perform: Perform) -> int:
-    """Remove messages of deleted sessions that nothing shows any more, in short steps; return how many rows went."""
+    """Delete messages of deleted sessions that no view shows any more, in short steps; return how many rows."""
     done = 0
-    while step := perform(write(collect_some)):
+    while step := perform(write(collect_batch)):
         done += step
     return done
 
@@ -349,9 +363,9 @@ def _delete_session(perform: Perform, session_id: str) -> None:
     collect(perform)
 
 
-def _prune(perform: Perform, wanted: Pruning, progress: Progress | None) -> int:
-    total, done = perform(read(prunable, wanted)), 0
-    while step := perform(write(prune_some, wanted, _PRUNE_STEP)):
+def _prune(perform: Perform, request: PruneRequest, progress: Progress | None) -> int:
+    total, done = perform(read(count_prunable, request)), 0
+    while step := perform(write(prune_batch, request, _PRUNE_STEP)):
         done += step
         if progress is not None:
             progress(done, max(done, total))
@@ -362,23 +376,23 @@ def _prune(perform: Perform, wanted: Pruning, progress: Progress | None) -> int:
 def _erase_person(perform: Perform, database: Database, at: Instant, name: str) -> int:
     if perform(read(adoptions.waiting)):
         raise InvalidRequest(
-            "transcripts of an older folder are still to be taken in, and may hold their words: "
+            "transcripts of an older folder are not adopted yet, and may hold their words: "
             "run `threadline compat adopt FOLDER`, then erase"
         )
     done = 0
-    # The name itself last: as long as it is there, one that breaks off can be begun again.
-    for known_as in (*reversed(perform(read(id_changes.other_names, name))), name):
+    # The name itself last: as long as it exists, an interrupted erasure can be repeated.
+    for known_as in (*reversed(perform(read(id_changes.former_names, name))), name):
         done += _erase_name(perform, at, known_as)
     collect(perform)
-    database.scrub()
+    database.rewrite_files()
     return done
 
 
 def _erase_name(perform: Perform, at: Instant, name: str) -> int:
     done = 0
-    while step := perform(write(erase_some, at, name)):
+    while step := perform(write(erase_batch, at, name)):
         done += step
-    for walk in (unname_turns, forget_traces):
+    for walk in (anonymize_turns_batch, delete_traces_batch):
         after: int | None = 0
         while after is not None:
             after = perform(write(walk, name, after))

@@ -26,32 +26,32 @@ from threadline.texts.web import OWNER_NAME
 PLATFORM = "web"
 OWNER_ID = "owner"
 OWNER = scoped_id(PLATFORM, MAIN_ACCOUNT, OWNER_ID)
-LOGIN_LASTS = timedelta(days=30)
-SEEN_AGAIN_AFTER = timedelta(hours=1)
-# A browser that is not among a person's newest logins logs in anew: nobody can fill the store with them.
-LOGINS_KEPT = 50
+LOGIN_LIFETIME = timedelta(days=30)
+TOUCH_INTERVAL = timedelta(hours=1)
+# Only a person's newest logins are kept: nobody can fill the store with them.
+MAX_LOGINS = 50
 _MICROSECOND = timedelta(microseconds=1)
-# Every name of a person on the page lies between these.
+# All names of people on the page sort between these.
 _FIRST, _AFTER = f"{PLATFORM}:", f"{PLATFORM};"
 
 
 class WebLogin(msgspec.Struct, frozen=True, kw_only=True):
-    """Who somebody with a cookie is."""
+    """The person whom a cookie logs in."""
 
     person: str
     name: str
     role: Role
 
 
-class KnownLogin(msgspec.Struct, frozen=True):
-    """A login as the store finds it, and when it was last seen to be used."""
+class StoredLogin(msgspec.Struct, frozen=True):
+    """A login as stored, and when its last use was recorded."""
 
     login: WebLogin
     seen_at: Instant
 
 
 class WebPerson(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who may use the page. `since` is unknown of the owner, `seen_at` of who is not logged in anywhere."""
+    """A person who may use the page. `since` is unknown for the owner, `seen_at` for a person without a login."""
 
     user_id: str
     name: str
@@ -62,7 +62,7 @@ class WebPerson(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebInvite(msgspec.Struct, frozen=True, kw_only=True):
-    """A link that nobody has used yet. `user_id`: it is for somebody known; `role`: what it gives."""
+    """A link that nobody has used yet. `user_id`: it is for a known person; `role`: the role that it gives."""
 
     name: str
     user_id: str | None
@@ -72,14 +72,14 @@ class WebInvite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebPeople(msgspec.Struct, frozen=True):
-    """Who may use the page, and whom a link waits for."""
+    """The people who may use the page, and the unused invites."""
 
     people: list[WebPerson]
     invites: list[WebInvite]
 
 
 class NewInvite(msgspec.Struct, frozen=True, kw_only=True):
-    """A link that is to be made: for somebody new, or for the person of `user_id`."""
+    """A new link: for a new person, or for the known person of `user_id`."""
 
     digest: bytes
     at: Instant
@@ -89,8 +89,8 @@ class NewInvite(msgspec.Struct, frozen=True, kw_only=True):
     user_id: str | None = None
 
 
-class Redemption(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody uses a link: the digests of its code and of their new cookie, and who they are if they are new."""
+class RedeemRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A use of a link: the digests of its code and of the new cookie, and an id for a new person."""
 
     digest: bytes
     cookie: bytes
@@ -98,8 +98,8 @@ class Redemption(msgspec.Struct, frozen=True, kw_only=True):
     at: Instant
 
 
-class Revoked(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom a revocation met, and how many logins and links of theirs have ended. `user_id`: `None` where they never came."""
+class RevokedAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """The person whose access was revoked, and how many logins and links ended. `user_id`: `None` where they never came."""
 
     name: str
     user_id: str | None
@@ -108,7 +108,7 @@ class Revoked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoginRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A browser that somebody is logged in with, as they are told of it."""
+    """A login of a person's browser, as their export shows it."""
 
     name: str
     created_at: datetime
@@ -117,7 +117,7 @@ class LoginRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InviteRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A link that waits for somebody known, as they are told of it."""
+    """An unused link for a known person, as their export shows it."""
 
     name: str
     created_at: datetime
@@ -125,135 +125,137 @@ class InviteRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def digest_of(secret: str, key: str = "") -> bytes:
-    """What is kept of a secret. With a `key` it is worth nothing once that has changed."""
+    """Return the stored digest of a secret. With a `key` it is worth nothing once the key has changed."""
     return hmac.digest(b"web\x00" + key.encode(), secret.encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
-def person_named(user_id: str) -> str:
-    """The name under which the store knows somebody on the page."""
+def person_of_user(user_id: str) -> str:
+    """Return the store's name of a user of the page."""
     return scoped_id(PLATFORM, MAIN_ACCOUNT, user_id)
 
 
 def user_id_of(person: str) -> str:
-    """The id on the page of a person."""
+    """Return a person's id on the page."""
     return person.removeprefix(_FIRST)
 
 
 def make_login(tx: Tx, at: Instant, person: str, name: str, digest: bytes) -> None:
-    """Logs a browser in for the next thirty days; the oldest logins of somebody who has very many end."""
+    """Log a browser in for the next thirty days; end the oldest logins of a person who has very many."""
     _prune(tx, at)
-    tx.run("keep_login", digest=digest, person=person, name=name, at=at, expires_at=_end_of_login(at))
-    tx.run("drop_older_logins", person=person, keep=LOGINS_KEPT)
+    tx.run("keep_login", digest=digest, person=person, name=name, at=at, expires_at=_login_expiry(at))
+    tx.run("drop_older_logins", person=person, keep=MAX_LOGINS)
 
 
-def find_login(tx: Tx, at: Instant, digest: bytes) -> KnownLogin | None:
-    """Who a cookie's owner is; `None` where it was ended, is too old, or its person has no role any more."""
+def find_login(tx: Tx, at: Instant, digest: bytes) -> StoredLogin | None:
+    """Return the login of a cookie; `None` where it was ended, has expired, or its person has no role any more."""
     row = tx.find("find_login", digest=digest, at=at)
     if row is None:
         return None
     person, name, seen_at, role = row
     if person == OWNER:
         role = "owner"
-    return None if role is None else KnownLogin(WebLogin(person=person, name=name, role=role), Instant(seen_at))
+    return None if role is None else StoredLogin(WebLogin(person=person, name=name, role=role), Instant(seen_at))
 
 
-def is_due(known: KnownLogin, at: Instant) -> bool:
-    """Whether it is time to write down that a login is used."""
-    return at - known.seen_at >= SEEN_AGAIN_AFTER // _MICROSECOND
+def needs_touch(login: StoredLogin, at: Instant) -> bool:
+    """Return whether the use of a login has to be recorded again."""
+    return at - login.seen_at >= TOUCH_INTERVAL // _MICROSECOND
 
 
 def touch_login(tx: Tx, at: Instant, digest: bytes) -> None:
-    """A login that is used lasts on. One that was ended meanwhile does not come back."""
+    """Extend a login that is used. A login that was ended meanwhile does not come back."""
     _prune(tx, at)
-    tx.run("touch_login", digest=digest, at=at, expires_at=_end_of_login(at))
+    tx.run("touch_login", digest=digest, at=at, expires_at=_login_expiry(at))
 
 
-def forget_login(tx: Tx, digest: bytes) -> bool:
-    """Ends a login; False where there was none."""
+def delete_login(tx: Tx, digest: bytes) -> bool:
+    """End a login; return False where there was none."""
     return tx.run("drop_login", digest=digest) == 1
 
 
-def end_logins(tx: Tx, person: str) -> int:
-    """Ends all logins of a person; how many there were."""
+def delete_logins(tx: Tx, person: str) -> int:
+    """End all logins of a person; return how many there were."""
     return tx.run("drop_logins_of", person=person)
 
 
-def invite(tx: Tx, wanted: NewInvite) -> WebInvite:
-    """Keeps a link. The name of somebody new is nobody else's here, or people could not be told apart by it.
+def invite(tx: Tx, new: NewInvite) -> WebInvite:
+    """Store a link. A new person needs a name that nobody else has, or people could not be told apart by it.
 
-    `InvalidRequest` where it is, or where nobody has the id.
+    Raise `InvalidRequest` for a name that is taken, and `UnknownPerson` for an id that nobody has.
     """
-    _prune(tx, wanted.at)
-    name = _free_name(tx, wanted) if wanted.user_id is None else _known_name(tx, wanted.user_id)
+    _prune(tx, new.at)
+    name = _free_name(tx, new) if new.user_id is None else _stored_name(tx, new.user_id)
     tx.run(
         "keep_invite",
-        digest=wanted.digest,
-        person=None if wanted.user_id is None else person_named(wanted.user_id),
+        digest=new.digest,
+        person=None if new.user_id is None else person_of_user(new.user_id),
         name=name,
-        role=wanted.role,
-        at=wanted.at,
-        expires_at=wanted.expires_at,
+        role=new.role,
+        at=new.at,
+        expires_at=new.expires_at,
     )
     return WebInvite(
         name=name,
-        user_id=wanted.user_id,
-        role=wanted.role,
-        created_at=from_instant(wanted.at),
-        expires_at=from_instant(wanted.expires_at),
+        user_id=new.user_id,
+        role=new.role,
+        created_at=from_instant(new.at),
+        expires_at=from_instant(new.expires_at),
     )
 
 
-def redeem(tx: Tx, wanted: Redemption) -> WebLogin | None:
-    """Uses a link up: its person has their role and is logged in, together. `None` where nothing waits under this code."""
-    _prune(tx, wanted.at)
-    row = tx.find("take_invite", digest=wanted.digest, at=wanted.at)
+def redeem(tx: Tx, request: RedeemRequest) -> WebLogin | None:
+    """Use a link up: give its person their role and log them in, together. `None` where no link has this code."""
+    _prune(tx, request.at)
+    row = tx.find("take_invite", digest=request.digest, at=request.at)
     if row is None:
         return None
-    known, name, given = row
-    person = known or person_named(wanted.user_id)
-    role = given or people.role_of(tx, person)
+    known_person, name, invited_role = row
+    person = known_person or person_of_user(request.user_id)
+    role = invited_role or people.role_of(tx, person)
     if role is None:
-        # Their role was taken away meanwhile; a link is none.
+        # Their role was removed meanwhile, and a link without a role gives none.
         return None
-    people.set_role(tx, wanted.at, person, role, name)
-    make_login(tx, wanted.at, person, name, wanted.cookie)
+    people.set_role(tx, request.at, person, role, name)
+    make_login(tx, request.at, person, name, request.cookie)
     return WebLogin(person=person, name=name, role=role)
 
 
-def everybody(tx: Tx, at: Instant) -> WebPeople:
-    """Who may use the page, the owner first, and the links that nobody has used yet."""
+def list_all(tx: Tx, at: Instant) -> WebPeople:
+    """Return the people who may use the page, the owner first, and the unused links."""
     logins, seen_at = tx.find("count_logins", person=OWNER, at=at) or (0, None)
     owner = WebPerson(
-        user_id=OWNER_ID, name=OWNER_NAME, role="owner", since=None, logins=logins, seen_at=_moment(seen_at)
+        user_id=OWNER_ID, name=OWNER_NAME, role="owner", since=None, logins=logins, seen_at=_datetime_or_none(seen_at)
     )
     return WebPeople([owner, *_guests(tx, at)], _invites(tx, at))
 
 
-def revoke(tx: Tx, at: Instant, who: str) -> Revoked:
-    """Takes somebody's role, logins and links away, by their id or their name; what they wrote stays.
+def revoke(tx: Tx, at: Instant, name_or_id: str) -> RevokedAccess:
+    """Remove a person's role, logins and links, by their id or their name; their messages stay.
 
-    `UnknownPerson` where there is nobody; `InvalidRequest` for the owner, and for a name that several have.
+    Raise `UnknownPerson` where nobody matches; `InvalidRequest` for the owner, and for a name that several have.
     """
-    user_id = user_id_of(who)
+    user_id = user_id_of(name_or_id)
     if user_id.casefold() == OWNER_ID:
         raise InvalidRequest(
             "the owner comes in by the token; `threadline web token --rotate` ends all of the owner's logins"
         )
     guests = _guests(tx, at)
-    met = [one for one in guests if one.user_id == user_id] or [one for one in guests if _is_same(one.name, who)]
-    if len(met) > 1:
-        ids = ", ".join(one.user_id for one in met)
-        raise InvalidRequest(f"several people are called {who}; say which one by the id: {ids}")
-    if met:
-        return _take_away(tx, met[0])
-    name = next((one.name for one in _invites(tx, at) if _is_same(one.name, who)), None)
+    matching = [guest for guest in guests if guest.user_id == user_id] or [
+        guest for guest in guests if _is_same(guest.name, name_or_id)
+    ]
+    if len(matching) > 1:
+        ids = ", ".join(guest.user_id for guest in matching)
+        raise InvalidRequest(f"several people are called {name_or_id}; say which one by the id: {ids}")
+    if matching:
+        return _remove_access(tx, matching[0])
+    name = next((guest.name for guest in _invites(tx, at) if _is_same(guest.name, name_or_id)), None)
     if name is None:
-        raise people.UnknownPerson(f"nobody called {who} is on the page; `threadline web people` shows who is")
-    return Revoked(name=name, user_id=None, logins=0, invites=tx.run("drop_invites_named", name=name))
+        raise people.UnknownPerson(f"nobody called {name_or_id} is on the page; `threadline web people` shows who is")
+    return RevokedAccess(name=name, user_id=None, logins=0, invites=tx.run("drop_invites_named", name=name))
 
 
 def logins_of(tx: Tx, person: str) -> list[LoginRecord]:
-    """The browsers that a person is logged in with."""
+    """Return the logins of a person's browsers."""
     return [
         LoginRecord(
             name=name,
@@ -266,26 +268,26 @@ def logins_of(tx: Tx, person: str) -> list[LoginRecord]:
 
 
 def invites_of(tx: Tx, person: str) -> list[InviteRecord]:
-    """The links that wait for a person who is known."""
+    """Return the unused links for a known person."""
     return [
         InviteRecord(name=name, created_at=from_instant(created_at), expires_at=from_instant(expires_at))
         for name, created_at, expires_at in tx.rows("invites_of", person=person)
     ]
 
 
-def forget_person(tx: Tx, person: str) -> None:
-    """Removes what is kept of a person here."""
-    for trace in ("drop_logins_of", "drop_invites_of"):
-        tx.run(trace, person=person)
+def delete_person(tx: Tx, person: str) -> None:
+    """Delete a person's logins and links."""
+    for query in ("drop_logins_of", "drop_invites_of"):
+        tx.run(query, person=person)
 
 
-def _take_away(tx: Tx, met: WebPerson) -> Revoked:
-    person = person_named(met.user_id)
-    people.forget_role(tx, person)
-    return Revoked(
-        name=met.name,
-        user_id=met.user_id,
-        logins=end_logins(tx, person),
+def _remove_access(tx: Tx, guest: WebPerson) -> RevokedAccess:
+    person = person_of_user(guest.user_id)
+    people.remove_role(tx, person)
+    return RevokedAccess(
+        name=guest.name,
+        user_id=guest.user_id,
+        logins=delete_logins(tx, person),
         invites=tx.run("drop_invites_of", person=person),
     )
 
@@ -298,7 +300,7 @@ def _guests(tx: Tx, at: Instant) -> list[WebPerson]:
             role=role,
             since=from_instant(since),
             logins=logins,
-            seen_at=_moment(seen_at),
+            seen_at=_datetime_or_none(seen_at),
         )
         for person, role, name, since, logins, seen_at in tx.rows("people_between", first=_FIRST, after=_AFTER, at=at)
     ]
@@ -317,29 +319,29 @@ def _invites(tx: Tx, at: Instant) -> list[WebInvite]:
     ]
 
 
-def _free_name(tx: Tx, wanted: NewInvite) -> str:
-    name = wanted.name or ""
-    known = everybody(tx, wanted.at)
+def _free_name(tx: Tx, new: NewInvite) -> str:
+    name = new.name or ""
+    taken = list_all(tx, new.at)
     if _is_same(name, OWNER_NAME):
         raise InvalidRequest("the owner comes in by `threadline web link`; somebody else needs another name")
-    for one in known.people:
-        if _is_same(one.name, name):
+    for somebody in taken.people:
+        if _is_same(somebody.name, name):
             raise InvalidRequest(
-                f"somebody on the page is called {one.name} already; `threadline web invite {one.user_id}` lets them in "
+                f"somebody on the page is called {somebody.name} already; `threadline web invite {somebody.user_id}` lets them in "
                 "again, and somebody else needs another name"
             )
-    if any(_is_same(one.name, name) for one in known.invites):
+    if any(_is_same(somebody.name, name) for somebody in taken.invites):
         raise InvalidRequest(f"a link for {name} waits already; `threadline web revoke {name}` takes it back")
     return name
 
 
 def _is_same(name: str, other: str) -> bool:
-    """Whether people take two names for one."""
+    """Return whether people would take two names for the same."""
     return name.casefold() == other.casefold()
 
 
-def _known_name(tx: Tx, user_id: str) -> str:
-    row = tx.find("find_person", person=person_named(user_id))
+def _stored_name(tx: Tx, user_id: str) -> str:
+    row = tx.find("find_person", person=person_of_user(user_id))
     if row is None:
         raise people.UnknownPerson(f"nobody has the id {user_id}; `threadline web people` shows who is on the page")
     return row[1] or user_id
@@ -350,11 +352,11 @@ def _prune(tx: Tx, at: Instant) -> None:
         tx.run(ended, at=at)
 
 
-def _end_of_login(at: Instant) -> Instant:
-    return Instant(at + LOGIN_LASTS // _MICROSECOND)
+def _login_expiry(at: Instant) -> Instant:
+    return Instant(at + LOGIN_LIFETIME // _MICROSECOND)
 
 
-def _moment(at: int | None) -> datetime | None:
+def _datetime_or_none(at: int | None) -> datetime | None:
     return None if at is None else from_instant(at)
 
 
@@ -365,91 +367,93 @@ _USER_ID = re.compile(r"u[a-z0-9]{12}")
 _DAY = timedelta(days=1) // timedelta(microseconds=1)
 
 
-class MadeInvite(msgspec.Struct, frozen=True, kw_only=True):
-    """A link's code, which nobody can read again: only a digest is kept."""
+class CreatedInvite(msgspec.Struct, frozen=True, kw_only=True):
+    """A link's code, which nobody can read again: only a digest is stored."""
 
     code: str
     invite: WebInvite
 
 
 class WebAccess(Group[Mode]):
-    """Who may use the web page: invites and logins."""
+    """Access to the web page: invites and logins."""
 
     log_in = writes_now(make_login)
-    log_out = writes(forget_login)
-    log_out_everywhere = writes(end_logins)
-    list_all = reads_now(everybody)
+    log_out = writes(delete_login)
+    log_out_everywhere = writes(delete_logins)
+    list_all = reads_now(list_all)
 
     @verb
-    def invite(store: Store[Any], who: str, role: Role | None = None, *, days: int = INVITE_DAYS) -> Step[MadeInvite]:
-        """A code that lets somebody in once within so many days: somebody new by a name, or somebody known by their id.
+    def invite(
+        store: Store[Any], name_or_id: str, role: Role | None = None, *, days: int = INVITE_DAYS
+    ) -> Step[CreatedInvite]:
+        """Return a code that lets a person in once within so many days: a new person by a name, or a known person by their id.
 
-        Somebody new is a guest unless `role` says more; somebody known keeps their role unless it says another. A name that
-        is taken is `InvalidRequest`, an id that nobody has `UnknownPerson`.
+        A new person is a guest unless `role` says more; a known person keeps their role unless it says another. Raises
+        `InvalidRequest` for a name that is taken, `UnknownPerson` for an id that nobody has.
         """
         if role not in (None, "guest", "trusted"):
             raise InvalidRequest(f"{role!r} is no role for somebody on the page; use guest or trusted")
         if not isinstance(days, int) or not 1 <= days <= MAX_INVITE_DAYS:
             raise InvalidRequest(f"a link holds for 1 to {MAX_INVITE_DAYS} days, not {days}")
-        user_id = _user_id(who)
+        user_id = _user_id(name_or_id)
         code, at = secrets.token_urlsafe(_SECRET_BYTES), store.now()
-        wanted = NewInvite(
+        new = NewInvite(
             digest=digest_of(code),
             at=at,
             expires_at=Instant(at + days * _DAY),
             role=role or ("guest" if user_id is None else None),
-            name=_shown_name(who) if user_id is None else None,
+            name=_shown_name(name_or_id) if user_id is None else None,
             user_id=user_id,
         )
-        return write(_invite, wanted, code)
+        return write(_create_invite, new, code)
 
     @verb
     def redeem(store: Store[Any], code: str, cookie: bytes) -> Step[WebLogin | None]:
-        """Lets in who has this code and logs the browser in whose cookie has this digest; `None` where the code is wrong or used.
+        """Let in the person with this code and log in the browser with this cookie digest; `None`: the code is wrong or used.
 
-        In one transaction: of two who use a code one gets in, and nobody is in without their role.
+        In one transaction: of two callers with one code one gets in, and nobody is in without their role.
         """
-        wanted = Redemption(digest=digest_of(code), cookie=cookie, user_id=_new_user_id(), at=store.now())
-        return write(redeem, wanted)
+        request = RedeemRequest(digest=digest_of(code), cookie=cookie, user_id=_new_user_id(), at=store.now())
+        return write(redeem, request)
 
     @verb
     def find_login(store: Store[Any], digest: bytes) -> Step[WebLogin | None]:
-        """Who shows a cookie with this digest; `None` where it lets nobody in. Thirty days without use end it.
+        """Return the login of a cookie with this digest; `None` where it lets nobody in. Thirty days without use end a login.
 
-        Mostly a read alone: that it is used is written down once an hour.
+        Mostly only a read: its use is recorded once an hour.
         """
         return task(_find_login, store.now(), digest)
 
     @verb
-    def revoke(store: Store[Any], who: str) -> Step[Revoked]:
-        """Takes somebody's role, logins and links away, by id or name. What they wrote stays.
+    def revoke(store: Store[Any], name_or_id: str) -> Step[RevokedAccess]:
+        """Remove a person's role, logins and links, by id or name. Their messages stay.
 
-        `UnknownPerson` where nobody is called so; `InvalidRequest` for the owner, and for a name that several have.
+        Raises `UnknownPerson` where nobody matches; `InvalidRequest` for the owner, and for a name that several have.
         """
-        return write(revoke, store.now(), clean_text("a name", who).strip())
+        return write(revoke, store.now(), clean_text("a name", name_or_id).strip())
 
 
-def _invite(tx: Tx, wanted: NewInvite, code: str) -> MadeInvite:
-    return MadeInvite(code=code, invite=invite(tx, wanted))
+def _create_invite(tx: Tx, new: NewInvite, code: str) -> CreatedInvite:
+    return CreatedInvite(code=code, invite=invite(tx, new))
 
 
 def _find_login(perform: Perform, at: Instant, digest: bytes) -> WebLogin | None:
-    known = perform(read(find_login, at, digest))
-    if known is None:
+    login = perform(read(find_login, at, digest))
+    if login is None:
         return None
-    if is_due(known, at):
+    if needs_touch(login, at):
         perform(write(touch_login, at, digest))
-    return known.login
+    return login.login
 
 
-def _user_id(who: str) -> str | None:
-    """Return the id that `who` is, if it is none but that."""
-    bare = user_id_of(clean_text("a name", who, MAX_KEY_CHARS).strip())
+def _user_id(name_or_id: str) -> str | None:
+    """Return the id that `name_or_id` is, or `None` for a name."""
+    bare = user_id_of(clean_text("a name", name_or_id, MAX_KEY_CHARS).strip())
     return bare if _USER_ID.fullmatch(bare) else None
 
 
-def _shown_name(who: str) -> str:
-    name = safe_label(who).strip()
+def _shown_name(name_text: str) -> str:
+    name = safe_label(name_text).strip()
     if not name:
         raise InvalidRequest("say who is invited: a name by which you and the agent know them")
     return name

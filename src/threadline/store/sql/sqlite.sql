@@ -54,7 +54,7 @@ CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN {hit_tables}
 -- bm25 would read all that is indexed of each word; where few match, our own function looks at those alone.
 -- name: search_close
 SELECT d.number, c.score, 1, {hit}
-FROM (SELECT rowid AS doc, closeness(words) AS score FROM words WHERE words MATCH :match ORDER BY score, rowid DESC LIMIT :window OFFSET :offset) c
+FROM (SELECT rowid AS doc, match_rank(words) AS score FROM words WHERE words MATCH :match ORDER BY score, rowid DESC LIMIT :window OFFSET :offset) c
 CROSS JOIN documents d ON d.doc = c.doc CROSS JOIN {hit_tables}
 
 -- name: count_matches

@@ -99,10 +99,10 @@ def request(tx: Tx, request: ApprovalRequest) -> None:
         expires_at=request.expires_at,
     )
     # The id of the chat may have changed while the turn ran.
-    id_changes.forward_stream(tx, request.at, request.turn_pk)
+    id_changes.redirect_stream(tx, request.at, request.turn_pk)
     outbox.finish_stream(tx, request.at, request.turn_pk, request.streamed_text)
     for message in request.messages:
-        target = id_changes.forward(tx, request.at, message.target)
+        target = id_changes.current_target(tx, request.at, message.target)
         outbox.enqueue(tx, request.at, msgspec.structs.replace(message, target=target))
 
 

@@ -22,7 +22,7 @@ from threadline.model.view import MAX_SEQ, View, message_number
 from threadline.store.conversations import indexes, records, sessions, transcripts, views
 from threadline.store.engine.database import Row, Step, Tx, read, write
 from threadline.store.rows import Page, StoredSession, check_limit, session_of
-from threadline.store.text import words_of_event, words_of_message
+from threadline.store.text import preview_of_event, preview_of_message
 from threadline.store.verbs import Group, Mode, Store, reads, verb
 from threadline.store.work import approvals, inbox
 
@@ -152,8 +152,8 @@ def snapshot(tx: Tx, request: FeedRequest) -> ConversationSnapshot | None:
     mark = _view_version_mark(session, view)
     new_messages = _new_messages(tx, session, request) if request.view_version_mark == mark else None
     if new_messages is None:
-        rows = views.rows_before(tx, session, request.limit + 1)
-        messages = transcripts.named(tx, [row[1:] for row in rows[-request.limit :]])
+        rows = views.last_rows(tx, session, request.limit + 1)
+        messages = transcripts.to_transcript_messages(tx, [row[1:] for row in rows[-request.limit :]])
     else:
         rows, messages = [], new_messages
     is_current = session.is_current and session.entry.ended_at is None
@@ -180,7 +180,7 @@ def snapshot(tx: Tx, request: FeedRequest) -> ConversationSnapshot | None:
 def earlier(tx: Tx, request: FeedRequest, before: MessageRef) -> EarlierMessages:
     """Return the page of messages before one that the conversation shows. Raises `UnknownSession`, `UnknownMessage`."""
     session = _require_session(tx, request)
-    number = transcripts.number_of(tx, before)
+    number = transcripts.find_number(tx, before)
     spans = views.load(tx, session.pk, session.view_version).shown
     place = next((place for place, span in enumerate(spans) if span.lo <= number <= span.hi), None)
     if place is None:
@@ -194,7 +194,7 @@ def earlier(tx: Tx, request: FeedRequest, before: MessageRef) -> EarlierMessages
         limit=request.limit + 1,
     )
     page = rows[: request.limit][::-1]
-    return EarlierMessages(transcripts.named(tx, [row[1:] for row in page]), len(rows) > request.limit)
+    return EarlierMessages(transcripts.to_transcript_messages(tx, [row[1:] for row in page]), len(rows) > request.limit)
 
 
 def find(tx: Tx, request: FeedRequest) -> SessionEntry:
@@ -212,7 +212,9 @@ def fingerprints(tx: Tx, places: Sequence[tuple[str, bytes]]) -> dict[bytes, Row
 
 def list_page(tx: Tx, person: str, platform: str, *, limit: int = 50, cursor: str | None = None) -> Page[ListedSession]:
     """Return a page of a person's sessions on a platform, ended ones included, the most recently updated first."""
-    request = indexes.Listing(include_ended=True, viewer=Viewer(person), platform=platform, limit=limit, cursor=cursor)
+    request = indexes.ListRequest(
+        include_ended=True, viewer=Viewer(person), platform=platform, limit=limit, cursor=cursor
+    )
     page = indexes.list_sessions(tx, request)
     return Page(with_previews(tx, page.items), page.cursor)
 
@@ -221,12 +223,12 @@ def with_previews(tx: Tx, entries: Sequence[SessionEntry]) -> list[ListedSession
     """Return sessions with their previews, and whether they have pending messages or a turn."""
     ids = [(entry.session_id,) for entry in entries]
     untitled = [(entry.session_id,) for entry in entries if entry.title is None]
-    previews = {str(row[0]): words_of_message(row[1]) for row in tx.rows_many("first_words", untitled)}
+    previews = {str(row[0]): preview_of_message(row[1]) for row in tx.rows_many("first_words", untitled)}
     work = {str(row[0]): row[1] or row[2] for row in tx.rows_many("work_at_hand", ids)}
     return [
         ListedSession(
             entry,
-            previews.get(entry.session_id) or words_of_event(work.get(entry.session_id) or ""),
+            previews.get(entry.session_id) or preview_of_event(work.get(entry.session_id) or ""),
             entry.session_id in work,
         )
         for entry in entries
@@ -241,8 +243,8 @@ def fork(tx: Tx, request: FeedForkRequest) -> SessionEntry:
         row = tx.find("find_session_by_pk", session_pk=address.session_pk)
         if row is not None:
             return session_of(row).entry
-    number = transcripts.shown_number(tx, parent, request.last_message)
-    new = records.Beginning(request.new_id, request.source, request.at)
+    number = transcripts.visible_number(tx, parent, request.last_message)
+    new = records.NewSession(request.new_id, request.source, request.at)
     return sessions.fork_at(tx, address, parent, new, number)
 
 
@@ -252,7 +254,7 @@ def count_exchanges_since(tx: Tx, session_id: str, ref: MessageRef) -> int:
     Raises `UnknownMessage` if the session does not show the message, and `InvalidRequest` if no user wrote it.
     """
     session = records.get_session(tx, session_id)
-    wanted_number = transcripts.shown_number(tx, session, ref)
+    wanted_number = transcripts.visible_number(tx, session, ref)
     count, in_question = 0, False
     for _, number, role in views.roles(tx, session):
         count += role == "user" and not in_question
@@ -297,7 +299,7 @@ def _new_messages(tx: Tx, session: StoredSession, request: FeedRequest) -> list[
     if request.seq == session.last_seq:
         return []
     lo, hi = message_number(session.pk, request.seq + 1), message_number(session.pk, MAX_SEQ)
-    return transcripts.named(tx, tx.rows("load_log", lo=lo, hi=hi, limit=MAX_NEW))
+    return transcripts.to_transcript_messages(tx, tx.rows("load_log", lo=lo, hi=hi, limit=MAX_NEW))
 
 
 def _unfinished_turn(tx: Tx, session_pk: int, request: FeedRequest) -> TurnSnapshot | None:
@@ -324,7 +326,7 @@ def _unfinished_turn(tx: Tx, session_pk: int, request: FeedRequest) -> TurnSnaps
 
 def _preview(tx: Tx, entry: SessionEntry) -> str:
     rows = tx.rows_many("first_words", [(entry.session_id,)]) if entry.title is None else []
-    return words_of_message(rows[0][1]) if rows else ""
+    return preview_of_message(rows[0][1]) if rows else ""
 
 
 def _notices(tx: Tx, ordering_key: str, since: Instant) -> list[FeedNotice]:

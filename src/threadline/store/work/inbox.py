@@ -30,7 +30,7 @@ class AdmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Accept an authorised event, with all that was decided about it beforehand."""
 
     event: Inbound
-    resolve: sessions.Resolve
+    resolve: sessions.ResolveRequest
     lane: QueueKind
     person: str | None
     role: Role

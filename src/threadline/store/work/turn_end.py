@@ -143,7 +143,7 @@ def finish(tx: Tx, result: TurnResult) -> None:
     """End a turn: transcript, usage, replies and outcomes. Raises `LeaseLost`, and then writes nothing."""
     lease = result.lease
     # The session first, as whoever takes a message in does: the other way round the two could wait for each other.
-    tx.hold("lock_session_pk", session_id=result.session_id)
+    tx.lock_rows("lock_session_pk", session_id=result.session_id)
     ended = tx.find(
         "end_turn",
         outcome=result.outcome,
@@ -236,10 +236,10 @@ def _append_messages(tx: Tx, result: TurnResult, kept: Sequence[UserMessage], st
         key = f"turn:{result.lease.turn_id}"
         requests.append(transcripts.AppendRequest(result.session_id, result.answer, result.at, key=key))
         enclosed.append(result.answer_files)
-    for appended, sent in zip(transcripts.append_to(tx, result.session_id, state, requests), enclosed, strict=True):
+    for appended, sent in zip(transcripts.append_locked(tx, result.session_id, state, requests), enclosed, strict=True):
         for ref, used in zip(appended.refs, sent, strict=False) if any(sent) else ():
             if used:
-                files.use(tx, transcripts.number_of(tx, ref), used)
+                files.link_files(tx, transcripts.find_number(tx, ref), used)
 
 
 def _request_of(result: TurnResult, said: UserMessage) -> transcripts.AppendRequest:
@@ -258,9 +258,9 @@ def _redirect_replies(tx: Tx, result: TurnResult, origin: str) -> TurnResult:
     chat = target_of(source_of(origin)).chat_id
     if all(reply.target.chat_id == chat for reply in result.replies):
         return result
-    id_changes.forward_stream(tx, result.at, result.lease.turn_pk)
+    id_changes.redirect_stream(tx, result.at, result.lease.turn_pk)
     replies = (
-        replace(reply, target=id_changes.forward(tx, result.at, reply.target), reply_to=None)
+        replace(reply, target=id_changes.current_target(tx, result.at, reply.target), reply_to=None)
         for reply in result.replies
     )
     return replace(result, replies=tuple(replies))

@@ -354,7 +354,7 @@ def enqueue_progress(tx: Tx, at: Instant, lease: TurnLease, notice: outbox.NewDe
     """
     if not tx.run("note_tools", tools=0, **lease.proof):
         return False
-    outbox.enqueue(tx, at, replace(notice, target=id_changes.forward(tx, at, notice.target)))
+    outbox.enqueue(tx, at, replace(notice, target=id_changes.current_target(tx, at, notice.target)))
     return True
 
 
@@ -401,7 +401,7 @@ def people_of_running(tx: Tx, session_id: str) -> list[str | None]:
 def roles_of_unanswered(tx: Tx, session_id: str) -> list[Role]:
     """Return the roles of those whose unanswered messages a session ends with. A message that was not admitted counts least."""
     roles: list[Role] = []
-    for _, number, role, *_ in reversed(views.rows_before(tx, records.get_session(tx, session_id), _MAX_UNANSWERED)):
+    for _, number, role, *_ in reversed(views.last_rows(tx, records.get_session(tx, session_id), _MAX_UNANSWERED)):
         if role != "user":
             break
         heard = _source_event(tx, _append_key(tx, number))

@@ -12,16 +12,16 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from threadline.errors import StoreDamaged, StoreFull, StoreReadOnly, StoreUnavailable, ThreadlineError
-from threadline.store.engine.database import unbindable
+from threadline.store.engine.database import unstorable_text_error
 from threadline.store.engine.sql import (
     READABLE_BY,
     Migration,
     SchemaState,
     migrations,
+    parse_schema_state,
     pending,
     require_current,
-    state_from,
-    unlike_its_schema,
+    schema_mismatch_error,
 )
 
 SCHEMA = "threadline"
@@ -31,25 +31,25 @@ _OPTIONS = " ".join(
     for setting in (
         f"search_path={SCHEMA}",
         "synchronous_commit=on",
-        # What is asked is small and mostly in memory: the defaults would read whole tables, and compile queries that end sooner.
+        # Queries are small and mostly in memory: the defaults would read whole tables, and compile queries that end sooner.
         "random_page_cost=1.1",
         "jit=off",
     )
 )
-# A process that is frozen in the middle of a transaction must let go of its rows before others take themselves for frozen.
+# A process that freezes in the middle of a transaction must release its rows before the time-outs of others.
 _POOLED = f"{_OPTIONS} -c idle_in_transaction_session_timeout=5000"
-# Left to itself the server plans a search anew each time, because it can't guess how many hits are wanted: a fifth of what a
-# search for a rare word takes. Our texts are made for one plan.
+# By default the server plans each search anew, because it can't guess how many hits are requested: a fifth of what a
+# search for a rare word takes. Our queries are written for one plan.
 _READING = f"{_POOLED} -c plan_cache_mode=force_generic_plan"
-# What a statement can fail with; text that is no UTF-8 fails before it is sent.
+# The errors of a statement; text that is not UTF-8 fails before it is sent.
 FAILURES = (psycopg.Error, PoolTimeout, UnicodeEncodeError)
-# Run again: another transaction was in the way, and this one left no trace.
+# Errors after which a transaction is repeated: another was in the way, and this one left no trace.
 RETRYABLE = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
 
 
 def connect(url: str) -> psycopg.Connection[Any]:
-    """One connection outside of any pool, in autocommit mode."""
-    with translated():
+    """Return one connection outside of any pool, in autocommit mode."""
+    with translating_errors():
         connection = psycopg.connect(
             url, autocommit=True, connect_timeout=CONNECT_SECONDS, options=_OPTIONS, cursor_factory=psycopg.RawCursor
         )
@@ -58,7 +58,7 @@ def connect(url: str) -> psycopg.Connection[Any]:
 
 
 def make_pool(url: str, size: int, *, read_only: bool) -> ConnectionPool[psycopg.Connection[Any]]:
-    """A pool of connections. Those that only read see one snapshot for the length of a transaction."""
+    """Return a pool of connections. Those that only read see one snapshot for the length of a transaction."""
 
     def configure(connection: psycopg.Connection[Any]) -> None:
         _configure(connection)
@@ -86,31 +86,31 @@ def _configure(connection: psycopg.Connection[Any]) -> None:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """PostgreSQL's errors as ours, with what to do about them."""
+def translating_errors() -> Iterator[None]:
+    """Raise PostgreSQL's errors as errors of the store, which say what to do."""
     try:
         yield
     except FAILURES as cause:
-        raise translate(cause) from cause
+        raise to_store_error(cause) from cause
 
 
-def translate(cause: Exception) -> ThreadlineError:
-    """What a PostgreSQL error means for the caller."""
+def to_store_error(cause: Exception) -> ThreadlineError:
+    """Return the error of the store for a PostgreSQL error."""
     if isinstance(cause, (UnicodeEncodeError, psycopg.DataError)):
-        return unbindable()
+        return unstorable_text_error()
     if isinstance(cause, (errors.DiskFull, errors.OutOfMemory)):
         return StoreFull("the PostgreSQL server has no room left; make room and try again")
     if isinstance(cause, (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege)):
         return StoreReadOnly(f"PostgreSQL refuses the write ({_first_line(cause)}); check the role's rights")
     if isinstance(cause, (errors.UndefinedTable, errors.UndefinedColumn, errors.DataCorrupted)):
-        return StoreDamaged(f"the database is not as Threadline left it ({_first_line(cause)}); restore a backup")
+        return StoreDamaged(f"the database is incomplete or damaged ({_first_line(cause)}); restore a backup")
     return StoreUnavailable(
         f"PostgreSQL does not answer ({_first_line(cause)}); what was acknowledged is kept, try again"
     )
 
 
-def lost(cause: Exception) -> bool:
-    """Whether the connection, not the statement, failed."""
+def is_connection_lost(cause: Exception) -> bool:
+    """Return whether the connection, not the statement, failed."""
     return isinstance(cause, (psycopg.OperationalError, psycopg.InterfaceError)) and not isinstance(
         cause, (errors.DiskFull, errors.OutOfMemory, *RETRYABLE)
     )
@@ -126,7 +126,7 @@ _META = f"CREATE TABLE {SCHEMA}.meta (name TEXT PRIMARY KEY, value TEXT NOT NULL
 
 
 def ensure_schema(connection: psycopg.Connection[Any], *, migrate: bool) -> None:
-    """An empty database gets the schema; an old one is migrated, or refused where `migrate` is false."""
+    """Create the schema in an empty database; migrate an old one, or refuse it where `migrate` is false."""
     steps = migrations("postgres")
     state = read_state(connection)
     if not migrate:
@@ -136,15 +136,17 @@ def ensure_schema(connection: psycopg.Connection[Any], *, migrate: bool) -> None
 
 
 def read_state(connection: psycopg.Connection[Any]) -> SchemaState | None:
-    """Which schema the database has; `None` where it has none of ours."""
+    """Return the version of the schema in the database; `None` where it has none of ours."""
     row = connection.execute("SELECT to_regclass($1)", [f"{SCHEMA}.meta"]).fetchone()
     if row is None or row[0] is None:
         return None
-    return state_from(dict(connection.execute(cast("Any", f"SELECT name, value FROM {SCHEMA}.meta")).fetchall()))
+    return parse_schema_state(
+        dict(connection.execute(cast("Any", f"SELECT name, value FROM {SCHEMA}.meta")).fetchall())
+    )
 
 
 def migrate_schema(connection: psycopg.Connection[Any], steps: tuple[Migration, ...]) -> tuple[int, int]:
-    """Takes the missing steps, all or none; whoever comes second finds nothing left to do. The version before and after."""
+    """Run the missing migrations, all or none; return the version before and after. A concurrent caller finds none missing."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock($1)", [_LOCK])
         state = read_state(connection)
@@ -153,24 +155,24 @@ def migrate_schema(connection: psycopg.Connection[Any], steps: tuple[Migration, 
             connection.execute(cast("Any", _META))
             state = SchemaState(0, 0)
         missing = pending(steps, state)
-        _take(connection, missing, state)
+        _run_migrations(connection, missing, state)
         if missing:
             _stamp(connection, missing[-1].version)
     return state.version, missing[-1].version if missing else state.version
 
 
-def _take(connection: psycopg.Connection[Any], steps: tuple[Migration, ...], state: SchemaState) -> None:
+def _run_migrations(connection: psycopg.Connection[Any], steps: tuple[Migration, ...], state: SchemaState) -> None:
     try:
         for step in steps:
             _run_script(connection, step.script)
     except errors.InsufficientPrivilege:
         raise
     except psycopg.ProgrammingError as cause:
-        raise unlike_its_schema(state, cause) from cause
+        raise schema_mismatch_error(state, cause) from cause
 
 
 def _run_script(connection: psycopg.Connection[Any], script: str) -> None:
-    """Several statements in one go: without values, the server takes them as they are."""
+    """Run several statements at once: without values, the server takes them as they are."""
     with psycopg.ClientCursor(connection) as cursor:
         cursor.execute(cast("Any", script))
 

@@ -13,20 +13,20 @@ import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from threadline.errors import StoreUnavailable, ThreadlineError
-from threadline.store.engine.database import EngineFacts, Opened, Progress, Row, Step
-from threadline.store.engine.group_commit import Job, Lane, ReaderPool, fail_unsettled
+from threadline.store.engine.database import EngineFacts, OpenState, Progress, Row, Step
+from threadline.store.engine.group_commit import GroupCommitQueue, QueuedStep, ReaderPool, fail_pending
 from threadline.store.engine.postgres.connection import (
     FAILURES,
     RETRYABLE,
     SCHEMA,
     connect,
     ensure_schema,
-    lost,
+    is_connection_lost,
     make_pool,
     migrate_schema,
     read_state,
-    translate,
-    translated,
+    to_store_error,
+    translating_errors,
 )
 from threadline.store.engine.postgres.transaction import PostgresTx
 from threadline.store.engine.sql import latest_version, migrations
@@ -36,7 +36,7 @@ _ROWS_A_STEP = 2_000
 
 
 def copy_database(connection: psycopg.Connection[Any], target: Path, progress: Progress) -> None:
-    """Writes everything that one snapshot shows; the search index of the copy is made anew where it is opened."""
+    """Copy all that one snapshot shows; the search index of the copy is built when the copy is opened."""
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     connection.read_only = True
     with connection.transaction():
@@ -69,7 +69,7 @@ _CONNECTIONS = 8
 _ATTEMPTS = 12
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = $1 ORDER BY tablename"
 _CURRENT_XID = "SELECT pg_current_xact_id()::text"
-# Only what reads this database counts; an automatic analyze is among it.
+# Only readers of this database count; an automatic analyze is one.
 _OLDER_SNAPSHOTS = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     " AND backend_xmin IS NOT NULL AND age(backend_xmin) >= age($1::xid8::xid)"
@@ -85,40 +85,40 @@ class PostgresDatabase:
     """A database that any number of machines may share. See `Database` for what it promises."""
 
     def __init__(self, url: str, *, location: str, migrate: bool = True) -> None:
-        """Connects, and brings the schema up to date."""
+        """Connect, and bring the schema up to date."""
         self.location = location
         self._url = url
-        self._opened = Opened()
-        with connect(url) as connection, translated():
+        self._state = OpenState()
+        with connect(url) as connection, translating_errors():
             ensure_schema(connection, migrate=migrate)
         self._writers = make_pool(url, _CONNECTIONS, read_only=False)
         self._readers = make_pool(url, _CONNECTIONS, read_only=True)
-        self._lane = Lane(self._run_batch, name="threadline-postgres-append")
+        self._commit_queue = GroupCommitQueue(self._run_batch, name="threadline-postgres-append")
         self._thread_pool = ReaderPool(self.perform, max_threads=2 * _CONNECTIONS, name="threadline-postgres")
 
     def perform(self, step: Step[T]) -> T:
-        self._opened.require()
+        self._state.require_open()
         if step.kind == "batch":
-            result: T = self._lane.perform(step)
+            result: T = self._commit_queue.perform(step)
             return result
         outcome: T = self._transact(
             self._writers if step.kind == "write" else self._readers,
             lambda tx: step.call(tx, *step.args, **step.options),
-            # Beginning and ending a transaction are two round trips, as dear as a search for a rare word.
+            # Beginning and ending a transaction are two round trips, as expensive as a search for a rare word.
             is_whole=step.kind != "loose_read",
         )
         return outcome
 
     def perform_async(self, step: Step[T]) -> Awaitable[T]:
-        self._opened.require()
-        queue = self._lane if step.kind == "batch" else self._thread_pool
+        self._state.require_open()
+        queue = self._commit_queue if step.kind == "batch" else self._thread_pool
         return queue.perform_async(step)
 
     def require_open(self) -> None:
-        self._opened.require()
+        self._state.require_open()
 
-    def describe(self) -> EngineFacts:
-        with connect(self._url) as connection, translated():
+    def facts(self) -> EngineFacts:
+        with connect(self._url) as connection, translating_errors():
             state = read_state(connection)
             row = connection.execute(
                 "SELECT current_setting('server_version'), pg_database_size(current_database())"
@@ -133,35 +133,35 @@ class PostgresDatabase:
         )
 
     def verify(self) -> list[str]:
-        with connect(self._url) as connection, translated():
+        with connect(self._url) as connection, translating_errors():
             rows = connection.execute(
                 "SELECT CAST(CAST(indexrelid AS regclass) AS text) FROM pg_index WHERE NOT indisvalid"
             ).fetchall()
         return [f"the index {name} is not valid; run REINDEX INDEX {name}" for (name,) in rows]
 
     def backup(self, target: Path, progress: Progress) -> None:
-        with connect(self._url) as connection, translated():
+        with connect(self._url) as connection, translating_errors():
             copy_database(connection, target, progress)
 
-    def scrub(self) -> None:
-        with connect(self._url) as connection, translated():
+    def rewrite_files(self) -> None:
+        with connect(self._url) as connection, translating_errors():
             _wait_for_older_snapshots(connection)
-            # All there are: a list would forget those that are added later.
+            # All tables: a fixed list would miss those that are added later.
             for (table,) in connection.execute(_TABLES, [SCHEMA]).fetchall():
                 connection.execute(cast("Any", f"VACUUM (FULL, ANALYZE) {table}"))
-            # The planner's statistics hold samples of what columns say, and of what they said.
+            # The planner's statistics hold samples of values, deleted ones included.
             _wait_for_older_snapshots(connection)
             connection.execute("VACUUM (FULL) pg_catalog.pg_statistic")
 
     def migrate(self) -> tuple[int, int]:
-        with connect(self._url) as connection, translated():
+        with connect(self._url) as connection, translating_errors():
             return migrate_schema(connection, migrations("postgres"))
 
     def close(self) -> None:
-        if not self._opened.end():
+        if not self._state.mark_closed():
             return
         self._thread_pool.close()
-        self._lane.close()
+        self._commit_queue.close()
         self._writers.close()
         self._readers.close()
 
@@ -173,7 +173,7 @@ class PostgresDatabase:
         pipelined: bool = False,
         is_whole: bool = True,
     ) -> T:
-        """Runs `work` in a transaction; again where another was in the way or a pooled connection turned out dead.
+        """Run `work` in a transaction; again where another was in the way or a pooled connection turned out dead.
 
         Pipelined, statements whose answers nobody reads travel together with the commit. Without `is_whole` every statement is
         a transaction of its own.
@@ -189,56 +189,58 @@ class PostgresDatabase:
                     result = work(PostgresTx(connection))
                     committing = True
             except FAILURES as cause:
-                if committing and lost(cause):
+                if committing and is_connection_lost(cause):
                     raise StoreUnavailable(_UNKNOWN_OUTCOME) from cause
                 if attempt + 1 == _ATTEMPTS or not _worth_repeating(cause):
-                    raise translate(cause) from cause
+                    raise to_store_error(cause) from cause
                 time.sleep(0.002 * attempt)
             else:
                 return result
         raise StoreUnavailable
 
-    def _run_batch(self, jobs: Sequence[Job]) -> None:
-        for operation, group in groupby(jobs, key=lambda job: job.step.call):
-            batch = list(group)
+    def _run_batch(self, steps: Sequence[QueuedStep]) -> None:
+        for operation, group in groupby(steps, key=lambda queued: queued.step.call):
+            together = list(group)
             try:
-                self._run_group(operation, batch)
+                self._run_group(operation, together)
             except BaseException:
-                # A signal struck, perhaps during the commit: run again, this could be stored twice.
-                fail_unsettled(batch, StoreUnavailable(_UNKNOWN_OUTCOME))
+                # A signal struck, perhaps during the commit: a repetition could store this twice.
+                fail_pending(together, StoreUnavailable(_UNKNOWN_OUTCOME))
                 raise
 
-    def _run_group(self, operation: Callable[..., Sequence[Any]], jobs: Sequence[Job]) -> None:
+    def _run_group(self, operation: Callable[..., Sequence[Any]], steps: Sequence[QueuedStep]) -> None:
         try:
-            self._settle(jobs, self._run_together(operation, jobs))
+            self._set_outcomes(steps, self._run_together(operation, steps))
         except Exception as cause:  # noqa: BLE001 - whose fault it was shows when they run apart
-            self._run_apart(operation, jobs, cause)
+            self._run_one_by_one(operation, steps, cause)
 
-    def _run_together(self, operation: Callable[..., Sequence[Any]], jobs: Sequence[Job]) -> Sequence[Any]:
-        requests = [job.step.args[0] for job in jobs]
+    def _run_together(self, operation: Callable[..., Sequence[Any]], steps: Sequence[QueuedStep]) -> Sequence[Any]:
+        requests = [queued.step.args[0] for queued in steps]
         return self._transact(self._writers, lambda tx: operation(tx, requests), pipelined=True)
 
-    def _run_apart(self, operation: Callable[..., Sequence[Any]], jobs: Sequence[Job], cause: Exception) -> None:
-        for job in jobs:
-            if len(jobs) == 1 or isinstance(cause, StoreUnavailable):
-                job.error = cause
+    def _run_one_by_one(
+        self, operation: Callable[..., Sequence[Any]], steps: Sequence[QueuedStep], cause: Exception
+    ) -> None:
+        for queued in steps:
+            if len(steps) == 1 or isinstance(cause, StoreUnavailable):
+                queued.error = cause
                 continue
             try:
-                self._settle([job], self._run_together(operation, [job]))
+                self._set_outcomes([queued], self._run_together(operation, [queued]))
             except Exception as reason:  # noqa: BLE001 - handed to the caller whose job it was
-                job.error = reason
+                queued.error = reason
 
     @staticmethod
-    def _settle(jobs: Sequence[Job], outcomes: Sequence[Any]) -> None:
-        for job, outcome in zip(jobs, outcomes, strict=True):
+    def _set_outcomes(steps: Sequence[QueuedStep], outcomes: Sequence[Any]) -> None:
+        for queued, outcome in zip(steps, outcomes, strict=True):
             if isinstance(outcome, ThreadlineError):
-                job.error = outcome
+                queued.error = outcome
             else:
-                job.result = outcome
+                queued.result = outcome
 
 
 def _wait_for_older_snapshots(connection: psycopg.Connection[Any]) -> None:
-    """Wait until nobody reads who began before now: `VACUUM FULL` copies deleted rows that somebody may still see."""
+    """Wait until all transactions that began before now have ended: `VACUUM FULL` copies deleted rows that they may still see."""
     row = connection.execute(_CURRENT_XID).fetchone()
     deadline = time.monotonic() + _SNAPSHOT_WAIT_SECONDS
     while row is not None and time.monotonic() < deadline:
@@ -250,5 +252,5 @@ def _wait_for_older_snapshots(connection: psycopg.Connection[Any]) -> None:
 
 
 def _worth_repeating(cause: Exception) -> bool:
-    """Another transaction was in the way, or a pooled connection turned out dead; the server itself may be well."""
-    return isinstance(cause, RETRYABLE) or (lost(cause) and not isinstance(cause, PoolTimeout))
+    """Return whether a second attempt can succeed: another transaction was in the way, or a pooled connection turned out dead."""
+    return isinstance(cause, RETRYABLE) or (is_connection_lost(cause) and not isinstance(cause, PoolTimeout))

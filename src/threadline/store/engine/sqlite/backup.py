@@ -14,19 +14,19 @@ from threadline.model.view import MAX_SEQ, message_number
 from threadline.store.conversations.indexes import document_of
 from threadline.store.engine.database import Progress, Row
 from threadline.store.engine.sql import migrations
-from threadline.store.engine.sqlite.connection import migrate_schema, translated
+from threadline.store.engine.sqlite.connection import migrate_schema, translating_errors
 from threadline.store.engine.sqlite.writer import SqliteTx
 
 ReadTable: TypeAlias = Callable[[str, Sequence[str]], Iterable[Row]]
 _PAGES_A_STEP = 2_000
 _RESTARTS = 3
-# Made anew in the copy: the index is a function of the messages, and nothing has moved since.
+# Built anew in the copy: the index is a function of the messages, and list positions are current.
 _DERIVED = ("documents", "unindexed", "moved", "words")
 
 
 def copy_database(source: apsw.Connection, target: Path, progress: Progress) -> None:
-    """Copies page by page. A write by someone else starts the copy over; after a few such restarts it is done in one go."""
-    with _partial(target) as copy, copy.backup("main", source, "main") as backup:
+    """Copy page by page. A write by another process starts the copy over; after a few restarts it is done in one go."""
+    with _partial_copy(target) as copy, copy.backup("main", source, "main") as backup:
         restarts, remaining = 0, None
         while not backup.done:
             backup.step(_PAGES_A_STEP if restarts < _RESTARTS else -1)
@@ -39,11 +39,11 @@ def copy_database(source: apsw.Connection, target: Path, progress: Progress) -> 
 def build_copy(
     target: Path, read: ReadTable, count: Callable[[str], int], last_pk: Callable[[str], int], progress: Progress
 ) -> None:
-    """Makes an SQLite store of rows that come from elsewhere; every row must arrive.
+    """Build an SQLite store from the rows of another database; raise `StoreDamaged` unless every row arrives.
 
-    `last_pk` tells the last number that a table gave to a row, whether that row is still there or not.
+    `last_pk` returns the last number that a table gave to a row, whether that row is still there or not.
     """
-    with _partial(target) as copy:
+    with _partial_copy(target) as copy:
         migrate_schema(copy, migrations("sqlite"))
         tables = {name: _columns(copy, name) for name in _tables(copy)}
         total, done = sum(count(name) for name in tables), 0
@@ -54,18 +54,18 @@ def build_copy(
             copy.executemany(text, read(name, columns)).fetchall()
             done += _count(copy, name)
             progress(done, total)
-        _go_on_counting(copy, last_pk)
-        # Listings lag further there than here.
+        _copy_sequences(copy, last_pk)
+        # In the copy no message is indexed yet, and every list position is current.
         copy.execute("UPDATE session_state SET indexed_seq = 0, listed_at = updated_at").fetchall()
         copy.execute("INSERT INTO unindexed SELECT session_pk FROM session_state WHERE last_seq > 0").fetchall()
         _index_deleted_logs(copy)
         copy.execute("COMMIT")
         if done != total:
-            raise StoreDamaged(f"the copy has {done} rows of {total}; it was thrown away, try again")
+            raise StoreDamaged(f"the copy has {done} rows of {total}; it was deleted, try again")
 
 
-def _go_on_counting(copy: apsw.Connection, last_pk: Callable[[str], int]) -> None:
-    """No number is given twice, those of rows that are gone included: a new session would show what a deleted one said."""
+def _copy_sequences(copy: apsw.Connection, last_pk: Callable[[str], int]) -> None:
+    """Continue the numbering of rows, those of deleted rows included: a reused number would show what a deleted session said."""
     counted = copy.execute(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'"
     ).fetchall()
@@ -75,7 +75,7 @@ def _go_on_counting(copy: apsw.Connection, last_pk: Callable[[str], int]) -> Non
 
 
 def _index_deleted_logs(copy: apsw.Connection) -> None:
-    """What forks show of deleted sessions belongs to no session that would be indexed at the first search."""
+    """Index the messages of deleted sessions that forks still show: no session is left whose first search would index them."""
     tx = SqliteTx(copy)
     for log, scope in copy.execute("SELECT log, scope FROM deleted_logs").fetchall():
         lo, hi = message_number(int(str(log)), 0), message_number(int(str(log)), MAX_SEQ)
@@ -88,8 +88,8 @@ def _index_deleted_logs(copy: apsw.Connection) -> None:
 
 
 @contextmanager
-def _partial(target: Path) -> Iterator[apsw.Connection]:
-    """A connection to a new file that gets its real name only once it is complete, verified and on disk."""
+def _partial_copy(target: Path) -> Iterator[apsw.Connection]:
+    """Yield a connection to a new file that gets its real name only once it is complete, verified and on disk."""
     partial = target.with_name(target.name + ".part")
     if target.exists():
         raise InvalidRequest(f"{target} exists; choose a new file for the copy")
@@ -99,7 +99,7 @@ def _partial(target: Path) -> Iterator[apsw.Connection]:
     except OSError as cause:
         raise StoreUnavailable(f"{partial} can't be made: {cause.strerror}; choose another place") from cause
     try:
-        with translated(partial):
+        with translating_errors(partial):
             copy = apsw.Connection(str(partial))
             try:
                 yield copy
@@ -112,12 +112,12 @@ def _partial(target: Path) -> Iterator[apsw.Connection]:
 
 
 def _verify(copy: apsw.Connection, target: Path) -> None:
-    # The copy stands alone: no journal beside it, and what it holds is on disk.
+    # The copy stands alone: no WAL beside it, and all of it is on disk.
     copy.execute("PRAGMA synchronous = FULL").fetchall()
     copy.execute("PRAGMA journal_mode = DELETE").fetchall()
-    found = [str(row[0]) for row in copy.execute("PRAGMA integrity_check(3)").fetchall()]
-    if found != ["ok"]:
-        raise StoreDamaged(f"the copy for {target} is not sound ({'; '.join(found)}); it was thrown away")
+    findings = [str(row[0]) for row in copy.execute("PRAGMA integrity_check(3)").fetchall()]
+    if findings != ["ok"]:
+        raise StoreDamaged(f"the copy for {target} is not sound ({'; '.join(findings)}); it was deleted")
 
 
 def _tables(connection: apsw.Connection) -> list[str]:

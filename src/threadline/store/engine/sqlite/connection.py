@@ -18,19 +18,19 @@ from threadline.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from threadline.store.engine.database import unbindable
+from threadline.store.engine.database import unstorable_text_error
 from threadline.store.engine.sql import (
     READABLE_BY,
     Migration,
     SchemaState,
     migrations,
+    parse_schema_state,
     pending,
     require_current,
-    state_from,
-    unlike_its_schema,
+    schema_mismatch_error,
 )
 
-# What the kernel says of a place that may not be written.
+# The kernel's errors for a path that may not be written.
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 APPLICATION_ID = 0x54_4C_44_42
 BUSY_MILLISECONDS = 10_000
@@ -39,37 +39,37 @@ _READER_CACHE_KIB = 8 * 1024
 
 
 def connect_writer(path: Path, vfs: str | None = None) -> apsw.Connection:
-    """A connection that may write. A commit on it survives a power cut."""
-    with translated(path):
+    """Return a connection that may write. A commit on it survives a power cut."""
+    with translating_errors(path):
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         connection = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=256)
         _prepare(connection)
         _require_ours(connection, path)
-        _use_journal(connection)
-        _require(connection, "synchronous", 2, ask="FULL")
-        _require(connection, "secure_delete", 1)
-        _require(connection, "foreign_keys", 1)
-        _require(connection, "cache_size", -_WRITER_CACHE_KIB)
-        _require(connection, "journal_size_limit", 64 * 1024 * 1024)
+        _enable_wal(connection)
+        _set_pragma(connection, "synchronous", 2, ask="FULL")
+        _set_pragma(connection, "secure_delete", 1)
+        _set_pragma(connection, "foreign_keys", 1)
+        _set_pragma(connection, "cache_size", -_WRITER_CACHE_KIB)
+        _set_pragma(connection, "journal_size_limit", 64 * 1024 * 1024)
         return connection
 
 
 def connect_reader(path: Path, vfs: str | None = None) -> apsw.Connection:
-    """A connection that only reads and never waits for the writer."""
-    with translated(path):
+    """Return a connection that only reads and never waits for the writer."""
+    with translating_errors(path):
         flags = apsw.SQLITE_OPEN_READWRITE
         connection = apsw.Connection(str(path), flags=flags, vfs=vfs, statementcachesize=128)
         _prepare(connection)
-        connection.register_fts5_function("closeness", closeness)
-        _require(connection, "query_only", 1)
-        _require(connection, "cache_size", -_READER_CACHE_KIB)
+        connection.register_fts5_function("match_rank", match_rank)
+        _set_pragma(connection, "query_only", 1)
+        _set_pragma(connection, "cache_size", -_READER_CACHE_KIB)
         return connection
 
 
-def closeness(api: apsw.FTS5ExtensionApi, *_: object) -> float:
-    """How well a row matches, smaller is better: how often it has each word, not how rare the word is or how long the row.
+def match_rank(api: apsw.FTS5ExtensionApi, *_: object) -> float:
+    """Return how well a row matches, smaller is better. It counts how often the row has each word, not how rare the word is.
 
-    So nothing but the row's own matches is read; of equal rows the newest comes first.
+    So SQLite reads nothing but the row's own matches; of equal rows the newest comes first.
     """
     score = 0.0
     for phrase in range(api.phrase_count):
@@ -80,13 +80,13 @@ def closeness(api: apsw.FTS5ExtensionApi, *_: object) -> float:
 
 def _prepare(connection: apsw.Connection) -> None:
     connection.set_busy_timeout(BUSY_MILLISECONDS)
-    # Without this guarantee SQLite plans a join anew for each value that is bound: six times the cost of running it.
+    # Without this guarantee SQLite plans a join anew for each bound value: six times the cost of running it.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
 def _require_ours(connection: apsw.Connection, path: Path) -> None:
-    """Raises for another program's file, before anything is changed in it."""
-    # One transaction: a file that another process of ours is making has both or neither.
+    """Raise for another program's file, before anything is changed in it."""
+    # One transaction: a file that another process is creating right now has both or neither.
     connection.execute("BEGIN")
     application = connection.execute("PRAGMA application_id").fetchall()[0][0]
     tables = connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()[0][0]
@@ -95,42 +95,42 @@ def _require_ours(connection: apsw.Connection, path: Path) -> None:
         raise StoreDamaged(f"{path} is another program's database; choose another file: nothing was changed")
 
 
-def _use_journal(connection: apsw.Connection) -> None:
-    """A new file is switched over by one process alone, and SQLite does not wait for the others by itself."""
+def _enable_wal(connection: apsw.Connection) -> None:
+    """Switch the file to write-ahead logging, waiting while another process switches it: SQLite does not wait by itself."""
     deadline = time.monotonic() + BUSY_MILLISECONDS / 1000
     while True:
         try:
-            return _require(connection, "journal_mode", "wal")
+            return _set_pragma(connection, "journal_mode", "wal")
         except apsw.BusyError:
             if time.monotonic() > deadline:
                 raise
         time.sleep(0.005)
 
 
-def _require(connection: apsw.Connection, pragma: str, value: int | str, ask: str | None = None) -> None:
-    """Sets a pragma and reads it back: SQLite passes over in silence what it can't do."""
+def _set_pragma(connection: apsw.Connection, pragma: str, value: int | str, ask: str | None = None) -> None:
+    """Set a pragma and read it back: SQLite silently ignores what it can't do."""
     connection.execute(f"PRAGMA {pragma} = {ask or value}").fetchall()
     rows = connection.execute(f"PRAGMA {pragma}").fetchall()
     if rows[0][0] != value:
         raise StoreUnavailable(
-            f"this place can't give what a durable store needs ({pragma} = {value}, got {rows[0][0]}); "
+            f"this file system lacks what a durable store needs ({pragma} = {value}, got {rows[0][0]}); "
             "use a local disk, not a network share"
         )
 
 
 @contextmanager
-def translated(path: Path | str) -> Iterator[None]:
-    """SQLite's errors as ours, with what to do about them."""
+def translating_errors(path: Path | str) -> Iterator[None]:
+    """Raise SQLite's errors as errors of the store, which say what to do."""
     try:
         yield
     except UnicodeEncodeError as cause:
-        raise unbindable() from cause
+        raise unstorable_text_error() from cause
     except apsw.Error as cause:
-        raise translate(cause, path) from cause
+        raise to_store_error(cause, path) from cause
 
 
-def translate(cause: apsw.Error, path: Path | str) -> StoreError:
-    """What a SQLite error means for the caller."""
+def to_store_error(cause: apsw.Error, path: Path | str) -> StoreError:
+    """Return the error of the store for an SQLite error."""
     if isinstance(cause, apsw.FullError):
         return StoreFull(f"no room left for {path}; make room and try again: what was acknowledged is kept")
     if isinstance(cause, (apsw.NotADBError, apsw.CorruptError)):
@@ -152,7 +152,7 @@ _META = "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, 
 
 
 def ensure_schema(connection: apsw.Connection, *, migrate: bool) -> None:
-    """A new file gets the schema; an old one is migrated, or refused where `migrate` is false."""
+    """Create the schema in a new file; migrate an old one, or refuse it where `migrate` is false."""
     steps = migrations("sqlite")
     state = read_state(connection)
     if state is not None:
@@ -164,16 +164,16 @@ def ensure_schema(connection: apsw.Connection, *, migrate: bool) -> None:
 
 
 def read_state(connection: apsw.Connection) -> SchemaState | None:
-    """Which schema the file has; `None` for a file that holds nothing of ours."""
+    """Return the version of the schema in the file; `None` for a file that holds nothing of ours."""
     application = connection.execute("PRAGMA application_id").fetchall()[0][0]
     if application != APPLICATION_ID:
         return None
     rows = connection.execute("SELECT name, value FROM meta").fetchall()
-    return state_from({str(name): str(value) for name, value in rows})
+    return parse_schema_state({str(name): str(value) for name, value in rows})
 
 
 def migrate_schema(connection: apsw.Connection, steps: tuple[Migration, ...]) -> tuple[int, int]:
-    """Takes the missing steps, all or none; whoever comes second finds nothing left to do. The version before and after."""
+    """Run the missing migrations, all or none; return the version before and after. A concurrent caller finds none missing."""
     connection.execute("BEGIN EXCLUSIVE")
     try:
         state = read_state(connection)
@@ -182,7 +182,7 @@ def migrate_schema(connection: apsw.Connection, steps: tuple[Migration, ...]) ->
             connection.execute(_META).fetchall()
             state = SchemaState(0, 0)
         missing = pending(steps, state)
-        _take(connection, missing, state)
+        _run_migrations(connection, missing, state)
         if missing:
             newest = missing[-1].version
             stamp = [("schema_version", str(newest)), ("readable_by", str(READABLE_BY))]
@@ -195,9 +195,9 @@ def migrate_schema(connection: apsw.Connection, steps: tuple[Migration, ...]) ->
     return state.version, missing[-1].version if missing else state.version
 
 
-def _take(connection: apsw.Connection, steps: tuple[Migration, ...], state: SchemaState) -> None:
+def _run_migrations(connection: apsw.Connection, steps: tuple[Migration, ...], state: SchemaState) -> None:
     try:
         for step in steps:
             connection.execute(step.script).fetchall()
     except apsw.SQLError as cause:
-        raise unlike_its_schema(state, cause) from cause
+        raise schema_mismatch_error(state, cause) from cause

@@ -17,11 +17,11 @@ import msgspec
 from threadline.errors import AlreadyServed, StoreReadOnly, StoreUnavailable
 from threadline.store.engine.database import (
     EngineFacts,
-    Opened,
+    OpenState,
     Progress,
     Step,
 )
-from threadline.store.engine.group_commit import Lane, ReaderPool
+from threadline.store.engine.group_commit import GroupCommitQueue, ReaderPool
 from threadline.store.engine.sql import latest_version, migrations
 from threadline.store.engine.sqlite.backup import copy_database
 from threadline.store.engine.sqlite.connection import (
@@ -31,13 +31,13 @@ from threadline.store.engine.sqlite.connection import (
     ensure_schema,
     migrate_schema,
     read_state,
-    translated,
+    translating_errors,
 )
-from threadline.store.engine.sqlite.writer import BetweenBatches, SqliteTx, Writer
+from threadline.store.engine.sqlite.writer import BatchWriter, ConnectionWork, SqliteTx
 
 T = TypeVar("T")
 
-_MOST = 1000
+_MAX_BYTES = 1000
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -51,17 +51,17 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class ServeLock:
-    """Held for the length of a `with`. Whoever gets it knows that no other gateway lives on the file."""
+    """Held for the length of a `with`. Its holder knows that no other gateway uses the file."""
 
     def __init__(self, database: Path, process: str) -> None:
-        """`process` is what others are told of who has it."""
+        """`process` is how the holder is called in messages to others."""
         self._path = database.with_name(database.name + ".serve")
         self._process = process
         self._file: int | None = None
 
     @classmethod
     def holder_of(cls, database: Path) -> Holder | None:
-        """Who serves the file now; `None` if nobody does."""
+        """Return the gateway that serves the file now; `None` if there is none."""
         try:
             opened = os.open(database.with_name(database.name + ".serve"), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -94,27 +94,27 @@ class ServeLock:
         return self
 
     def announce(self, address: str) -> None:
-        """Tells others, while the lock is held, at which address the page of its holder is."""
+        """Publish the address of the holder's page, while the lock is held."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
-            os.pwrite(self._file, f"{self._process}\n{address}".encode()[:_MOST], 0)
+            os.pwrite(self._file, f"{self._process}\n{address}".encode()[:_MAX_BYTES], 0)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            # The lock goes with the file; the name stays, so that nobody locks a file that is no longer there.
+            # Closing releases the lock; the file stays, so that nobody locks a deleted file.
             os.close(self._file)
             self._file = None
 
 
 def _read(opened: int) -> Holder:
-    process, _, address = os.pread(opened, _MOST, 0).decode(errors="replace").partition("\n")
+    process, _, address = os.pread(opened, _MAX_BYTES, 0).decode(errors="replace").partition("\n")
     return Holder(process.strip() or "another gateway", address.strip())
 
 
 _ASYNC_READERS = 4
-_KEPT_READERS = 8
+_MAX_IDLE_READERS = 8
 _READS = ("read", "loose_read")
 
 
@@ -122,43 +122,43 @@ class SqliteDatabase:
     """A file that any number of processes may share. See `Database` for what it promises."""
 
     def __init__(self, path: Path, *, location: str, migrate: bool = True, vfs: str | None = None) -> None:
-        """Opens the file, made and brought up to date where needed; the folder is made for its owner alone."""
+        """Open the file; create or migrate it where needed. Its folder is made for its owner alone."""
         self.location = location
         self._path = path
         self._vfs = vfs
-        self._opened = Opened()
+        self._state = OpenState()
         _make_private(path)
         connection = connect_writer(path, vfs)
         try:
-            with translated(path):
+            with translating_errors(path):
                 ensure_schema(connection, migrate=migrate)
-            self._writer = Writer(connection, path)
+            self._writer = BatchWriter(connection, path)
         except BaseException:
             connection.close()
             raise
-        self._lane = Lane(self._writer.run, name="threadline-sqlite-writer")
+        self._commit_queue = GroupCommitQueue(self._writer.run, name="threadline-sqlite-writer")
         self._readers: list[apsw.Connection] = []
         self._readers_lock = threading.Lock()
         self._reader_pool = ReaderPool(self.perform, max_threads=_ASYNC_READERS, name="threadline-sqlite-reader")
 
     def perform(self, step: Step[T]) -> T:
-        self._opened.require()
+        self._state.require_open()
         if step.kind in _READS:
             with self._reader() as connection:
                 result: T = step.call(SqliteTx(connection), *step.args, **step.options)
                 return result
-        written: T = self._lane.perform(step)
+        written: T = self._commit_queue.perform(step)
         return written
 
     def perform_async(self, step: Step[T]) -> Awaitable[T]:
-        self._opened.require()
-        queue = self._reader_pool if step.kind in _READS else self._lane
+        self._state.require_open()
+        queue = self._reader_pool if step.kind in _READS else self._commit_queue
         return queue.perform_async(step)
 
     def require_open(self) -> None:
-        self._opened.require()
+        self._state.require_open()
 
-    def describe(self) -> EngineFacts:
+    def facts(self) -> EngineFacts:
         with self._reader() as connection:
             state = read_state(connection)
         return EngineFacts(
@@ -167,34 +167,34 @@ class SqliteDatabase:
             location=self.location,
             schema_version=state.version if state else latest_version(),
             size_bytes=_size(self._path),
-            journal_bytes=_size(self._path.with_name(self._path.name + "-wal")),
+            wal_bytes=_size(self._path.with_name(self._path.name + "-wal")),
         )
 
     def verify(self) -> list[str]:
         with self._reader() as connection:
-            found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)").fetchall()]
-        return [] if found == ["ok"] else found
+            findings = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)").fetchall()]
+        return [] if findings == ["ok"] else findings
 
     def backup(self, target: Path, progress: Progress) -> None:
         with self._reader(in_transaction=False) as connection:
             copy_database(connection, target, progress)
 
-    def scrub(self) -> None:
-        self._opened.require()
-        self._lane.perform(BetweenBatches(scrub_file))
+    def rewrite_files(self) -> None:
+        self._state.require_open()
+        self._commit_queue.perform(ConnectionWork(rewrite_file))
 
     def migrate(self) -> tuple[int, int]:
-        self._opened.require()
-        versions: tuple[int, int] = self._lane.perform(
-            BetweenBatches(lambda connection: migrate_schema(connection, migrations("sqlite")))
+        self._state.require_open()
+        versions: tuple[int, int] = self._commit_queue.perform(
+            ConnectionWork(lambda connection: migrate_schema(connection, migrations("sqlite")))
         )
         return versions
 
     def close(self) -> None:
-        if not self._opened.end():
+        if not self._state.mark_closed():
             return
         self._reader_pool.close()
-        self._lane.close()
+        self._commit_queue.close()
         with self._readers_lock:
             readers, self._readers = self._readers, []
         for connection in readers:
@@ -203,24 +203,24 @@ class SqliteDatabase:
 
     @contextmanager
     def _reader(self, *, in_transaction: bool = True) -> Iterator[apsw.Connection]:
-        self._opened.require()
+        self._state.require_open()
         with self._readers_lock:
             connection = self._readers.pop() if self._readers else None
         if connection is None:
             connection = connect_reader(self._path, self._vfs)
         try:
-            with translated(self._path):
+            with translating_errors(self._path):
                 if in_transaction:
                     connection.execute("BEGIN")
                 yield connection
         finally:
-            self._give_back(connection)
+            self._return_reader(connection)
 
-    def _give_back(self, connection: apsw.Connection) -> None:
+    def _return_reader(self, connection: apsw.Connection) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         with self._readers_lock:
-            if not self._opened.closed and len(self._readers) < _KEPT_READERS:
+            if not self._state.closed and len(self._readers) < _MAX_IDLE_READERS:
                 self._readers.append(connection)
                 return
         connection.close()
@@ -228,7 +228,7 @@ class SqliteDatabase:
 
 def _make_private(path: Path) -> None:
     try:
-        # One by one: given a path at once, mkdir makes the parents for everyone to read.
+        # One by one: with `parents=True`, mkdir makes the parents readable for everyone.
         for folder in reversed([folder for folder in path.parents if not folder.exists()]):
             folder.mkdir(mode=0o700, exist_ok=True)
         if not path.exists():
@@ -240,26 +240,26 @@ def _make_private(path: Path) -> None:
         raise StoreUnavailable(f"{path} can't be made: {cause.strerror}; choose another place") from cause
 
 
-def scrub_file(connection: apsw.Connection) -> None:
-    """Deleted words stay in the index's segments, in free pages and in the journal until all three are rewritten.
+def rewrite_file(connection: apsw.Connection) -> None:
+    """Rewrite the index's segments, the free pages and the WAL, which still hold deleted words.
 
-    If somebody had the planner's statistics made, they hold samples too. `StoreUnavailable` while somebody reads on in the file
-    as it was: then they are still there.
+    The planner's statistics, if there are any, hold samples too. Raise `StoreUnavailable` while another connection reads the old
+    state of the file: then deleted words are still there.
     """
     connection.execute("INSERT INTO words(words) VALUES ('optimize')").fetchall()
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'").fetchall():
         connection.execute("ANALYZE").fetchall()
-    _empty_journal(connection)
+    _truncate_wal(connection)
     connection.execute("VACUUM").fetchall()
-    _empty_journal(connection)
+    _truncate_wal(connection)
 
 
-def _empty_journal(connection: apsw.Connection) -> None:
+def _truncate_wal(connection: apsw.Connection) -> None:
     ((is_busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     if is_busy:
         raise StoreUnavailable(
-            f"somebody is reading {connection.filename}, so what was removed may still be in the file; "
-            "let them finish (a backup, a listing, another program that has it open), then run this again"
+            f"another connection reads {connection.filename}, so deleted words may still be in the file; "
+            "let it finish (a backup, a listing, another program that has the file open), then run this again"
         )
 
 

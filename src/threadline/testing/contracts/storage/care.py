@@ -172,7 +172,7 @@ class CareContract:
         assert told[-1][0] == told[-1][1]
         store.index_pending()
         again = store.check()
-        assert (again.faults, again.behind) == ([], 0)
+        assert (again.faults, again.unindexed) == ([], 0)
 
     @pytest.mark.parametrize("sql", DAMAGE.values(), ids=DAMAGE.keys())
     def test_a_check_finds_what_was_damaged(self, store: SessionStore, raw_execute: RawExecute, sql: str) -> None:

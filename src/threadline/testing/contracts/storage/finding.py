@@ -53,13 +53,13 @@ class FindingContract:
             store.append_to_transcript(session_id, user(f"tea {n}"))
             page = store.search("tea")
             assert len(page) == n + 2
-            assert page.behind == 0
+            assert page.unindexed == 0
 
     def test_indexing_can_be_asked_for(self, store: SessionStore) -> None:
         said(store, *(f"tea {n}" for n in range(20)))
         store.index_pending()
         assert store.index_pending() == 0
-        assert store.facts().behind == 0
+        assert store.facts().unindexed == 0
 
     def test_blocks_and_tool_calls_are_found_and_thoughts_are_not(self, store: SessionStore) -> None:
         session_id = said(store, "hello")

@@ -127,7 +127,7 @@ SELECT owner FROM session_state WHERE session_pk = :log
 -- name: add_possible_author
 INSERT INTO possible_authors (number, author) VALUES (:number, :author)
 
--- name: log_name
+-- name: session_id_of_log
 -- A log outlives its session while a fork shows some of it.
 SELECT session_id FROM sessions WHERE pk = :log UNION ALL SELECT session_id FROM deleted_logs WHERE log = :log
 

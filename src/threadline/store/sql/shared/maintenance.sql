@@ -1,3 +1,13 @@
+-- name: sessions_after
+SELECT s.pk, s.session_id, s.view_version, s.redo, t.last_seq, t.message_count
+FROM sessions s {then} session_state t ON t.session_pk = s.pk WHERE s.pk > :after ORDER BY s.pk LIMIT :limit
+
+-- name: count_in_span
+SELECT COUNT(*) FROM messages WHERE number BETWEEN :lo AND :hi
+
+-- name: count_messages
+SELECT COUNT(*) FROM messages
+
 -- What became of a message: its own fate, but `failed` where the turn that answered it did. Its words are the transcript's all the same.
 -- fragment: fate
 CASE WHEN i.fate IS NULL THEN CASE WHEN i.turn_pk IS NULL THEN 'waiting' ELSE 'running' END

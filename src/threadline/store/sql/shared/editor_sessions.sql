@@ -24,7 +24,7 @@ CASE WHEN octet_length(m.body) <= :largest THEN m.body ELSE CAST(m.number AS TEX
 SELECT COUNT(*), convert_to(string_agg({replayed_line}, CAST(:separator AS TEXT) ORDER BY m.number), 'UTF8')
 FROM messages m WHERE m.number BETWEEN :lo AND :hi
 
--- name: told_beside
+-- name: side_messages
 -- What was said there besides the agent's answers. Questions are put anew where they are open, and that a button was pressed nobody
 -- was told. The newest first.
 SELECT delivery_id, asked, text, created_at, turn_pk FROM deliveries

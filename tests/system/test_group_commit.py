@@ -1,4 +1,4 @@
-"""The lane keeps its promises when callers, event loops or the writer itself fall away midway."""
+"""The queue of commits keeps its promises when callers, event loops or the writer itself fall away midway."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 
 from threadline import SessionStore, StoreClosed, StoreUnavailable
 from threadline.store.engine.database import Tx, batch, read
-from threadline.store.engine.group_commit import Job, Lane
+from threadline.store.engine.group_commit import GroupCommitQueue, QueuedStep
 from threadline.testing import dm, user
 
 
-class Writer:
+class RecordingWriter:
     """Stores what it is told to. It can be held in the middle of a batch, and told how that batch ends.
 
     A batch that the `stuck` thread leads does not end at all, short of a signal.
@@ -42,7 +42,7 @@ class Writer:
     def release(self) -> None:
         self._go_on.set()
 
-    def run(self, jobs: Sequence[Job]) -> None:
+    def run(self, jobs: Sequence[QueuedStep]) -> None:
         ending, self._ending = self._ending, None
         self.busy.set()
         # Short waits: a signal is heard in between.
@@ -56,16 +56,16 @@ class Writer:
 
 
 @pytest.fixture
-def writer() -> Writer:
-    return Writer()
+def writer() -> RecordingWriter:
+    return RecordingWriter()
 
 
 @pytest.fixture
-def lane(writer: Writer) -> Iterator[Lane]:
-    lane = Lane(writer.run, "lane-under-test")
-    yield lane
+def queue(writer: RecordingWriter) -> Iterator[GroupCommitQueue]:
+    queue = GroupCommitQueue(writer.run, "queue-under-test")
+    yield queue
     writer.release()
-    lane.close()
+    queue.close()
 
 
 @pytest.fixture
@@ -81,13 +81,13 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def queue_up(lane: Lane, callers: ThreadPoolExecutor, steps: Sequence[str]) -> list[Future[Any]]:
+def queue_up(queue: GroupCommitQueue, callers: ThreadPoolExecutor, steps: Sequence[str]) -> list[Future[Any]]:
     """Blocking callers who wait in this order."""
     waiting = []
     for step in steps:
-        before = len(lane._queue)
-        waiting.append(callers.submit(lane.perform, step))
-        wait_until(lambda before=before: len(lane._queue) > before)  # type: ignore[misc]
+        before = len(queue._queue)
+        waiting.append(callers.submit(queue.perform, step))
+        wait_until(lambda before=before: len(queue._queue) > before)  # type: ignore[misc]
     return waiting
 
 
@@ -115,12 +115,12 @@ def dies() -> None:
 
 
 def test_when_the_writer_dies_every_waiter_and_every_later_caller_hears_it(
-    lane: Lane, writer: Writer, callers: ThreadPoolExecutor
+    queue: GroupCommitQueue, writer: RecordingWriter, callers: ThreadPoolExecutor
 ) -> None:
     writer.hold(dies)
-    leading = callers.submit(lane.perform, "a")
+    leading = callers.submit(queue.perform, "a")
     assert writer.busy.wait(10)
-    waiting = queue_up(lane, callers, ["b", "c"])
+    waiting = queue_up(queue, callers, ["b", "c"])
     writer.release()
 
     for future in (leading, *waiting):
@@ -128,16 +128,16 @@ def test_when_the_writer_dies_every_waiter_and_every_later_caller_hears_it(
             future.result(10)
         assert isinstance(heard.value.__cause__, OSError)
     with pytest.raises(StoreUnavailable):
-        lane.perform("d")
+        queue.perform("d")
     assert writer.stored == []
 
 
-def test_when_the_writer_dies_awaiting_callers_hear_it_too(lane: Lane, writer: Writer) -> None:
+def test_when_the_writer_dies_awaiting_callers_hear_it_too(queue: GroupCommitQueue, writer: RecordingWriter) -> None:
     async def main() -> list[Any]:
         writer.hold(dies)
-        futures = [lane.perform_async("a"), lane.perform_async("b")]
+        futures = [queue.perform_async("a"), queue.perform_async("b")]
         await asyncio.to_thread(writer.busy.wait, 10)
-        futures.append(lane.perform_async("c"))
+        futures.append(queue.perform_async("c"))
         writer.release()
         return await asyncio.gather(*futures, return_exceptions=True)
 
@@ -145,71 +145,75 @@ def test_when_the_writer_dies_awaiting_callers_hear_it_too(lane: Lane, writer: W
     assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 3
 
     async def later() -> None:
-        await lane.perform_async("d")
+        await queue.perform_async("d")
 
     with pytest.raises(StoreUnavailable):
         asyncio.run(later())
 
 
-def test_what_was_stored_before_the_writer_died_is_not_denied(lane: Lane, callers: ThreadPoolExecutor) -> None:
-    def settles_one_and_dies(jobs: Sequence[Job]) -> None:
+def test_what_was_stored_before_the_writer_died_is_not_denied(
+    queue: GroupCommitQueue, callers: ThreadPoolExecutor
+) -> None:
+    def settles_one_and_dies(jobs: Sequence[QueuedStep]) -> None:
         jobs[0].result = None
         dies()
 
-    half = Lane(settles_one_and_dies, "half")
+    half = GroupCommitQueue(settles_one_and_dies, "half")
     assert half.perform("a") is None
     half.close()
 
 
 def test_an_interrupted_leader_leaves_the_others_jobs_to_be_done(
-    lane: Lane, writer: Writer, callers: ThreadPoolExecutor
+    queue: GroupCommitQueue, writer: RecordingWriter, callers: ThreadPoolExecutor
 ) -> None:
     writer.stuck = threading.main_thread()
     waiting: list[Future[Any]] = []
 
     def others_wait() -> bool:
         assert writer.busy.wait(10)
-        waiting.extend(queue_up(lane, callers, ["b", "c"]))
+        waiting.extend(queue_up(queue, callers, ["b", "c"]))
         return True
 
     with interrupted_when(others_wait):
-        lane.perform("a")
+        queue.perform("a")
 
     assert [future.result(10) for future in waiting] == ["stored b", "stored c"]
-    assert callers.submit(lane.perform, "d").result(10) == "stored d"
+    assert callers.submit(queue.perform, "d").result(10) == "stored d"
     assert writer.stored == ["b", "c", "d"]
 
 
 def test_an_interrupted_leader_takes_no_job_of_its_own_batch_with_it(
-    lane: Lane, writer: Writer, callers: ThreadPoolExecutor
+    queue: GroupCommitQueue, writer: RecordingWriter, callers: ThreadPoolExecutor
 ) -> None:
     writer.stuck = threading.main_thread()
     writer.hold()
-    first = callers.submit(lane.perform, "first")
+    first = callers.submit(queue.perform, "first")
     assert writer.busy.wait(10)
     waiting: list[Future[Any]] = []
 
     def main_leads_a_batch_of_three() -> bool:
-        wait_until(lambda: len(lane._queue) == 1)
-        waiting.extend(queue_up(lane, callers, ["b", "c"]))
+        wait_until(lambda: len(queue._queue) == 1)
+        waiting.extend(queue_up(queue, callers, ["b", "c"]))
         writer.release()
-        wait_until(lambda: [job.step for job in lane._running] == ["main", "b", "c"])
+        wait_until(lambda: [job.step for job in queue._running] == ["main", "b", "c"])
         return True
 
     with interrupted_when(main_leads_a_batch_of_three):
-        lane.perform("main")
+        queue.perform("main")
 
     assert [future.result(10) for future in (first, *waiting)] == ["stored first", "stored b", "stored c"]
     assert writer.stored == ["first", "b", "c"]
 
 
-def test_an_interrupted_follower_is_never_made_leader(lane: Lane, writer: Writer, callers: ThreadPoolExecutor) -> None:
+def test_an_interrupted_follower_is_never_made_leader(
+    queue: GroupCommitQueue, writer: RecordingWriter, callers: ThreadPoolExecutor
+) -> None:
     writer.hold()
-    first = callers.submit(lane.perform, "first")
+    first = callers.submit(queue.perform, "first")
     assert writer.busy.wait(10)
-    with interrupted_when(lambda: len(lane._queue) == 1):
-        lane.perform("impatient")
-    after = queue_up(lane, callers, ["later"])
+    with interrupted_when(lambda: len(queue._queue) == 1):
+        queue.perform("impatient")
+    after = queue_up(queue, callers, ["later"])
     writer.release()
 
     assert first.result(10) == "stored first"
@@ -217,10 +221,10 @@ def test_an_interrupted_follower_is_never_made_leader(lane: Lane, writer: Writer
     assert writer.stored == ["first", "later"]
 
 
-def test_a_cancelled_task_does_not_disturb_the_others(lane: Lane, writer: Writer) -> None:
+def test_a_cancelled_task_does_not_disturb_the_others(queue: GroupCommitQueue, writer: RecordingWriter) -> None:
     async def main() -> list[Any]:
         async def perform(step: str) -> Any:
-            return await lane.perform_async(step)
+            return await queue.perform_async(step)
 
         writer.hold()
         tasks = [asyncio.ensure_future(perform(step)) for step in "abc"]
@@ -235,30 +239,32 @@ def test_a_cancelled_task_does_not_disturb_the_others(lane: Lane, writer: Writer
     assert outcomes[2] == "stored c"
 
 
-def test_a_closed_event_loop_does_not_stop_the_lane(lane: Lane, writer: Writer, callers: ThreadPoolExecutor) -> None:
+def test_a_closed_event_loop_does_not_stop_the_lane(
+    queue: GroupCommitQueue, writer: RecordingWriter, callers: ThreadPoolExecutor
+) -> None:
     writer.hold()
 
     async def asks_and_leaves() -> None:
-        lane.perform_async("forgotten")
+        queue.perform_async("forgotten")
 
     asyncio.run(asks_and_leaves())
-    waiting = callers.submit(lane.perform, "b")
+    waiting = callers.submit(queue.perform, "b")
     writer.release()
     assert waiting.result(10) == "stored b"
     assert writer.stored == ["forgotten", "b"]
 
 
 def test_close_waits_for_what_was_accepted_and_refuses_the_rest(
-    lane: Lane, writer: Writer, callers: ThreadPoolExecutor
+    queue: GroupCommitQueue, writer: RecordingWriter, callers: ThreadPoolExecutor
 ) -> None:
     writer.hold()
-    accepted = [callers.submit(lane.perform, "a")]
+    accepted = [callers.submit(queue.perform, "a")]
     assert writer.busy.wait(10)
-    accepted += queue_up(lane, callers, ["b", "c"])
-    closing = callers.submit(lane.close)
-    wait_until(lambda: lane._closed)
+    accepted += queue_up(queue, callers, ["b", "c"])
+    closing = callers.submit(queue.close)
+    wait_until(lambda: queue._closed)
     with pytest.raises(StoreClosed):
-        lane.perform("late")
+        queue.perform("late")
     assert not closing.done()
     writer.release()
 
@@ -267,10 +273,10 @@ def test_close_waits_for_what_was_accepted_and_refuses_the_rest(
     assert writer.stored == ["a", "b", "c"]
 
 
-def test_a_batch_is_bounded_and_keeps_the_order(lane: Lane, writer: Writer) -> None:
+def test_a_batch_is_bounded_and_keeps_the_order(queue: GroupCommitQueue, writer: RecordingWriter) -> None:
     async def main() -> list[Any]:
         writer.hold()
-        futures = [lane.perform_async(number) for number in range(1_000)]
+        futures = [queue.perform_async(number) for number in range(1_000)]
         writer.release()
         return list(await asyncio.gather(*futures))
 
@@ -282,7 +288,7 @@ def test_ctrl_c_in_a_store_leaves_it_working_for_all_threads(location: str, call
     """With the real writers: what was interrupted is rolled back, the others' appends are stored once."""
     with SessionStore.open(location) as store:
         session = store.get_or_create_session(dm()).session_id
-        lane: Lane = store.database._lane  # type: ignore[attr-defined]
+        queue: GroupCommitQueue = store.database._commit_queue  # type: ignore[attr-defined]
         struck = threading.Event()
         waiting: list[Future[Any]] = []
 
@@ -297,7 +303,7 @@ def test_ctrl_c_in_a_store_leaves_it_working_for_all_threads(location: str, call
             assert struck.wait(10)
             append = store.append_to_transcript
             waiting.extend(callers.submit(append, session, user(f"{turn}"), f"k{turn}") for turn in range(4))
-            wait_until(lambda: len(lane._queue) == 4)
+            wait_until(lambda: len(queue._queue) == 4)
             return True
 
         with interrupted_when(others_wait):
@@ -311,28 +317,30 @@ def test_ctrl_c_in_a_store_leaves_it_working_for_all_threads(location: str, call
 
 
 def test_callers_of_a_batch_that_was_stored_hear_of_it_when_the_next_batch_fails() -> None:
-    def fails_on_bad(jobs: Sequence[Job]) -> None:
+    def fails_on_bad(jobs: Sequence[QueuedStep]) -> None:
         if any(job.step == "bad" for job in jobs):
             dies()
         for job in jobs:
             job.result = f"stored {job.step}"
 
-    lane = Lane(fails_on_bad, "fails")
+    queue = GroupCommitQueue(fails_on_bad, "fails")
 
     async def many() -> list[Any]:
         steps = [*(f"step {n}" for n in range(40)), "bad"]
-        return await asyncio.gather(*(lane.perform_async(step) for step in steps), return_exceptions=True)
+        return await asyncio.gather(*(queue.perform_async(step) for step in steps), return_exceptions=True)
 
     outcomes = asyncio.run(many())
-    lane.close()
+    queue.close()
     assert len(outcomes) == 41
     assert isinstance(outcomes[-1], StoreUnavailable)
     assert all(isinstance(o, StoreUnavailable) or str(o).startswith("stored step") for o in outcomes)
 
 
-def test_a_steady_stream_of_awaiting_callers_all_hear_in_order(lane: Lane, writer: Writer) -> None:
+def test_a_steady_stream_of_awaiting_callers_all_hear_in_order(
+    queue: GroupCommitQueue, writer: RecordingWriter
+) -> None:
     async def caller(n: int) -> list[Any]:
-        return [await lane.perform_async(f"{n}.{turn}") for turn in range(50)]
+        return [await queue.perform_async(f"{n}.{turn}") for turn in range(50)]
 
     async def many() -> list[list[Any]]:
         return await asyncio.gather(*(caller(n) for n in range(16)))
