@@ -83,7 +83,7 @@ async def answer(store: GatewayStore, turn: ClaimedTurn) -> None:
         for waiting in turn.messages
     )
     await store.turns.finish(
-        replace(over(store, turn), settled=(), said=said, answer=(encode_message(assistant("yes")),))
+        replace(over(store, turn), outcomes=(), user_messages=said, answer=(encode_message(assistant("yes")),))
     )
 
 

@@ -257,7 +257,7 @@ class Composer:
                 at=to_instant(self.store.clock.now()),
                 # The transcript does not have it: whoever reads that must be told it apart.
                 replies=tuple(
-                    msgspec.structs.replace(self._reply(claimed, index, part), kind="notice", asked=asked)
+                    msgspec.structs.replace(self._reply(claimed, index, part), kind="notice", command_text=asked)
                     for index, part in enumerate(self.cut(claimed.origin, text))
                 ),
                 outcomes=tuple((waiting, "answered", None) for waiting in claimed.messages),
