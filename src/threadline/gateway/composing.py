@@ -34,15 +34,7 @@ from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.model.speaker import Speaker, earlier_names, label_message, speaker_of, with_new_speakers
 from threadline.model.turn import MessageOutcome, PendingMessage, TurnOutcome
-from threadline.ports.agent import (
-    AskPermission,
-    Event,
-    NewFile,
-    Permission,
-    Spoken,
-    Turn,
-    Uses,
-)
+from threadline.ports.agent import AskPermission, Event, NewFile, Permission, Spoken, Turn, Uses
 from threadline.ports.live import Ending
 from threadline.ports.platform import Capabilities
 from threadline.store.facade import GatewayStore
