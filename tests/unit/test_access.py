@@ -27,7 +27,7 @@ from threadline.model.access import (
     normalize_code,
     parse_person_name,
 )
-from threadline.model.address import scoped_id
+from threadline.model.address import qualified_id
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
 from threadline.testing import dm
@@ -153,9 +153,9 @@ def test_a_bare_command_is_known_and_names_no_bot(text: str, command: str | None
         (" telegram:7 ", "telegram:7"),
         ("telegram@main:7", "telegram:7"),
         ("telegram@work:7", "telegram@work:7"),
-        ("matrix:@ada:example.org", scoped_id("matrix", "main", "@ada:example.org")),
-        ("matrix@work:@ada:example.org", scoped_id("matrix", "work", "@ada:example.org")),
-        ("matrix:@ada%3Aexample.org", scoped_id("matrix", "main", "@ada:example.org")),
+        ("matrix:@ada:example.org", qualified_id("matrix", "main", "@ada:example.org")),
+        ("matrix@work:@ada:example.org", qualified_id("matrix", "work", "@ada:example.org")),
+        ("matrix:@ada%3Aexample.org", qualified_id("matrix", "main", "@ada:example.org")),
     ],
 )
 def test_a_person_may_be_written_as_the_platform_does(written: str, name: str) -> None:

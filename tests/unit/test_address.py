@@ -13,8 +13,8 @@ from threadline.model.address import (
     SessionScope,
     address_of,
     build_session_key,
-    parent_of,
-    scoped_id,
+    dm_of_thread,
+    qualified_id,
 )
 from threadline.model.source import CHAT_TYPES, ChatType, SessionSource
 
@@ -154,10 +154,10 @@ def test_a_conversation_is_shared_where_it_is_no_dm_and_no_senders_own(fields: d
 def test_only_a_dm_thread_has_a_parent() -> None:
     dm_thread = address_of(source(chat_id="42", thread_id="t"))
 
-    assert parent_of(dm_thread) == address_of(source(chat_id="42"))
-    assert parent_of(address_of(source(chat_id="42"))) is None
-    assert parent_of(address_of(source(thread_id="t"))) is None
-    assert parent_of(address_of(source(chat_type="group", chat_id="42", thread_id="t"))) is None
+    assert dm_of_thread(dm_thread) == address_of(source(chat_id="42"))
+    assert dm_of_thread(address_of(source(chat_id="42"))) is None
+    assert dm_of_thread(address_of(source(thread_id="t"))) is None
+    assert dm_of_thread(address_of(source(chat_type="group", chat_id="42", thread_id="t"))) is None
 
 
 # --- Ids that love to collide -------------------------------------------------------------------
@@ -291,4 +291,4 @@ def test_an_id_of_200_bytes_is_shown_whole_and_one_more_is_cut() -> None:
     other=st.tuples(st.sampled_from(["a", "a-a"]), colliding, colliding),
 )
 def test_an_id_with_its_platform_and_account_is_unique(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
-    assert (scoped_id(*one) == scoped_id(*other)) == (one == other)
+    assert (qualified_id(*one) == qualified_id(*other)) == (one == other)

@@ -51,7 +51,7 @@ class SessionDB(OpenedAtFirstUse):
 
     def get_session(self, session_id: str) -> dict[str, Any] | None:
         """The session as a row of the original, or `None`."""
-        entry = self.core.run_read(adoptions.find_row, checked_id(session_id))
+        entry = self.core.run_read(adoptions.find_entry, checked_id(session_id))
         return None if entry is None else _row(entry)
 
     def append_message(
@@ -72,11 +72,11 @@ class SessionDB(OpenedAtFirstUse):
 
     def get_messages_as_conversation(self, session_id: str, **_: Any) -> list[Message]:
         """The messages that the model sees; none of an unknown session."""
-        return self.core.run_read(adoptions.load, checked_id(session_id)) or []
+        return self.core.run_read(adoptions.load_adopted, checked_id(session_id)) or []
 
     def replace_messages(self, session_id: str, messages: Sequence[Message], **_: Any) -> None:
         """Replace what the model sees; only what differs is written. An unknown session is created."""
-        self.core.run_write(adoptions.ensure, arrival_of(session_id, NOWHERE, now()))
+        self.core.run_write(adoptions.get_or_create, arrival_of(session_id, NOWHERE, now()))
         self.core.rewrite_transcript(session_id, [with_role(message) for message in messages])
 
     def clear_messages(self, session_id: str) -> None:
@@ -92,14 +92,14 @@ class SessionDB(OpenedAtFirstUse):
 
     def search_sessions(self, source: str | None = None, limit: int = 20, offset: int = 0) -> list[dict[str, Any]]:
         """Sessions as rows, the most recently used first, ended ones included."""
-        entries = self.core.read_pages(adoptions.list_rows, source)
+        entries = self.core.read_pages(adoptions.list_entries, source)
         return [_row(entry) for entry in islice(entries, offset, offset + limit)]
 
     def session_count(self, source: str | None = None) -> int:
         """How many sessions there are, of one source or of all."""
         if source is None:
             return self.core.run_read(adoptions.count_sessions)
-        return sum(1 for _ in self.core.read_pages(adoptions.list_rows, source))
+        return sum(1 for _ in self.core.read_pages(adoptions.list_entries, source))
 
     def end_session(self, session_id: str, end_reason: str) -> None:
         """End a session; one that has ended keeps its reason, and an unknown one is passed over."""

@@ -11,7 +11,7 @@ from threadline.clock import Instant
 from threadline.model.message import Body, EncodedMessage, Message, decode_body
 from threadline.model.view import MAX_SEQ, message_number, seq_of
 from threadline.store.conversations import adoptions, transcripts, views
-from threadline.store.conversations.adoptions import MATCHES, Matches
+from threadline.store.conversations.adoptions import MATCHED_MESSAGES_KEY, MatchedMessages
 from threadline.store.conversations.transcripts import AppendRequest
 from threadline.store.engine.database import Tx
 from threadline.store.rows import StoredSession, json_text, session_of
@@ -28,7 +28,7 @@ def append(tx: Tx, at: Instant, session_id: str, message: EncodedMessage, *, is_
     such call.
     """
     row = tx.find("find_session", session_id=session_id)
-    if row is None or adoptions.adoption_state(tx, session_id) == adoptions.WAITING:
+    if row is None or adoptions.adoption_state(tx, session_id) == adoptions.TRANSCRIPT_PENDING:
         return False
     request = AppendRequest(session_id, [message], at)
     if not is_stored:
@@ -39,8 +39,8 @@ def append(tx: Tx, at: Instant, session_id: str, message: EncodedMessage, *, is_
 
 
 def _append_unless_stored(tx: Tx, session: StoredSession, request: AppendRequest) -> None:
-    row = tx.find("load_state", session_pk=session.pk, agent=MATCHES)
-    matches = Matches() if row is None else msgspec.json.decode(row[0], type=Matches)
+    row = tx.find("load_state", session_pk=session.pk, agent=MATCHED_MESSAGES_KEY)
+    matches = MatchedMessages() if row is None else msgspec.json.decode(row[0], type=MatchedMessages)
     wanted, own = _compared(decode_body(request.messages[0].body)), frozenset(matches.own)
     shown = views.load(tx, session.pk, session.view_version).shown
     for number, body in _stored_since(tx, session, matches.upto):
@@ -55,7 +55,7 @@ def _append_unless_stored(tx: Tx, session: StoredSession, request: AppendRequest
     while matches.upto + 1 in matches.own:
         matches.upto += 1
         matches.own.remove(matches.upto)
-    tx.run("save_state", session_pk=session.pk, agent=MATCHES, text=json_text(matches))
+    tx.run("save_state", session_pk=session.pk, agent=MATCHED_MESSAGES_KEY, text=json_text(matches))
 
 
 def _stored_since(tx: Tx, session: StoredSession, upto: int) -> Iterator[tuple[int, Body]]:

@@ -74,7 +74,7 @@ class SessionStore(AdoptedFolder):
         """The key goes on with that session, whose id stays; one never created is empty. `None` for an unknown key."""
         self.adoption.adopt_session(target_session_id)
         arrival = arrival_of(target_session_id, NOWHERE, now())
-        return self._entry(self.core.run_write(adoptions.take_over, session_key, arrival))
+        return self._entry(self.core.run_write(adoptions.make_current, session_key, arrival))
 
     def list_sessions(self, active_minutes: int | None = None) -> list[SessionEntry]:
         """The current session of every key, the most recently updated first; of those used in the last minutes if given."""
@@ -104,9 +104,9 @@ class SessionStore(AdoptedFolder):
 
     def load_transcript(self, session_id: str) -> list[Message]:
         """What the model sees, oldest first; nothing of an unknown session."""
-        found = self.core.run_read(adoptions.load, checked_id(session_id))
+        found = self.core.run_read(adoptions.load_adopted, checked_id(session_id))
         if found is None and self.adoption.adopt_session(session_id):
-            found = self.core.run_read(adoptions.load, session_id)
+            found = self.core.run_read(adoptions.load_adopted, session_id)
         return found or []
 
     def get_transcript_path(self, session_id: str) -> Path:
@@ -132,7 +132,7 @@ class SessionStore(AdoptedFolder):
     def _ensure(self, session_id: str) -> None:
         """Make sure that a session of that id is there, with its old transcript."""
         if not self.adoption.adopt_session(session_id):
-            self.core.run_write(adoptions.ensure, arrival_of(session_id, NOWHERE, now()))
+            self.core.run_write(adoptions.get_or_create, arrival_of(session_id, NOWHERE, now()))
 
     def _wanted(self, source: SessionSource, *, force_new: bool = False) -> ResolveRequest:
         address = address_in(source, self._scope())

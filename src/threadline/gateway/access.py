@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from threadline.model.access import Role, command_name, highest_role, parse_person_name
-from threadline.model.address import scoped_id
+from threadline.model.address import qualified_id
 from threadline.model.client_sources import LOCAL_PLATFORMS
 from threadline.model.inbound import Inbound
 from threadline.model.ownership import person_of
@@ -133,7 +133,7 @@ def _told_person(source: SessionSource) -> str | None:
 
 
 def _chat_of(source: SessionSource) -> str | None:
-    return scoped_id(source.platform, source.account, source.chat_id) if source.chat_id else None
+    return qualified_id(source.platform, source.account, source.chat_id) if source.chat_id else None
 
 
 def _is_for_us(event: Inbound) -> bool:

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, get_args
 import msgspec
 
 from threadline.clock import Instant
-from threadline.model.address import scoped_id
+from threadline.model.address import qualified_id
 from threadline.model.ownership import person_of
 from threadline.model.session import SessionEntry
 from threadline.model.source import MAIN_ACCOUNT
@@ -158,7 +158,7 @@ def parse_person_name(text: str) -> str:
     if ":" not in identifier or "%" in identifier:
         return f"{place}:{identifier}"
     platform = place.partition("@")[0]
-    return place + scoped_id(platform, MAIN_ACCOUNT, identifier).removeprefix(platform)
+    return place + qualified_id(platform, MAIN_ACCOUNT, identifier).removeprefix(platform)
 
 
 def normalize_code(text: str) -> str:

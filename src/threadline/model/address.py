@@ -1,4 +1,7 @@
-"""Computes which conversation a message belongs to, from its source and the scope settings alone."""
+"""Compute which conversation a message belongs to, from its source, the scope settings and the agent.
+
+A conversation is what an address names; over time it has many sessions, of which one is current.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,19 @@ import msgspec
 
 from threadline.model.source import MAIN_ACCOUNT, ChatType, SessionSource
 
-MAX_ID_BYTES = 200
+ID_BYTES_KEPT = 200
 _CUT_HASH_HEX = 16
 _CACHE_SIZE = 4096
 
-# Control characters, the separators of a key, and what UTF-8 can't hold.
-_STRUCTURAL = re.compile("[%:\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_STRUCTURAL_IN_ACCOUNT = re.compile("[%:@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# Control characters, line separators, the `%` and `:` of a key, and halves of surrogate pairs.
+_UNSAFE = re.compile("[%:\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_UNSAFE_IN_ACCOUNT = re.compile("[%:@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class SessionScope(msgspec.Struct, frozen=True):
-    """Settings that decide who shares a conversation. By default group members have one each, and a thread is shared.
+    """Settings that decide who shares a conversation. By default each group member has their own, and a thread has one for all.
 
-    Members have their own conversation in a thread only if both settings are on.
+    In a thread, members have their own only if both settings are on.
     """
 
     group_sessions_per_user: bool = True
@@ -32,7 +35,8 @@ class SessionScope(msgspec.Struct, frozen=True):
 class SessionAddress(msgspec.Struct, frozen=True):
     """The identity of a conversation: two messages belong to the same one exactly if their addresses are equal.
 
-    A part that does not count for the identity, such as the sender in a DM with a known chat id, is `None`.
+    Fields that do not tell conversations apart are `None`, such as the sender in a DM with a known chat id. `agent` is the name of
+    the configured agent that answers.
     """
 
     agent: str
@@ -45,15 +49,15 @@ class SessionAddress(msgspec.Struct, frozen=True):
 
     @property
     def is_shared(self) -> bool:
-        """Return whether several people write in this conversation."""
+        """Return whether more than one person may write in this conversation."""
         return self.chat_type != "dm" and self.sender is None
 
     @property
     def key(self) -> str:
-        """Return a readable name. Two addresses can have the same name, so the store compares `digest`."""
-        parts = ["agent", _escape(self.agent), account_name(self.platform, self.account), self.chat_type]
+        """Return a readable name. It leaves out what is `None`, so two addresses can have the same name: the store compares `digest`."""
+        parts = ["agent", _escape_and_cut(self.agent), account_name(self.platform, self.account), self.chat_type]
         tail = (self.sender, self.thread) if self.chat_type == "dm" else (self.thread, self.sender)
-        parts += [_escape(part) for part in (self.chat, *tail) if part is not None]
+        parts += [_escape_and_cut(part) for part in (self.chat, *tail) if part is not None]
         return ":".join(parts)
 
     @property
@@ -89,23 +93,23 @@ def build_session_key(
 
 def account_name(platform: str, account: str) -> str:
     """Return `telegram` for the main account, `telegram@work` for another."""
-    return platform if account == MAIN_ACCOUNT else f"{platform}@{_escape(account, _STRUCTURAL_IN_ACCOUNT)}"
+    return platform if account == MAIN_ACCOUNT else f"{platform}@{_escape_and_cut(account, _UNSAFE_IN_ACCOUNT)}"
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def scoped_id(platform: str, account: str, identifier: str) -> str:
-    """Return an id that is unique over all platforms and accounts: readable, on one line, of bounded length."""
-    return f"{account_name(platform, account)}:{_escape(identifier)}"
+def qualified_id(platform: str, account: str, identifier: str) -> str:
+    """Return a chat's or person's id, unique over all platforms and accounts: readable, on one line, of bounded length."""
+    return f"{account_name(platform, account)}:{_escape_and_cut(identifier)}"
 
 
-def parent_of(address: SessionAddress) -> SessionAddress | None:
+def dm_of_thread(address: SessionAddress) -> SessionAddress | None:
     """Return the address of the DM that contains a DM thread; None for any other address."""
     if address.chat_type != "dm" or address.thread is None or address.chat is None:
         return None
     return SessionAddress(address.agent, address.platform, address.account, "dm", address.chat)
 
 
-# Active chats repeat, and each message needs its digest several times.
+# The same few addresses recur, and each message needs its digest several times.
 @lru_cache(maxsize=_CACHE_SIZE)
 def _digest(address: SessionAddress) -> bytes:
     parts = msgspec.structs.astuple(address)
@@ -113,13 +117,13 @@ def _digest(address: SessionAddress) -> bytes:
     return hashlib.blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _escape(text: str, structural: re.Pattern[str] = _STRUCTURAL) -> str:
-    escaped = structural.sub(_percent, text)
+def _escape_and_cut(text: str, unsafe: re.Pattern[str] = _UNSAFE) -> str:
+    escaped = unsafe.sub(_percent, text)
     raw = escaped.encode()
-    if len(raw) <= MAX_ID_BYTES:
+    if len(raw) <= ID_BYTES_KEPT:
         return escaped
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_CUT_HASH_HEX // 2)
-    return f"{raw[:MAX_ID_BYTES].decode('utf-8', 'ignore')}~{digest.hexdigest()}"
+    return f"{raw[:ID_BYTES_KEPT].decode('utf-8', 'ignore')}~{digest.hexdigest()}"
 
 
 def _percent(match: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from threadline.model.address import SessionAddress, scoped_id
+from threadline.model.address import SessionAddress, qualified_id
 from threadline.model.source import MAIN_ACCOUNT, SessionSource, is_platform_slug
 
 # Marks a person who is known only by their direct chat. No escaped sender id can equal it.
@@ -42,10 +42,10 @@ class Viewer(msgspec.Struct, frozen=True):
 def person_of(source: SessionSource) -> str | None:
     """Return the person who writes. None if the platform does not say, outside of direct chats."""
     if source.sender:
-        return scoped_id(source.platform, source.account, source.sender)
+        return qualified_id(source.platform, source.account, source.sender)
     if source.chat_type != "dm":
         return None
-    place, _, chat = scoped_id(source.platform, source.account, source.chat_id or "").partition(":")
+    place, _, chat = qualified_id(source.platform, source.account, source.chat_id or "").partition(":")
     return f"{place}:{_CHAT_STANDS_IN}{chat}"
 
 
@@ -59,14 +59,14 @@ def ownership_of(source: SessionSource, address: SessionAddress) -> Ownership:
     owner = None if address.is_shared else person_of(source)
     if source.chat_type == "dm" or not source.chat_id:
         return Ownership(owner, None)
-    return Ownership(owner, scoped_id(source.platform, source.account, source.chat_id))
+    return Ownership(owner, qualified_id(source.platform, source.account, source.chat_id))
 
 
 def viewer_of_source(source: SessionSource) -> Viewer:
     """Return what the sender of a message may see from this chat: in a group, only sessions of that group."""
     if source.chat_type == "dm":
         return Viewer(person_of(source))
-    place = scoped_id(source.platform, source.account, source.chat_id or "")
+    place = qualified_id(source.platform, source.account, source.chat_id or "")
     return Viewer(person_of(source), place)
 
 

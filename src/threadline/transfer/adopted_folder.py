@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from threadline.local_user import DATABASE_NAME
-from threadline.model.address import SessionAddress, SessionScope, parent_of
+from threadline.model.address import SessionAddress, SessionScope, dm_of_thread
 from threadline.model.message import Message
 from threadline.model.session import SessionEntry
 from threadline.store.conversations import adoptions
@@ -54,7 +54,7 @@ class AdoptedFolder(OpenedAtFirstUse):
 
     def adopt_parent(self, address: SessionAddress) -> None:
         """Take in the transcript of the DM that a thread hangs in: a new thread starts with what was said there before."""
-        parent = parent_of(address)
+        parent = dm_of_thread(address)
         if parent is not None and (session_id := self.core.run_read(_current_id, parent)) is not None:
             self.adoption.adopt_session(session_id)
 
@@ -76,7 +76,7 @@ class AdoptedFolder(OpenedAtFirstUse):
     def erase_person(self, person: str) -> Erased:
         """Remove all that a person wrote, our exports of it too. Old files stay as they are, and are named."""
         self.adopt_all()
-        theirs = self.core.run_read(adoptions.sessions_of, person)
+        theirs = self.core.run_read(adoptions.session_ids_owned_by, person)
         exports = [path for session_id in theirs for path in self._exports_of(session_id)]
         old_ids = [*theirs, *self.adoption.ids_of(person)]
         old = dict.fromkeys(path for session_id in old_ids for path in self._folder.files_of(session_id))
@@ -90,7 +90,7 @@ class AdoptedFolder(OpenedAtFirstUse):
     def write_export(self, session_id: str, messages: Sequence[Message]) -> Path:
         """Write a session's transcript as JSONL and return the path; of an unknown session only the path."""
         path = self._export_path(session_id)
-        if self.core.run_read(adoptions.find_row, session_id) is not None:
+        if self.core.run_read(adoptions.find_entry, session_id) is not None:
             if path.parent == self._path.parent:
                 # Marked first: a file of ours that is not marked would be taken in one day.
                 self.core.run_write(adoptions.mark_exported, session_id)

@@ -17,7 +17,7 @@ from threadline.model.session import SessionEntry
 from threadline.model.source import CHAT_TYPES, SessionSource, is_platform_slug
 from threadline.model.usage import COST_STATUSES
 from threadline.store.conversations import adoptions
-from threadline.store.conversations.adoptions import WAITING, AdoptedEntry, Arrival
+from threadline.store.conversations.adoptions import TRANSCRIPT_PENDING, OldIndexEntry, SessionToCreate
 from threadline.store.engine.database import Progress, Tx
 from threadline.store.facade import ComposableStore
 from threadline.transfer.hermes import HermesFolder, IndexEntry, Skipped, Transcript, is_safe_id
@@ -69,7 +69,7 @@ class FolderAdoption:
     def adopt_session(self, session_id: str) -> bool:
         """Take in the old transcript of a session if that was not done yet; whether there is a session of that id."""
         is_there, state = self._store.run_read(_look_up, session_id)
-        if is_there and state != WAITING:
+        if is_there and state != TRANSCRIPT_PENDING:
             return True
         # One that was taken in and is gone was deleted: it does not come back.
         return (is_there or state is None) and self._adopt(session_id, is_there=is_there) is not None
@@ -81,7 +81,7 @@ class FolderAdoption:
         sessions, taken = len(waiting), []
         for done, session_id in enumerate(ids, 1):
             is_there, state = self._store.run_read(_look_up, session_id)
-            is_due = state == WAITING if is_there else state is None
+            is_due = state == TRANSCRIPT_PENDING if is_there else state is None
             if is_due and (found := self._adopt(session_id, is_there=is_there)) is not None:
                 taken.append((len(found.messages), found.skipped))
                 sessions += not is_there
@@ -108,7 +108,7 @@ class FolderAdoption:
         self._store.run_write(adoptions.adopt_transcript, session_id, messages, arrival)
         return Transcript(found.messages[: len(messages)], [*found.skipped, *unfit], found.source)
 
-    def _adopt_entries(self, entries: Sequence[AdoptedEntry]) -> list[Skipped]:
+    def _adopt_entries(self, entries: Sequence[OldIndexEntry]) -> list[Skipped]:
         """Take in entries, and return those that the store refuses: each of them alone, so that the others are taken in."""
         try:
             self._store.run_write(adoptions.adopt_entries, entries)
@@ -118,7 +118,7 @@ class FolderAdoption:
             return [_refused(entries[0].stored_key, error)]
         return []
 
-    def _arrival(self, session_id: str) -> Arrival:
+    def _arrival(self, session_id: str) -> SessionToCreate:
         row = next((row for row in self._folder.database_sessions() if row.session_id == session_id), None)
         platform = row.source if row is not None and row.source else NOWHERE
         at = row.started_at if row is not None else None
@@ -126,9 +126,9 @@ class FolderAdoption:
         user_id = row.user_id or None if row is not None else None
         return arrival_of(session_id, platform, now() if at is None else to_instant(at), user_id=user_id)
 
-    def _adopted(self, entries: Sequence[IndexEntry]) -> tuple[list[AdoptedEntry], list[Skipped]]:
+    def _adopted(self, entries: Sequence[IndexEntry]) -> tuple[list[OldIndexEntry], list[Skipped]]:
         """The entries of an index, the most recently used first, and those that can't be taken in."""
-        adopted: list[AdoptedEntry] = []
+        adopted: list[OldIndexEntry] = []
         skipped: list[Skipped] = []
         for entry in entries:
             try:
@@ -137,7 +137,7 @@ class FolderAdoption:
                 skipped.append(_refused(entry.key, error))
         return sorted(adopted, key=lambda entry: entry.fields["updated_at"], reverse=True), skipped
 
-    def _adopted_entry(self, entry: IndexEntry) -> AdoptedEntry:
+    def _adopted_entry(self, entry: IndexEntry) -> OldIndexEntry:
         fields = _fields_of(entry)
         source, chat_type, is_origin = _source_of(entry)
         address = msgspec.structs.replace(address_of(source, self._scope), chat_type=chat_type)
@@ -152,7 +152,7 @@ class FolderAdoption:
         if not is_origin:
             # No message leads to it but by the key that it was stored under.
             address = msgspec.structs.replace(address, agent=f"key:{entry.key}")
-        arrival = Arrival(
+        arrival = SessionToCreate(
             session_id=entry.session_id,
             source=source,
             address=address,
@@ -160,7 +160,7 @@ class FolderAdoption:
             key=self._key_of(address) if is_origin else entry.key,
             display_name=fields["display_name"],
         )
-        return AdoptedEntry(arrival=arrival, stored_key=entry.key, fields=fields, has_origin=is_origin, origin_key=led)
+        return OldIndexEntry(arrival=arrival, stored_key=entry.key, fields=fields, has_origin=is_origin, origin_key=led)
 
 
 def arrival_of(
@@ -170,11 +170,11 @@ def arrival_of(
     *,
     user_id: str | None = None,
     start: dict[str, str | None] | None = None,
-) -> Arrival:
+) -> SessionToCreate:
     """How a session of that id is created that no message led to: at an address of its own. `ValueError` for an unsafe id."""
     slug = platform if is_platform_slug(platform) else NOWHERE
     source = SessionSource(platform=slug, chat_id=checked_id(session_id), user_id=user_id)
-    return Arrival(session_id=session_id, source=source, address=address_of(source), at=at, start=start or {})
+    return SessionToCreate(session_id=session_id, source=source, address=address_of(source), at=at, start=start or {})
 
 
 def checked_id(session_id: str) -> str:
@@ -248,7 +248,7 @@ def _look_up(tx: Tx, session_id: str) -> tuple[bool, str | None]:
 
 def _all_waiting(tx: Tx) -> list[str]:
     found: list[str] = []
-    while page := adoptions.waiting(tx, found[-1] if found else ""):
+    while page := adoptions.list_pending_transcripts(tx, found[-1] if found else ""):
         found += page
     return found
 

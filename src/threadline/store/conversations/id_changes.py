@@ -10,7 +10,7 @@ import msgspec
 
 from threadline.clock import Instant
 from threadline.model.access import highest_role
-from threadline.model.address import SessionAddress, scoped_id
+from threadline.model.address import SessionAddress, qualified_id
 from threadline.model.delivery import Target
 from threadline.model.inbound import IdChange
 from threadline.model.ownership import Ownership, ownership_of, person_of
@@ -266,7 +266,7 @@ def apply(tx: Tx, at: Instant, event: IdChange) -> bool:
     Takes as long as there are messages to be indexed anew: those of the chat, or of the person. Where the new id has a conversation
     of its own already, that one goes on; the other can be resumed.
     """
-    old, new = (scoped_id(event.platform, event.account, former_id) for former_id in (event.old_id, event.new_id))
+    old, new = (qualified_id(event.platform, event.account, former_id) for former_id in (event.old_id, event.new_id))
     person = new if event.what == "user" else _whose_chat(tx, event)
     if not _record_event(tx, at, event, person):
         return False

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from threadline.clock import Instant
 from threadline.errors import InvalidRequest, UnknownSession
-from threadline.model.address import SessionAddress, scoped_id
+from threadline.model.address import SessionAddress, qualified_id
 from threadline.model.client_sources import ACP, merge_runtime
 from threadline.model.context import HomeChannel, NamedHomeChannel
 from threadline.model.delivery import target_of
@@ -282,7 +282,7 @@ def remove_home_channel(tx: Tx, platform: str, account: str) -> bool:
 def home_names_of_person(tx: Tx, person: str) -> list[str]:
     """Return the home channels that are direct chats of a person, named like `telegram:7`, with the thread if there is one."""
     return [
-        scoped_id(platform, account, chat_id) + (f":{thread_id}" if thread_id else "")
+        qualified_id(platform, account, chat_id) + (f":{thread_id}" if thread_id else "")
         for platform, account, chat_id, thread_id in tx.rows("homes_of_person", person=person)
     ]
 

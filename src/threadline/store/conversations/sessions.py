@@ -9,7 +9,7 @@ import msgspec
 
 from threadline.clock import Instant, from_instant
 from threadline.errors import InvalidRequest, UnknownSession
-from threadline.model.address import SessionAddress, parent_of
+from threadline.model.address import SessionAddress, dm_of_thread
 from threadline.model.client_sources import ACP
 from threadline.model.ownership import ownership_of
 from threadline.model.policy import SessionResetPolicy, resolve_zone, stale_reason, uses_person_timezone
@@ -288,7 +288,7 @@ def _move_former_holder(tx: Tx, current: StoredSession, request: ResolveRequest)
 
 def _find_thread_parent(tx: Tx, request: ResolveRequest) -> StoredSession | None:
     """Return the DM that a new thread continues, if it has messages of its own."""
-    parent_address = parent_of(request.address)
+    parent_address = dm_of_thread(request.address)
     if parent_address is None:
         return None
     row = tx.find("find_current", digest=parent_address.digest)

@@ -13,21 +13,21 @@ import msgspec
 
 from threadline.errors import SchemaTooNew, SchemaTooOld, StoreDamaged
 
-# The schema of the oldest program that can still use a database of the newest schema. Raised when a migration
-# makes older programs write wrong data, left alone when it only adds columns or tables that they can ignore.
-READABLE_BY = 9
+# The lowest schema version that a program must know to use a database of the newest schema safely. Set it to the new version
+# when a migration would make older programs write wrong data; leave it when it only adds what they can ignore.
+MIN_USABLE_SCHEMA = 9
 _FILE = re.compile(r"(\d{4})\.(sqlite|postgres)\.sql")
 
 
 class Migration(msgspec.Struct, frozen=True):
-    """One step of the schema."""
+    """A migration script, and the schema version that it produces."""
 
     version: int
     script: str
 
 
 class SchemaState(msgspec.Struct, frozen=True):
-    """The versions that a database records about its schema."""
+    """The schema version of a database, and the lowest version that a program must know to use it."""
 
     version: int
     readable_by: int
@@ -45,12 +45,12 @@ def migrations(engine: str) -> tuple[Migration, ...]:
 
 
 def latest_version() -> int:
-    """Return the version of the schema that this program writes."""
+    """Return the version of the schema that this program writes; both engines have the same versions."""
     return migrations("sqlite")[-1].version
 
 
 def pending(steps: tuple[Migration, ...], state: SchemaState) -> tuple[Migration, ...]:
-    """Return the migrations still to run. Raise `SchemaTooNew` where this program must not touch the database at all."""
+    """Return the migrations that are newer than the database. Raise `SchemaTooNew` if it requires a newer program."""
     newest = steps[-1].version
     if state.version > newest and state.readable_by > newest:
         raise SchemaTooNew(
@@ -61,10 +61,10 @@ def pending(steps: tuple[Migration, ...], state: SchemaState) -> tuple[Migration
 
 
 def require_current(steps: tuple[Migration, ...], state: SchemaState) -> None:
-    """Raise unless the database can be used as it is."""
+    """Raise `SchemaTooOld` if migrations are pending, and `SchemaTooNew` if this program is too old."""
     missing = pending(steps, state)
     if missing and not state.version:
-        raise SchemaTooOld("this database holds nothing of Threadline's yet: run `threadline db migrate`")
+        raise SchemaTooOld("this database has no Threadline tables yet: run `threadline db migrate`")
     if missing:
         raise SchemaTooOld(
             f"this database has schema {state.version}, and this Threadline needs {missing[-1].version}: "
@@ -73,7 +73,7 @@ def require_current(steps: tuple[Migration, ...], state: SchemaState) -> None:
 
 
 def schema_mismatch_error(state: SchemaState, cause: Exception) -> StoreDamaged:
-    """Return the error for a database on which a migration fails, because its tables are not those of its version."""
+    """Return the error for a database whose migration failed, because its tables do not match its schema version."""
     why = (str(cause).strip().splitlines() or [type(cause).__name__])[0][:200]
     return StoreDamaged(
         f"this database says that it has schema {state.version}, but its tables differ ({why}): a development version of "

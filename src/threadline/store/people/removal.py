@@ -374,7 +374,7 @@ def _prune(perform: Perform, request: PruneRequest, progress: Progress | None) -
 
 
 def _erase_person(perform: Perform, database: Database, at: Instant, name: str) -> int:
-    if perform(read(adoptions.waiting)):
+    if perform(read(adoptions.list_pending_transcripts)):
         raise InvalidRequest(
             "transcripts of an older folder are not adopted yet, and may hold their words: "
             "run `threadline compat adopt FOLDER`, then erase"

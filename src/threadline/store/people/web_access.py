@@ -15,7 +15,7 @@ import msgspec
 from threadline.clock import Instant, from_instant
 from threadline.errors import InvalidRequest
 from threadline.model.access import Role
-from threadline.model.address import scoped_id
+from threadline.model.address import qualified_id
 from threadline.model.safe_text import safe_label
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.store.engine.database import Perform, Step, Tx, read, task, write
@@ -25,7 +25,7 @@ from threadline.texts.web import OWNER_NAME
 
 PLATFORM = "web"
 OWNER_ID = "owner"
-OWNER = scoped_id(PLATFORM, MAIN_ACCOUNT, OWNER_ID)
+OWNER = qualified_id(PLATFORM, MAIN_ACCOUNT, OWNER_ID)
 LOGIN_LIFETIME = timedelta(days=30)
 TOUCH_INTERVAL = timedelta(hours=1)
 # Only a person's newest logins are kept: nobody can fill the store with them.
@@ -131,7 +131,7 @@ def digest_of(secret: str, key: str = "") -> bytes:
 
 def person_of_user(user_id: str) -> str:
     """Return the store's name of a user of the page."""
-    return scoped_id(PLATFORM, MAIN_ACCOUNT, user_id)
+    return qualified_id(PLATFORM, MAIN_ACCOUNT, user_id)
 
 
 def user_id_of(person: str) -> str:

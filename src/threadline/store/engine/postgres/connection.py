@@ -14,7 +14,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from threadline.errors import StoreDamaged, StoreFull, StoreReadOnly, StoreUnavailable, ThreadlineError
 from threadline.store.engine.database import unstorable_text_error
 from threadline.store.engine.sql import (
-    READABLE_BY,
+    MIN_USABLE_SCHEMA,
     Migration,
     SchemaState,
     migrations,
@@ -178,7 +178,7 @@ def _run_script(connection: psycopg.Connection[Any], script: str) -> None:
 
 
 def _stamp(connection: psycopg.Connection[Any], version: int) -> None:
-    for name, value in (("schema_version", version), ("readable_by", READABLE_BY)):
+    for name, value in (("schema_version", version), ("readable_by", MIN_USABLE_SCHEMA)):
         connection.execute(
             cast(
                 "Any",

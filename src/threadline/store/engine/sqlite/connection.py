@@ -20,7 +20,7 @@ from threadline.errors import (
 )
 from threadline.store.engine.database import unstorable_text_error
 from threadline.store.engine.sql import (
-    READABLE_BY,
+    MIN_USABLE_SCHEMA,
     Migration,
     SchemaState,
     migrations,
@@ -185,7 +185,7 @@ def migrate_schema(connection: apsw.Connection, steps: tuple[Migration, ...]) ->
         _run_migrations(connection, missing, state)
         if missing:
             newest = missing[-1].version
-            stamp = [("schema_version", str(newest)), ("readable_by", str(READABLE_BY))]
+            stamp = [("schema_version", str(newest)), ("readable_by", str(MIN_USABLE_SCHEMA))]
             connection.executemany("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", stamp).fetchall()
         connection.execute("COMMIT")
     except BaseException:
