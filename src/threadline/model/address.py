@@ -54,7 +54,7 @@ class SessionAddress(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Return a readable name. It leaves out what is `None`, so two addresses can have the same name: the store compares `digest`."""
+        """Return a readable name. Fields that are `None` are left out, so it is not unique: the store compares `digest`."""
         parts = ["agent", _escape_and_cut(self.agent), account_name(self.platform, self.account), self.chat_type]
         tail = (self.sender, self.thread) if self.chat_type == "dm" else (self.thread, self.sender)
         parts += [_escape_and_cut(part) for part in (self.chat, *tail) if part is not None]
