@@ -83,10 +83,18 @@ async def _since_asked(turn: Turn, name: str) -> AsyncIterator[Event]:
     yield Text(f"end {turn.text}.\n")
 
 
+class _LoggedTrigger(Trigger):
+    """Tells on standard error of each point that is passed."""
+
+    def passed(self, point: str) -> None:
+        sys.stderr.write(f"passed {point}\n")
+        super().passed(point)
+
+
 async def _serve(location: str, point: str, nth: int, replay: Replay) -> None:
     lines, sink = await open_stdio()
     async with await CrashingStore.open(location) as store:
-        store.trigger = Trigger(point or None, nth=nth)
+        store.trigger = _LoggedTrigger(point or None, nth=nth)
         agents = GivenAgents(ScriptedAgent(at_length, replay=replay))
         async with editing(Config(), store, lines, sink, agents=agents) as (_, gateway):
             await gateway.wait_for_platforms()

@@ -156,6 +156,16 @@ async def _in_chains(folder: Path, kills: int, chance: random.Random) -> None:
     assert counts.total() >= kills
 
 
+def test_a_turn_passes_every_point_at_which_an_agent_is_killed(tmp_path: Path) -> None:
+    async def passed() -> set[str]:
+        async with Piped(child(f"sqlite://{tmp_path}/0.db")) as editor:
+            await editor.prompt(await editor.new(), {"type": "text", "text": "p1"})
+            await editor.stop()
+        return {line.removeprefix("passed ") for line in editor.log.decode().splitlines()}
+
+    assert set(POINTS) - {ASKED} - asyncio.run(passed()) == set()
+
+
 def test_a_killed_agent_leaves_all_that_its_editor_saw(tmp_path: Path) -> None:
     asyncio.run(_in_chains(tmp_path, KILLS, seeded("kills of an editor's agent")))
 

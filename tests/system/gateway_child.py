@@ -60,6 +60,8 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
     config: str = ""
     # The file that all it says goes to.
     log: str = ""
+    # The file that is there once the crash point was passed.
+    passed: str = ""
     point: str | None = None
     nth: int = 1
     # At the point the store goes away for so many seconds, and the gateway lives on. If it does so for any time at all, then
@@ -165,9 +167,18 @@ def _expect(trigger: Trigger) -> None:
 
 
 def _act_of(child: Child) -> Act:
+    act = die
     if child.outage is not None:
-        return lose_store
-    return fall_asleep if child.sleeps else die
+        act = lose_store
+    elif child.sleeps:
+        act = fall_asleep
+
+    def pass_point() -> None:
+        # Before the act: whoever dies writes nothing any more.
+        Path(child.passed).touch()
+        act()
+
+    return pass_point
 
 
 def _end_with_parent() -> None:

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 import psycopg
 from psycopg import sql
-from tests.system.gateway_child import Child, Plain, Process, start
+from tests.system.gateway_child import Child, Plain, Process
 from tests.system.gateway_folder import Wanted, configuration, furnish
 from tests.system.gateway_promises import Promises, Said
 from tests.system.outside import OutsideAgent
@@ -53,9 +53,7 @@ class World(Surroundings):
     ) -> Process:
         """Starts a gateway, which dies at `point` if there is one, or does what the options of a `Child` say."""
         wanted = self._wanted(lease or self.lease, crashes=point is not None)
-        process = start(self._child(wanted, point=point, nth=nth, outage=outage, sleeps=sleeps))
-        self._open.callback(process.kill)
-        return process
+        return self._begin(self._child(wanted, point=point, nth=nth, outage=outage, sleeps=sleeps))
 
     def begin_plain(self) -> Process:
         """Starts a gateway as people do, with the leases that it has by itself."""
@@ -88,6 +86,7 @@ class World(Surroundings):
         """Waits until a gateway is stopped, and nothing in it moves any more."""
         stat = Path(f"/proc/{process.pid}/stat")
         await self.chat.wait_for(lambda: ") T " in stat.read_text(), timeout=PATIENCE_SECONDS)
+        assert self.has_passed(process), f"stopped, but not at its crash point; {self.portrait()}"
 
     async def settled(self) -> None:
         """Waits until nothing waits, runs or is to be sent any more: as long as it takes, if only it goes on."""

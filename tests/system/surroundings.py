@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Self
 
 import apsw
+import msgspec
 import psycopg
-from tests.system.gateway_child import Process
+from tests.system.gateway_child import Child, Process, start
 from tests.system.gateway_promises import Rows, Said
 from tests.system.outside import OutsideAgent
 
@@ -39,6 +40,8 @@ class Surroundings(ABC):
         self._open = ExitStack()
         self._folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="threadline-world-")))
         self._begun = 0
+        # The file that tells whether a gateway has passed its crash point, by its process.
+        self._passed: dict[Process, Path] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -60,6 +63,15 @@ class Surroundings(ABC):
         process.kill()
         await self.died(process)
 
+    def has_passed(self, process: Process) -> bool:
+        """Whether a gateway has passed the crash point that it was started with."""
+        return self._passed[process].exists()
+
+    async def died_at_point(self, process: Process) -> None:
+        """Waits for a gateway's death at the crash point that it was started with."""
+        await self.died(process)
+        assert self.has_passed(process), f"killed, but not at its crash point; {self.portrait()}"
+
     async def died(self, process: Process) -> None:
         """Waits for a gateway's death, which must be a violent one."""
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
@@ -78,6 +90,14 @@ class Surroundings(ABC):
         """The end of what the gateway that came last has logged."""
         log = self._folder / f"serve{self._begun}.log"
         return log.read_text()[-3000:] if log.exists() else "nothing was logged"
+
+    def _begin(self, child: Child) -> Process:
+        """Starts a gateway that is gone when this is closed."""
+        child = msgspec.structs.replace(child, passed=str(self._folder / f"passed{self._begun}"))
+        process = start(child)
+        self._passed[process] = Path(child.passed)
+        self._open.callback(process.kill)
+        return process
 
     def _next_files(self) -> tuple[Path, Path]:
         """Where the next gateway finds its configuration, and where it logs."""

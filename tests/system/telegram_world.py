@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from tests.system.gateway_child import Child, Process, start
+from tests.system.gateway_child import Child, Process
 from tests.system.gateway_promises import Said
 from tests.system.gateway_world import shared_out
 from tests.system.outside import OutsideAgent
@@ -60,9 +60,7 @@ class TelegramWorld(Surroundings):
             point=point,
             nth=nth,
         )
-        process = start(child)
-        self._open.callback(process.kill)
-        return process
+        return self._begin(child)
 
     def say(self, user: str, text: str) -> None:
         """Somebody writes to the bot."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -139,6 +140,7 @@ def killed_while_calling(folder: Path, number: int, rng: random.Random, *, at_on
         time.sleep(rng.random() * (0.2 if at_once else 0.02))
         process.kill()
         lines += process.stdout.readlines()
+    assert process.returncode == -signal.SIGKILL, f"ended by itself with {process.returncode}"
     told = [json.loads(line) for line in lines if line.endswith(b"\n")]
     return [op for place, op in enumerate(told) if "done" in op or place == len(told) - 1]
 

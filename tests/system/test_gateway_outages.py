@@ -94,6 +94,8 @@ async def broken_by(world: World, number: int, case: Case, *, outage: float, lea
     await world.settled()
     await world.kill(gateway)
     found, outcomes = world.broken(ada), world.outcomes(ada)
+    if not world.has_passed(gateway):
+        found.append("the store never went away")
     if outcomes != [outcome, "answered"]:
         found.append(f"turns ended as {outcomes}")
     return [f"{case.point} ({case.agent}): {fault}" for fault in found]

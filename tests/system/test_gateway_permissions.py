@@ -57,13 +57,16 @@ async def broken_after(world: World, number: int, case: Case) -> list[str]:
     try:
         if case.outage is None:
             await world.chat.wait_for(lambda: allow_all(world, ada, allowed) and gateway.exitcode, timeout=60)
-            await world.died(gateway)
+            await world.died_at_point(gateway)
             gateway = world.begin()
         await world.chat.wait_for(lambda: allow_all(world, ada, allowed) and is_over(world, ada), timeout=60)
     except TimeoutError as cause:
         return [f"{case.point} ({case.nth}, {case.outage}): {cause}"]
     await world.kill(gateway)
-    return [f"{case.point} ({case.nth}, {case.outage}): {fault}" for fault in faults(world, ada, case)]
+    found = list(faults(world, ada, case))
+    if case.outage is not None and not world.has_passed(gateway):
+        found.append("the store never went away")
+    return [f"{case.point} ({case.nth}, {case.outage}): {fault}" for fault in found]
 
 
 def allow_all(world: World, user: str, allowed: set[str]) -> bool:

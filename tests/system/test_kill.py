@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -61,6 +62,7 @@ def killed_while_appending(location: str, number: int, sessions: list[str], rng:
         time.sleep(rng.random() * (0.02 if lines else 0.4))
         process.kill()
         lines += process.stdout.readlines()
+    assert process.returncode == -signal.SIGKILL, f"ended by itself with {process.returncode}"
     for line in lines:
         caller, turn = line.split()
         told[int(caller)].append(int(turn))

@@ -89,7 +89,7 @@ async def broken_after(world: TelegramWorld, number: int, case: Case) -> list[st
         await world.listening()
         world.say(ada, f"a{number}")
         world.say(ada, f"b{number}")
-        await world.died(dying)
+        await world.died_at_point(dying)
     next_one = world.begin(lease=SURVIVORS_LEASE)
     await world.settled()
     await world.kill(next_one)

@@ -94,9 +94,9 @@ class Store(Generic[Mode]):
         if step.kind == "task":
             # A task may use the database itself, which does not ask.
             self.database.require_open()
-            task_result: T = step.call(self.perform, *step.args, **step.options)
-            return task_result
-        result = self.database.perform(self._fenced(step))
+            result: T = step.call(self.perform, *step.args, **step.options)
+        else:
+            result = self.database.perform(self._fenced(step))
         if step.leaves_work:
             self._notify_worker()
         return result

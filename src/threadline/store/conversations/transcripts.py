@@ -421,7 +421,7 @@ class Transcripts(Group[Mode]):
         A rewrite is no activity: a conversation goes stale all the same.
         """
         encoded = encode_messages(messages)
-        return write(rewrite, store.now(), session_id, encoded)
+        return leaving_work(write(rewrite, store.now(), session_id, encoded))
 
     @verb
     def fork(
