@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart, UserPromptPart
 
-from threadline.agents.model_history import MODEL_FIRST, NO_RESULT, NO_TEXT, from_model, recent, to_model
+from threadline.agents.model.messages import MODEL_FIRST, NO_RESULT, NO_TEXT, from_model, recent, to_model
 from threadline.model.message import Message
 from threadline.testing import assistant, exchange, system, tool_call, tool_result, tool_use, user
 

@@ -7,10 +7,9 @@ from contextlib import aclosing, asynccontextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from threadline.agents.model_choice import Models, OpenModel
-from threadline.agents.model_files import shown_files
+from threadline.agents.cancellation import until_cancelled
+from threadline.agents.model.models import Models, OpenModel
 from threadline.agents.registry import AgentSettings
-from threadline.agents.stopping import until_cancelled
 from threadline.model.safe_text import quoted_label
 from threadline.model.turn import Replay
 from threadline.model.usage import micros_of
@@ -96,7 +95,7 @@ class ModelAgent:
             asked.require_end(model.asks)
 
     async def _messages(self, turn: Turn) -> list[ModelMessage]:
-        from threadline.agents.model_history import clean, recent, to_model
+        from threadline.agents.model.messages import clean, recent, shown_files, to_model
 
         files = await shown_files(turn)
         messages = to_model(recent(turn.history, self._settings.history_limit), _said(turn), files)
@@ -123,7 +122,7 @@ class _Asked:
 
     def require_end(self, provider: str) -> None:
         """Raises an `AgentError` where the stream is over and the answer is not."""
-        from threadline.agents.model_failures import broken_off, declined, used_up
+        from threadline.agents.model.failures import broken_off, declined, used_up
 
         if self.stream is None:
             return
@@ -148,18 +147,13 @@ def _said(turn: Turn) -> str:
 
 @asynccontextmanager
 async def _failures_told(model: OpenModel, asked: _Asked) -> AsyncIterator[None]:
-    from threadline.agents.model_failures import FAILURES, failure_of
+    from threadline.agents.model.failures import FAILURES, failure_of
 
     try:
         yield
     except FAILURES as cause:
         has_begun = asked.stream is not None
         raise failure_of(cause, model.asks, model.name, has_begun=has_begun, is_chosen=model.is_chosen) from cause
-
-
-def make(settings: AgentSettings) -> ModelAgent:
-    """The agent that asks `model`."""
-    return ModelAgent(settings)
 
 
 def usage_of(response: ModelResponse) -> UsageOf:
