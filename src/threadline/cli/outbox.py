@@ -10,7 +10,7 @@ from threadline.cli import render
 from threadline.cli.options import AsJson, Db, examples
 from threadline.cli.values import whole_number
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="What was to be sent: look, try again, give up.")
+outbox_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="What was to be sent: look, try again, give up.")
 
 Number = Annotated[
     int,
@@ -24,8 +24,8 @@ Number = Annotated[
 _STATES = ("pending", "open", "sending", "sent", "unknown", "parked", "dropped")
 
 
-@app.command("list", epilog=examples("threadline outbox list", "threadline outbox list --state parked --json"))
-def show(
+@outbox_app.command("list", epilog=examples("threadline outbox list", "threadline outbox list --state parked --json"))
+def list_deliveries(
     state: Annotated[
         str | None, typer.Option("--state", metavar="STATE", help=f"Only those: {', '.join(_STATES)}.")
     ] = None,
@@ -70,7 +70,7 @@ def show(
     )
 
 
-@app.command(epilog=examples("threadline outbox retry 17"))
+@outbox_app.command(epilog=examples("threadline outbox retry 17"))
 def retry(number: Number, db: Db = None) -> None:
     """Try a parked delivery again; a running gateway sends it at once."""
     from threadline.app import with_gateway_store
@@ -79,7 +79,7 @@ def retry(number: Number, db: Db = None) -> None:
     render.say(f"Delivery {number} is tried again as soon as a gateway runs.")
 
 
-@app.command(epilog=examples("threadline outbox drop 17"))
+@outbox_app.command(epilog=examples("threadline outbox drop 17"))
 def drop(number: Number, db: Db = None) -> None:
     """Give a parked or waiting delivery up; it is never sent."""
     from threadline.app import with_gateway_store

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(
+pair_app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="Pairing: let people in who wrote to the agent, or keep them out."
 )
 
 
-@app.command("list", epilog=examples("threadline pair list", "threadline pair list --json"))
-def show(db: Db = None, as_json: AsJson = False) -> None:
+@pair_app.command("list", epilog=examples("threadline pair list", "threadline pair list --json"))
+def list_pairings(db: Db = None, as_json: AsJson = False) -> None:
     """Show who waits to be paired, and who was.
 
     People who are named in the configuration are not shown: `threadline config show` has them.
@@ -52,7 +52,7 @@ def show(db: Db = None, as_json: AsJson = False) -> None:
     _show_known(known)
 
 
-@app.command(
+@pair_app.command(
     "approve",
     epilog=examples(
         "threadline pair approve ABCDEFGH",
@@ -89,7 +89,7 @@ def approve(
     render.say(f"{shown} is {_AS[paired.role]} now, and is told so in the chat.")
 
 
-@app.command(
+@pair_app.command(
     "revoke", epilog=examples("threadline pair revoke telegram:7", "threadline pair revoke telegram@work:7 --json")
 )
 def revoke(
