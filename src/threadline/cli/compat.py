@@ -9,8 +9,7 @@ import msgspec
 import typer
 
 from threadline.cli import render
-from threadline.cli.options import AsJson, examples
-from threadline.cli.values import parse_path
+from threadline.cli.options import AsJson, examples, parse_path
 from threadline.errors import InvalidRequest
 
 if TYPE_CHECKING:

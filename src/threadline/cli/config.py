@@ -8,8 +8,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from threadline.cli import render
-from threadline.cli.options import AsJson, examples
-from threadline.cli.values import parse_path
+from threadline.cli.options import AsJson, examples, parse_path
 
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="The configuration: write a file, look at it, check it."

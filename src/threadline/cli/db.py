@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from threadline.cli import render
-from threadline.cli.options import AsJson, Db, examples
-from threadline.cli.values import parse_path
+from threadline.cli.options import AsJson, Db, examples, parse_path
 
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="The database as a whole: look, check, copy, upgrade."

@@ -14,18 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-import typer
 
 from threadline.cli import render
-from threadline.cli.options import AsJson, Db, examples
-from threadline.cli.serve import Agent, ConfigFile
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
     from threadline.config.settings import AgentSettings, Config
-
-DOCTOR_EXAMPLES = examples("threadline doctor", "threadline doctor --config ./threadline.toml")
 
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([\w-]+)""")
 _PACKAGE = re.compile(r"[\w.-]+")
@@ -42,26 +37,6 @@ class Finding(msgspec.Struct, frozen=True):
     fault: str = ""
     found: str = ""
     hint: str = ""
-
-
-def doctor(agent: Agent = None, config: ConfigFile = None, db: Db = None, as_json: AsJson = False) -> None:
-    """Say what a gateway would find here, what is missing, and how to fix it.
-
-    Nothing is changed and nothing is sent. The exit code is 1 if anything is wrong.
-    """
-    findings = list(diagnose(agent=agent, config=config, db=db))
-    faults = sum(bool(finding.fault) for finding in findings)
-    if as_json:
-        render.show_json(findings)
-    else:
-        for one in findings:
-            render.show_finding(one.what, one.found, fault=one.fault, hint=one.hint)
-    if faults:
-        if not as_json:
-            render.fail(f"{render.counted(faults, 'fault')} found")
-        raise typer.Exit(1)
-    if not as_json:
-        render.say("All that a gateway needs is there.")
 
 
 def diagnose(*, agent: str | None = None, config: Path | None = None, db: str | None = None) -> Iterator[Finding]:

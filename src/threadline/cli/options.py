@@ -2,14 +2,121 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+import re
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, TypeAlias
+from zoneinfo import ZoneInfo
 
 import typer
 
-from threadline.cli.values import parse_platform
+from threadline.clock import SystemClock, installation_zone
 from threadline.config.settings import DB
 
-Format: TypeAlias = Literal["jsonl", "markdown", "html"]
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+_AGE = re.compile(r"([0-9]{1,7})\s*([hdwy])")
+_HOURS = {"h": 1, "d": 24, "w": 24 * 7, "y": 24 * 365}
+_MOST_HOURS = _HOURS["y"] * 1000
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help: what people type, one example a line."""
+    # The mark keeps the lines as they are; without it they would be joined.
+    return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
+
+
+def parse_age(text: str) -> timedelta:
+    """`12h`, `30d`, `8w`, `1y` (365 days)."""
+    found = _AGE.fullmatch(text.strip().lower())
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no length of time; write it like 12h, 30d, 8w or 1y")
+    hours = int(found.group(1)) * _HOURS[found.group(2)]
+    if not 0 < hours <= _MOST_HOURS:
+        raise typer.BadParameter("a length of time is between 1h and 1000y")
+    return timedelta(hours=hours)
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return a parser of whole numbers within these bounds."""
+    allowed = f", at least {least}" if most is None else f" from {least} to {most}"
+
+    def parse(text: str) -> int:
+        # A default is given as the number that it is.
+        digits = str(text).strip()
+        number = int(digits) if _NUMBER.fullmatch(digits) else None
+        if number is None or number < least or (most is not None and number > most):
+            raise typer.BadParameter(f"{text!r} can't be used; write a whole number{allowed}")
+        return number
+
+    return parse
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """Return a parser that takes one of these words."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise typer.BadParameter(f"{text!r} can't be used; write one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+def parse_platform(text: str) -> str:
+    """The name of a platform, installed or not: sessions outlive what made them."""
+    from threadline.model.source import is_platform_slug
+
+    if not is_platform_slug(text):
+        raise typer.BadParameter(f"{text!r} is no platform; write a name such as telegram")
+    return text
+
+
+def parse_path(text: str) -> Path:
+    """A file; `~` is the home folder also where no shell has said so before."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as cause:
+        raise typer.BadParameter(f"{text} names a home folder that is not there; write the path out") from cause
+
+
+def parse_since(text: str) -> datetime:
+    """A moment: `2026-03-01`, `2026-03-01T14:00`, with a zone or in this machine's; or an age: `7d`."""
+    return _moment(text, timedelta())
+
+
+def parse_until(text: str) -> datetime:
+    """Like `parse_since`; a day counts to its end."""
+    return _moment(text, timedelta(days=1))
+
+
+def _moment(text: str, after_day: timedelta) -> datetime:
+    wanted = text.strip()
+    if _AGE.fullmatch(wanted.lower()):
+        return SystemClock().now() - parse_age(wanted)
+    try:
+        moment = datetime.fromisoformat(wanted)
+        if _is_day(wanted):
+            moment += after_day
+        # Moments at the very edges of the calendar have no equal in UTC.
+        return _zoned(moment).astimezone(ZoneInfo("UTC"))
+    except (ValueError, OverflowError) as cause:
+        raise typer.BadParameter(
+            f"{text!r} is no moment; write it like 2026-03-01, 2026-03-01T14:00 or 7d (seven days ago)"
+        ) from cause
+
+
+def _zoned(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(installation_zone()))
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
 
 Db: TypeAlias = Annotated[
     str | None,
@@ -28,9 +135,3 @@ Platform: TypeAlias = Annotated[
 Cursor: TypeAlias = Annotated[
     str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where the page before this one ended.")
 ]
-
-
-def examples(*lines: str) -> str:
-    """The end of a command's help: what people type, one example a line."""
-    # The mark keeps the lines as they are; without it they would be joined.
-    return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))

@@ -1,21 +1,22 @@
-"""`threadline people`: what is known of someone."""
+"""`threadline people`: what is known of someone. `threadline pair`: who may talk to the agent, and who asks to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
 from threadline.cli import render
-from threadline.cli.options import AsJson, Db, Yes, examples
-from threadline.cli.values import parse_path
+from threadline.cli.options import AsJson, Db, Yes, examples, parse_path
 
 if TYPE_CHECKING:
+    from threadline.model.access import Role
     from threadline.store.engine.database import Progress
-    from threadline.store.facade import SessionStore
+    from threadline.store.facade import GatewayStore, SessionStore
+    from threadline.store.people.people import KnownPerson, Pairing
     from threadline.store.people.person_export import PersonRecord
 
 app = typer.Typer(
@@ -27,6 +28,12 @@ Who: TypeAlias = Annotated[
         metavar="WHO", help="The person, named by platform and sender id, such as telegram:7.", show_default=False
     ),
 ]
+
+T = TypeVar("T")
+
+pair_app = typer.Typer(
+    rich_markup_mode=None, no_args_is_help=True, help="Pairing: let people in who wrote to the agent, or keep them out."
+)
 
 
 @app.command(
@@ -51,7 +58,7 @@ def export(
     others wrote is not in it.
     """
     from threadline.app import open_existing
-    from threadline.cli.transcripts import Counted, write_new
+    from threadline.transfer.export import Counted, write_new
 
     with open_existing(db) as store, _progress(output) as told:
         is_known = _is_known(store, who)
@@ -117,3 +124,130 @@ def _records(store: SessionStore, who: str) -> Iterator[PersonRecord]:
     while page.cursor is not None:
         page = store.export(who, cursor=page.cursor)
         yield from page
+
+
+@pair_app.command("list", epilog=examples("threadline pair list", "threadline pair list --json"))
+def list_pairings(db: Db = None, as_json: AsJson = False) -> None:
+    """Show who waits to be paired, and who was.
+
+    People who are named in the configuration are not shown: `threadline config show` has them.
+    """
+
+    async def look(store: GatewayStore) -> Any:
+        return (
+            await store.people.list_pairings(),
+            await store.people.list_all(),
+            await store.people.pairing_locked_until(),
+        )
+
+    waiting, known, locked_until = _with_store(db, look)
+    if as_json:
+        render.show_json(
+            {
+                "pending": [_plain(pairing) for pairing in waiting],
+                "people": [_plain(person) for person in known],
+                "locked_until": locked_until,
+            }
+        )
+        return
+    if locked_until is not None:
+        render.note(f"Nobody can be paired until {render.when(locked_until)}: there were too many wrong codes.")
+    _show_waiting(waiting)
+    _show_known(known)
+
+
+@pair_app.command(
+    "approve",
+    epilog=examples(
+        "threadline pair approve ABCDEFGH",
+        "threadline pair approve --owner ABCDEFGH",
+        "threadline pair approve 3 --trusted",
+    ),
+)
+def approve(
+    code: Annotated[
+        str,
+        typer.Argument(
+            metavar="CODE", help="The code that they were given, or their number in `pair list`.", show_default=False
+        ),
+    ],
+    owner: Annotated[bool, typer.Option("--owner", help="They may do everything.")] = False,
+    trusted: Annotated[
+        bool, typer.Option("--trusted", help="They may also use /model and /handoff; an agent may do more for them.")
+    ] = False,
+    db: Db = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let somebody in who has a pairing code, as a guest unless you say more.
+
+    They are told in their chat. After five wrong codes nobody can be paired for an hour.
+    """
+    if owner and trusted:
+        raise typer.BadParameter("an owner is trusted anyway: use one of --owner and --trusted")
+    role: Role = "owner" if owner else "trusted" if trusted else "guest"
+    paired = _with_store(db, lambda store: store.people.approve_pairing(code, role))
+    if as_json:
+        render.show_json(_plain(paired))
+        return
+    shown = f"{paired.person} ({paired.name})" if paired.name else paired.person
+    render.say(f"{shown} is {_AS[paired.role]} now, and is told so in the chat.")
+
+
+@pair_app.command(
+    "revoke", epilog=examples("threadline pair revoke telegram:7", "threadline pair revoke telegram@work:7 --json")
+)
+def revoke(
+    person: Annotated[
+        str,
+        typer.Argument(
+            metavar="PERSON", help="The person as `pair list` shows them, such as telegram:7.", show_default=False
+        ),
+    ],
+    db: Db = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take somebody's role away, or turn down their request.
+
+    From then on they are a stranger. Their sessions stay.
+    """
+    _with_store(db, lambda store: store.people.revoke(person))
+    if as_json:
+        render.show_json({"person": person, "revoked": True})
+    else:
+        render.say(f"{person} is a stranger now.")
+
+
+_AS = {"guest": "a guest", "trusted": "trusted", "owner": "an owner"}
+
+
+def _show_waiting(waiting: list[Pairing]) -> None:
+    if not waiting:
+        render.say("Nobody waits to be paired.")
+        return
+    render.show_heading("Waiting")
+    columns = ("Number", "Person", "Name", "Asked", "Until")
+    rows = [
+        (str(one.number), one.person, one.name or "", render.when(one.asked_at), render.when(one.expires_at))
+        for one in waiting
+    ]
+    render.show_table(columns, rows, numbers=("Number",), gives_way="Name")
+    render.note("`threadline pair approve CODE` lets one of them in: ask them for the code that they were given.")
+
+
+def _show_known(known: list[KnownPerson]) -> None:
+    if not known:
+        render.say("Nobody is paired.")
+        return
+    render.show_heading("Paired")
+    rows = [(one.person, one.role, one.name or "", render.when(one.since)) for one in known]
+    render.show_table(("Person", "Role", "Name", "Since"), rows, gives_way="Name")
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__struct_fields__}
+
+
+def _with_store(db: str | None, work: Callable[[GatewayStore], Awaitable[T]]) -> T:
+    from threadline.app import with_gateway_store
+
+    return with_gateway_store(db, work)

@@ -12,8 +12,7 @@ import typer
 
 from threadline.cli import render
 from threadline.cli.config import File
-from threadline.cli.options import AsJson, examples
-from threadline.cli.values import parse_path
+from threadline.cli.options import AsJson, examples, parse_path
 from threadline.errors import ConfigError, InvalidRequest, ThreadlineError
 from threadline.texts import platforms as texts
 

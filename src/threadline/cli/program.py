@@ -11,14 +11,10 @@ import typer
 from typer.main import get_command
 
 from threadline.cli import (
-    acp,
     compat,
     config,
     db,
-    doctor,
     messages,
-    outbox,
-    pair,
     people,
     platforms,
     render,
@@ -46,18 +42,18 @@ app = typer.Typer(
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(people.app, name="people")
 app.add_typer(db.app, name="db")
-app.add_typer(pair.pair_app, name="pair")
+app.add_typer(people.pair_app, name="pair")
 app.add_typer(platforms.app, name="platforms")
 app.add_typer(web.app, name="web")
 app.add_typer(messages.app, name="messages")
-app.add_typer(outbox.outbox_app, name="outbox")
+app.add_typer(messages.outbox_app, name="outbox")
 app.add_typer(config.app, name="config")
 app.add_typer(compat.app, name="compat")
 app.command("serve", epilog=serve.SERVE_EXAMPLES)(serve.serve)
 app.command("status", epilog=status.STATUS_EXAMPLES)(status.status)
-app.command("doctor", epilog=doctor.DOCTOR_EXAMPLES)(doctor.doctor)
+app.command("doctor", epilog=status.DOCTOR_EXAMPLES)(status.doctor)
 app.command("chat", epilog=serve.CHAT_EXAMPLES)(serve.chat)
-app.command("acp", epilog=acp.ACP_EXAMPLES)(acp.acp)
+app.command("acp", epilog=serve.ACP_EXAMPLES)(serve.acp)
 
 
 def _show_version(asked: bool) -> None:

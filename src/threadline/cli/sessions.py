@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
 from threadline.cli import render
-from threadline.cli.options import AsJson, Cursor, Db, Format, Platform, SessionId, Yes, examples
-from threadline.cli.values import one_of, parse_age, parse_path, parse_since, parse_until, whole_number
-
-if TYPE_CHECKING:
-    from threadline.model.session import SessionEntry
-    from threadline.store.conversations.search import Hit
+from threadline.cli.options import (
+    AsJson,
+    Cursor,
+    Db,
+    Platform,
+    SessionId,
+    Yes,
+    examples,
+    one_of,
+    parse_age,
+    parse_path,
+    parse_since,
+    parse_until,
+    whole_number,
+)
+from threadline.model.message import TranscriptMessage
+from threadline.model.session import SessionEntry
+from threadline.store.conversations.search import Hit, SearchPage
+from threadline.store.facade import SessionStore
+from threadline.store.rows import Page
+from threadline.transfer.export import WRITERS, Counted, Format, parts_of, read_log_tail, select_messages, write_new
 
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="Conversations: find them, read them, take them away."
 )
 
 _AN_ID = "20260301_142200_3f9c2a7b51de"
+
+_STYLES = {"text": "", "call": "cyan", "other": "dim"}
 
 
 @app.command(
@@ -48,7 +66,6 @@ def list_(
 ) -> None:
     """List sessions, the most recently updated first."""
     from threadline.app import open_existing
-    from threadline.cli.shapes import page_shape
 
     with open_existing(db) as store:
         page = store.list_sessions(
@@ -86,8 +103,6 @@ def show(
 ) -> None:
     """Show a session and the last messages that its agent sees."""
     from threadline.app import open_existing
-    from threadline.cli.shapes import transcript_shape
-    from threadline.cli.transcripts import read_log_tail
 
     with open_existing(db) as store:
         entry = store.get_session(session_id)
@@ -95,8 +110,6 @@ def show(
     if as_json:
         render.show_json(transcript_shape(entry, read))
         return
-    from threadline.cli.portrait import show_message, show_session
-
     show_session(entry)
     for message in read:
         show_message(message, with_id=ids)
@@ -137,7 +150,6 @@ def search(
 ) -> None:
     """Search what was said, in any language; the found words stand out."""
     from threadline.app import open_existing
-    from threadline.cli.shapes import search_shape
 
     with open_existing(db) as store:
         page = store.search(
@@ -226,10 +238,9 @@ def export(
     Markdown and HTML show text and tool calls; JSON lines hold everything.
     """
     from threadline.app import open_existing
-    from threadline.cli.transcripts import export_session
 
     with open_existing(db) as store:
-        written = export_session(store, session_id, style, output, limit=limit, every=every)
+        written = _export_session(store, session_id, style, output, limit=limit, every=every)
     if output is not None:
         render.note(f"Wrote {render.counted(written, 'message')} to {output}.")
 
@@ -314,3 +325,99 @@ def _show_hit(hit: Hit) -> None:
     who = f"{message.role}, {message.author}" if message.author else message.role
     render.show_heading(_place(hit.session), f"{who}, {render.when(message.at)}, {hit.ref}")
     render.show_snippet(hit.snippet)
+
+
+def _export_session(
+    store: SessionStore,
+    session_id: str,
+    style: Format,
+    output: Path | None,
+    *,
+    limit: int | None,
+    every: bool,
+) -> int:
+    """Writes a session to a new file, for its owner alone, or to the screen; how many messages.
+
+    A file that exists is `InvalidRequest`: nothing is overwritten. When writing fails no file is left.
+    """
+    entry = store.get_session(session_id)
+    counted = Counted(select_messages(store, entry, limit, every=every))
+    chunks = WRITERS[style](entry, counted)
+    if output is not None:
+        write_new(output, chunks)
+    elif style == "jsonl":
+        for line in chunks:
+            render.say_stored(line)
+    else:
+        render.say_text(chunks)
+    return counted.count
+
+
+def show_session(entry: SessionEntry) -> None:
+    """What the session is."""
+    facts = [
+        ("Session", entry.session_id),
+        ("Title", entry.title or ""),
+        ("Conversation", entry.session_key),
+        ("Where", f"{entry.platform}, {entry.origin.description}"),
+        ("Folder", entry.cwd or ""),
+        ("Started", render.when(entry.created_at)),
+        ("Updated", render.when(entry.updated_at)),
+        ("Ended", f"{render.when(entry.ended_at)}, {entry.end_reason}" if entry.ended_at else ""),
+        ("Continues", entry.parent_session_id or ""),
+        ("Model", entry.model or ""),
+        ("Messages", f"{entry.message_count:,} of its own"),
+        ("Tokens", f"{entry.total_tokens:,}" if entry.total_tokens else ""),
+        ("Cost", f"${entry.estimated_cost_usd:.4f}, {entry.cost_status}" if entry.cost_micros else ""),
+    ]
+    render.show_facts((name, value) for name, value in facts if value)
+
+
+def show_message(message: TranscriptMessage, *, with_id: bool) -> None:
+    """Who said it and when, then what was said."""
+    beside = [render.when(message.at)]
+    beside += [message.author] if message.author else []
+    beside += [tool] if isinstance(tool := message.message.get("tool_name"), str) else []
+    beside += [str(message.ref)] if with_id else []
+    render.say("")
+    render.show_heading(message.role, ", ".join(beside))
+    for part in parts_of(message.message):
+        render.show_indented(part.text, _STYLES[part.kind])
+
+
+def message_shape(message: TranscriptMessage) -> dict[str, Any]:
+    """A message with its id, time and author; under `message` it stands as it was stored."""
+    return {
+        "id": str(message.ref),
+        "role": message.role,
+        "at": message.at,
+        "author": message.author,
+        "redacted": message.redacted,
+        "message": message.message,
+    }
+
+
+def page_shape(page: Page[SessionEntry]) -> dict[str, Any]:
+    """A page of sessions and where the next one starts."""
+    return {"sessions": [entry.to_dict() for entry in page], "cursor": page.cursor}
+
+
+def transcript_shape(entry: SessionEntry, messages: Sequence[TranscriptMessage]) -> dict[str, Any]:
+    """A session and what was said in it."""
+    return {"session": entry.to_dict(), "messages": [message_shape(message) for message in messages]}
+
+
+def search_shape(page: SearchPage) -> dict[str, Any]:
+    """Hits, where the next ones start, and how many messages could not be looked at yet."""
+    return {"hits": [_hit_shape(hit) for hit in page], "cursor": page.cursor, "behind": page.unindexed}
+
+
+def _hit_shape(hit: Hit) -> dict[str, Any]:
+    return {
+        "session": hit.session.to_dict(),
+        "message": message_shape(hit.message),
+        "snippet": hit.snippet,
+        "rank": hit.rank,
+        "before": None if hit.before is None else message_shape(hit.before),
+        "after": None if hit.after is None else message_shape(hit.after),
+    }

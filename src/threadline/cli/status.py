@@ -1,11 +1,14 @@
-"""`threadline status`: how things stand."""
+"""`threadline status`: how things stand. `threadline doctor`: what is missing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import typer
+
 from threadline.cli import render
 from threadline.cli.options import AsJson, Db, examples
+from threadline.cli.serve import Agent, ConfigFile
 
 if TYPE_CHECKING:
     from threadline.store.facade import GatewayStore
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from threadline.store.maintenance import QueueCounts
     from threadline.store.work.owner_alerts import OwnerAlert
 
+DOCTOR_EXAMPLES = examples("threadline doctor", "threadline doctor --config ./threadline.toml")
 STATUS_EXAMPLES = examples("threadline status", "threadline status --json")
 
 
@@ -42,6 +46,28 @@ def status(db: Db = None, as_json: AsJson = False) -> None:
     render.show_facts(facts)
     if load.parked_deliveries:
         render.note("`threadline outbox list --state parked` shows what could not be sent, and why.")
+
+
+def doctor(agent: Agent = None, config: ConfigFile = None, db: Db = None, as_json: AsJson = False) -> None:
+    """Say what a gateway would find here, what is missing, and how to fix it.
+
+    Nothing is changed and nothing is sent. The exit code is 1 if anything is wrong.
+    """
+    from threadline.cli.doctor import diagnose
+
+    findings = list(diagnose(agent=agent, config=config, db=db))
+    faults = sum(bool(finding.fault) for finding in findings)
+    if as_json:
+        render.show_json(findings)
+    else:
+        for one in findings:
+            render.show_finding(one.what, one.found, fault=one.fault, hint=one.hint)
+    if faults:
+        if not as_json:
+            render.fail(f"{render.counted(faults, 'fault')} found")
+        raise typer.Exit(1)
+    if not as_json:
+        render.say("All that a gateway needs is there.")
 
 
 async def _condition(store: GatewayStore) -> tuple[QueueCounts, list[OwnerAlert], list[NamedLease]]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar, get_ar
 import typer
 
 from threadline.cli import render
-from threadline.cli.options import AsJson, Db, examples
-from threadline.cli.values import one_of, whole_number
+from threadline.cli.options import AsJson, Db, examples, one_of, whole_number
 
 if TYPE_CHECKING:
     from threadline.store.facade import GatewayStore
