@@ -28,8 +28,8 @@ def test_what_more_sessions_cost_is_what_the_bench_allows() -> None:
 
 def test_what_a_model_is_shown_of_files_is_told_with_its_limits() -> None:
     text = page("docs/howto/model.md")
-    assert f"of up to {messages._MOST_PICTURE_BYTES // 1_000_000} MB" in text
-    assert f"text of up to {messages._MOST_TEXT_BYTES // 1000} KB" in text
+    assert f"of up to {messages._MAX_PICTURE_BYTES // 1_000_000} MB" in text
+    assert f"text of up to {messages._MAX_TEXT_BYTES // 1000} KB" in text
     for kind in messages.PICTURES:
         assert kind.removeprefix("image/") in text.lower()
     assert "Attachments are not shown" not in text

@@ -23,7 +23,7 @@ async def until_cancelled(
     this ends, `events` is closed. It runs in the caller's own task and asks for the next event only when the caller does:
     what an agent announces can be stored before the agent goes on.
     """
-    async with aclosing(events), aclosing(_Watch[T](cancelled, grace, on_cancelled)) as watch:
+    async with aclosing(events), aclosing(_CancellationWatch[T](cancelled, grace, on_cancelled)) as watch:
         if cancelled.is_set():
             return
         while not watch.is_over():
@@ -33,20 +33,20 @@ async def until_cancelled(
             yield event
 
 
-class _Watch(Generic[T]):
+class _CancellationWatch(Generic[T]):
     """Ends a wait when the time after a cancellation is up. As long as nothing is cancelled an event costs no timer."""
 
     def __init__(self, cancelled: asyncio.Event, grace: float, on_cancelled: Callable[[], None] | None) -> None:
         self._cancelled = cancelled
         self._grace = grace
-        self._on_cancelled = on_cancelled
+        self._notify_cancelled = on_cancelled
         self._ends_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._call_off = None if cancelled.is_set() else _when_set(cancelled, self._see)
+        self._call_off = None if cancelled.is_set() else _when_set(cancelled, self._on_cancelled)
         # Who waits for an event just now, and how often it had been cancelled before.
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
-        self._has_struck = False
+        self._has_expired = False
 
     async def aclose(self) -> None:
         """Nobody is watched for any more, and a cancellation that comes now is not seen."""
@@ -60,7 +60,7 @@ class _Watch(Generic[T]):
         """Whether the time that was left after the cancellation is up."""
         if not self._cancelled.is_set():
             return False
-        self._see()
+        self._on_cancelled()
         return asyncio.get_running_loop().time() >= (self._ends_at or 0.0)
 
     async def next_of(self, events: AsyncGenerator[T, None]) -> T | None:
@@ -72,32 +72,32 @@ class _Watch(Generic[T]):
         except StopAsyncIteration:
             return None
         except asyncio.CancelledError:
-            if self._was_struck():
+            if self._take_expiry():
                 return None
             raise
         finally:
-            self._was_struck()
+            self._take_expiry()
 
-    def _was_struck(self) -> bool:
+    def _take_expiry(self) -> bool:
         """Whether the cancellation of the task was this watch's doing and no other's. The wait is over with that."""
         task, self._task = self._task, None
-        if task is None or not self._has_struck:
+        if task is None or not self._has_expired:
             return False
-        self._has_struck = False
+        self._has_expired = False
         return task.uncancel() <= self._cancelling
 
-    def _see(self) -> None:
+    def _on_cancelled(self) -> None:
         if self._ends_at is not None:
             return
         loop = asyncio.get_running_loop()
         self._ends_at = loop.time() + self._grace
-        self._timer = loop.call_at(self._ends_at, self._strike)
-        if self._on_cancelled is not None:
-            self._on_cancelled()
+        self._timer = loop.call_at(self._ends_at, self._expire)
+        if self._notify_cancelled is not None:
+            self._notify_cancelled()
 
-    def _strike(self) -> None:
+    def _expire(self) -> None:
         if self._task is not None:
-            self._has_struck = True
+            self._has_expired = True
             self._task.cancel()
 
 

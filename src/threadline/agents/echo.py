@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.errors import InvalidRequest, UnknownFile
 from threadline.model.files import names_of
 from threadline.model.inbound import Attachment
@@ -42,7 +42,7 @@ class EchoAgent:
         for file in [file for spoken in turn.messages for file in spoken.attachments]:
             if turn.cancelled.is_set():
                 return
-            if (echoed := await _echoed(turn, file)) is None:
+            if (echoed := await _echo_file(turn, file)) is None:
                 missing.append(file)
             else:
                 yield echoed
@@ -58,14 +58,14 @@ def pieces_of(text: str, count: int = _PIECES) -> list[str]:
     return ["".join(words[start : start + size]) for start in range(0, len(words), size)]
 
 
-async def _echoed(turn: Turn, file: Attachment) -> File | None:
+async def _echo_file(turn: Turn, file: Attachment) -> File | None:
     try:
         return await turn.file(await turn.fetch(file), name=file.name, mime=file.mime)
     except (UnknownFile, InvalidRequest):
         return None
 
 
-def make(_: AgentSettings) -> EchoAgent:
+def make(_: AgentSetup) -> EchoAgent:
     """The echo agent needs no settings."""
     return EchoAgent()
 

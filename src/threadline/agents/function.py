@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from threadline.agents.cancellation import until_cancelled
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.errors import InvalidRequest
 from threadline.log import get_logger
 from threadline.model.access import Role, may_use
@@ -80,7 +80,7 @@ class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
         return answered(self.permissions, ask)
 
     def permitted(self, ask: AskPermission) -> bool | None:
-        """Whether exactly this call may be done now, in this run alone; `None`: nobody was asked, or an earlier run was."""
+        """Whether exactly this call may be done now, in this run alone; `None`: nobody was call, or an earlier run was."""
         return permitted(self.permissions, ask, self.uses)
 
     def may(self, use: str) -> bool:
@@ -91,31 +91,35 @@ class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
         """What was said since the turn began; the turn answers it too, from then on. Empty unless `when_busy` is `steer`."""
         return await self.take()
 
-    def more_now(self) -> tuple[Spoken, ...]:
+    def take_new_messages_sync(self) -> tuple[Spoken, ...]:
         """The same for a plain function, which runs in a thread."""
-        return self._waited_for(self.more(), "more_now() would stop the event loop; use await turn.more()")
+        return self._wait_for(self.more(), "take_new_messages_sync() would stop the event loop; use await turn.more()")
 
     async def read_file(self, attachment: Attachment) -> bytes:
         """What is in a file that came with a message; `UnknownFile` where it is gone or its platform does not give it."""
         return await self.fetch(attachment)
 
-    def read_file_now(self, attachment: Attachment) -> bytes:
+    def read_file_sync(self, attachment: Attachment) -> bytes:
         """The same for a plain function, which runs in a thread."""
-        return self._waited_for(
-            self.read_file(attachment), "read_file_now() would stop the event loop; use await turn.read_file(...)"
+        return self._wait_for(
+            self.read_file(attachment), "read_file_sync() would stop the event loop; use await turn.read_file(...)"
         )
 
     async def file(self, body: bytes, *, name: str, mime: str = "application/octet-stream") -> File:
         """Stores a file; the event that lets it go with the answer. Giving a `NewFile` does the same."""
         return File(await self.keep(NewFile(body=body, name=name, mime=mime)))
 
-    def _waited_for(self, asked: Coroutine[Any, Any, T], fault: str) -> T:
+    def _wait_for(self, call: Coroutine[Any, Any, T], problem: str) -> T:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run_coroutine_threadsafe(asked, self.loop).result()
-        asked.close()
-        raise RuntimeError(fault)
+            return asyncio.run_coroutine_threadsafe(call, self.loop).result()
+        call.close()
+        raise RuntimeError(problem)
+
+    # Earlier names, kept for one release.
+    more_now = take_new_messages_sync
+    read_file_now = read_file_sync
 
 
 AgentFunction: TypeAlias = Callable[[FunctionTurn], object]
@@ -168,14 +172,14 @@ class FunctionAgent:
         """The function's events. `Done` and `AskPermission` are the last, whatever the function would say after them."""
         view = _view_of(turn)
         answer = until_cancelled(self._events(view), turn.cancelled, grace=self._grace, on_cancelled=view.cancelled.set)
-        async with _ending(answer, view.cancelled):
+        async with _stop_at_exit(answer, view.cancelled):
             async for event in answer:
                 yield event
                 if isinstance(event, Done | AskPermission):
                     return
 
     async def _events(self, view: FunctionTurn) -> AsyncGenerator[Event, None]:
-        async with _faults_told(), aclosing(self._given(view)) as items:
+        async with _errors_as_agent_errors(), aclosing(self._given(view)) as items:
             async for item in items:
                 if (event := await _event_of(item, view)) is not None:
                     yield event
@@ -200,23 +204,23 @@ class FunctionAgent:
         if _is_async(self._function):
             yield self._function(view)
             return
-        async with self._slots, aclosing(stepped(functools.partial(self._function, view))) as steps:
+        async with self._slots, aclosing(iterate_in_thread(functools.partial(self._function, view))) as steps:
             async for step in steps:
                 yield step
 
 
 async def _flush(function: FlushFunction, session: SessionEntry, history: Sequence[Message]) -> None:
     """Calls the function and sees it through: a plain one in a thread of its own, which is left alone if nobody waits longer."""
-    async with _faults_told():
+    async with _errors_as_agent_errors():
         if _is_async(function):
-            await _seen_through(function(session, history))
+            await _finish_coroutine(function(session, history))
             return
-        async with aclosing(stepped(functools.partial(function, session, history))) as steps:
+        async with aclosing(iterate_in_thread(functools.partial(function, session, history))) as steps:
             async for step in steps:
-                await _seen_through(step)
+                await _finish_coroutine(step)
 
 
-async def _seen_through(given: object) -> None:
+async def _finish_coroutine(given: object) -> None:
     if isinstance(given, AsyncIterator):
         async for _ in given:
             pass
@@ -247,7 +251,7 @@ def load_callable(name: str) -> AgentFunction:
     return function
 
 
-def make(settings: AgentSettings) -> FunctionAgent:
+def make(settings: AgentSetup) -> FunctionAgent:
     """The agent that `call` names."""
     if not settings.call:
         raise InvalidRequest("a function agent needs `call`: the function that answers, such as 'my_agent:answer'")
@@ -336,7 +340,7 @@ async def _stored(new: NewFile, view: FunctionTurn) -> File:
 
 
 @asynccontextmanager
-async def _ending(answer: AsyncGenerator[Event, None], cancelled: threading.Event) -> AsyncIterator[None]:
+async def _stop_at_exit(answer: AsyncGenerator[Event, None], cancelled: threading.Event) -> AsyncIterator[None]:
     try:
         yield
     finally:
@@ -346,7 +350,7 @@ async def _ending(answer: AsyncGenerator[Event, None], cancelled: threading.Even
 
 
 @asynccontextmanager
-async def _faults_told() -> AsyncIterator[None]:
+async def _errors_as_agent_errors() -> AsyncIterator[None]:
     """Turns what a function raises into a sentence. It is somebody else's: any fault ends its turn, and its turn alone."""
     try:
         yield
@@ -372,7 +376,7 @@ class _Ended(msgspec.Struct, frozen=True):
     error: BaseException | None = None
 
 
-async def stepped(call: Callable[[], object]) -> AsyncGenerator[object, None]:
+async def iterate_in_thread(call: Callable[[], object]) -> AsyncGenerator[object, None]:
     """What `call` returns, or each item where that is an iterator; what it raises is raised here.
 
     An iterator takes a step only when the next item is asked for, and is closed in its own thread. Closing this generator

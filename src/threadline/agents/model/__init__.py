@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from threadline.agents.model.agent import ModelAgent
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 
 __all__ = ["ModelAgent", "make"]
 
 
-def make(settings: AgentSettings) -> ModelAgent:
+def make(settings: AgentSetup) -> ModelAgent:
     """The agent that asks `model`."""
     return ModelAgent(settings)

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from threadline.agents.cancellation import until_cancelled
-from threadline.agents.model.models import Models, OpenModel
-from threadline.agents.registry import AgentSettings
+from threadline.agents.model.models import ModelPool, OpenModel
+from threadline.agents.registry import AgentSetup
 from threadline.model.safe_text import quoted_label
 from threadline.model.turn import Replay
 from threadline.model.usage import micros_of
@@ -39,11 +39,11 @@ class ModelAgent:
     are never used for another provider: that one needs a key of its own in the environment.
     """
 
-    def __init__(self, settings: AgentSettings, *, retries: int = _RETRIES) -> None:
+    def __init__(self, settings: AgentSetup, *, retries: int = _RETRIES) -> None:
         """`AgentError` where the extra or a key is missing, `InvalidRequest` where the settings can't be used."""
         self._settings = settings
         self._request_settings = _request_settings(settings, retries)
-        self._models = Models(settings)
+        self._models = ModelPool(settings)
 
     @property
     def replay(self) -> Replay:
@@ -57,15 +57,15 @@ class ModelAgent:
 
     async def run(self, turn: Turn) -> AsyncIterator[Event]:
         """The model's words and thoughts as they come; at the end, or where it broke off, one `UsageOf`."""
-        asked = _Asked()
+        state = _RequestState()
         failure: AgentError | None = None
         try:
-            async with aclosing(until_cancelled(self._answer(turn, asked), turn.cancelled)) as events:
+            async with aclosing(until_cancelled(self._answer(turn, state), turn.cancelled)) as events:
                 async for event in events:
                     yield event
         except AgentError as error:
             failure = error
-        if (usage := asked.usage()) is not None:
+        if (usage := state.usage()) is not None:
             yield usage
         if failure is not None:
             raise failure
@@ -78,35 +78,37 @@ class ModelAgent:
         """Closes the connections that are kept for the next turn. The agent can be used again."""
         await self._models.aclose()
 
-    async def _answer(self, turn: Turn, asked: _Asked) -> AsyncGenerator[Event, None]:
+    async def _answer(self, turn: Turn, state: _RequestState) -> AsyncGenerator[Event, None]:
         from pydantic_ai.direct import model_request_stream
 
         messages = await self._messages(turn)
         async with (
-            self._models.using(turn.session.chosen_model) as model,
-            _failures_told(model, asked),
+            self._models.lease_model(turn.session.chosen_model) as model,
+            _provider_errors(model, state),
             model_request_stream(await model.connected(), messages, model_settings=self._request_settings) as stream,
         ):
-            asked.stream = stream
+            state.stream = stream
             async for event in stream:
-                if (said := _event_of(event)) is not None:
-                    asked.has_text |= isinstance(said, Text)
-                    yield said
-            asked.require_end(model.asks)
+                if (output := _event_of(event)) is not None:
+                    state.has_text |= isinstance(output, Text)
+                    yield output
+            state.require_end(model.provider_text)
 
     async def _messages(self, turn: Turn) -> list[ModelMessage]:
-        from threadline.agents.model.messages import clean, recent, shown_files, to_model
+        from threadline.agents.model.messages import clean, file_parts, last_messages, to_model_messages
 
-        files = await shown_files(turn)
-        messages = to_model(recent(turn.history, self._settings.history_limit), _said(turn), files)
-        told = (self._settings.system_prompt, turn.system_prompt, turn.context_prompt)
-        instructions = "\n\n".join(clean(text.strip()) for text in told if text and text.strip())
+        files = await file_parts(turn)
+        messages = to_model_messages(
+            last_messages(turn.history, self._settings.history_limit), _prompt_text(turn), files
+        )
+        prompts = (self._settings.system_prompt, turn.system_prompt, turn.context_prompt)
+        instructions = "\n\n".join(clean(text.strip()) for text in prompts if text and text.strip())
         if instructions and messages[-1].kind == "request":
             messages[-1].instructions = instructions
         return messages
 
 
-class _Asked:
+class _RequestState:
     """What is known of one request."""
 
     def __init__(self) -> None:
@@ -122,20 +124,20 @@ class _Asked:
 
     def require_end(self, provider: str) -> None:
         """Raises an `AgentError` where the stream is over and the answer is not."""
-        from threadline.agents.model.failures import broken_off, declined, used_up
+        from threadline.agents.model.failures import refused_by_provider, stream_broken, token_limit_reached
 
         if self.stream is None:
             return
         response = self.stream.get()
         if response.finish_reason == "content_filter":
-            raise declined()
+            raise refused_by_provider()
         if response.state == "incomplete" or response.finish_reason == "error":
-            raise broken_off(provider)
+            raise stream_broken(provider)
         if response.finish_reason == "length" and not self.has_text:
-            raise used_up()
+            raise token_limit_reached()
 
 
-def _said(turn: Turn) -> str:
+def _prompt_text(turn: Turn) -> str:
     """What a turn says, each message behind the words that it answers. They may be a stranger's: quoted, and on one line."""
     if not any(spoken.quoted for spoken in turn.messages):
         return turn.text
@@ -146,14 +148,16 @@ def _said(turn: Turn) -> str:
 
 
 @asynccontextmanager
-async def _failures_told(model: OpenModel, asked: _Asked) -> AsyncIterator[None]:
-    from threadline.agents.model.failures import FAILURES, failure_of
+async def _provider_errors(model: OpenModel, state: _RequestState) -> AsyncIterator[None]:
+    from threadline.agents.model.failures import FAILURES, agent_error_of
 
     try:
         yield
     except FAILURES as cause:
-        has_begun = asked.stream is not None
-        raise failure_of(cause, model.asks, model.name, has_begun=has_begun, is_chosen=model.is_chosen) from cause
+        has_begun = state.stream is not None
+        raise agent_error_of(
+            cause, model.provider_text, model.name, has_begun=has_begun, is_chosen=model.is_chosen
+        ) from cause
 
 
 def usage_of(response: ModelResponse) -> UsageOf:
@@ -202,7 +206,7 @@ def _event_of(event: object) -> Event | None:
             return None
 
 
-def _request_settings(settings: AgentSettings, retries: int) -> ModelSettings:
+def _request_settings(settings: AgentSetup, retries: int) -> ModelSettings:
     # Prompts are the same bytes from turn to turn; a provider that keeps them charges a tenth for them.
     chosen: ModelSettings = {"max_retries": retries, "cache": True}
     if settings.temperature is not None:

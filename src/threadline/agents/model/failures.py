@@ -32,7 +32,9 @@ FAILURES = (AgentRunError, UserError)
 _A_WHILE = "in a minute"
 
 
-def failure_of(error: Exception, provider: str, name: str, *, has_begun: bool, is_chosen: bool = False) -> AgentError:
+def agent_error_of(
+    error: Exception, provider: str, name: str, *, has_begun: bool, is_chosen: bool = False
+) -> AgentError:
     """The sentence for `error`. `has_begun`: some of the answer is there already, so that it broke off.
 
     `is_chosen`: somebody named the model in the chat, and can name another. Nothing of the error's own text is in it: that
@@ -44,9 +46,9 @@ def failure_of(error: Exception, provider: str, name: str, *, has_begun: bool, i
         case ModelRequestRejectedError() | ModelQuotaExceededError():
             return _refusal(error, provider, name, is_chosen=is_chosen)
         case ContentFilterError():
-            return declined()
+            return refused_by_provider()
         case _ if has_begun:
-            return broken_off(provider)
+            return stream_broken(provider)
         case ModelTimeoutError() | ModelRequestTimeout():
             return AgentError(f"{provider} did not answer in time. Try again {_A_WHILE}.")
         case ModelConnectionError():
@@ -59,17 +61,17 @@ def failure_of(error: Exception, provider: str, name: str, *, has_begun: bool, i
             return AgentError(f"{provider} gave an answer that can't be read. Try again, or use another model.")
 
 
-def broken_off(provider: str) -> AgentError:
+def stream_broken(provider: str) -> AgentError:
     """The stream ended in the middle."""
     return AgentError(f"The answer broke off: the connection to {provider} was lost. /retry asks again.")
 
 
-def declined() -> AgentError:
+def refused_by_provider() -> AgentError:
     """The provider's filter, or the model itself, refused."""
     return AgentError("The model declined to answer this. Put it in other words.")
 
 
-def used_up() -> AgentError:
+def token_limit_reached() -> AgentError:
     """Nothing was said before the limit of the answer's length was reached."""
     return AgentError(
         "The model thought for so long that no room was left for its answer. Ask for less, or have `max_tokens` raised."

@@ -38,30 +38,30 @@ PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _TEXTS = frozenset(
     {"application/json", "application/xml", "application/yaml", "application/x-yaml", "application/toml"}
 )
-_MOST_PICTURE_BYTES = 5_000_000
-_MOST_TEXT_BYTES = 200_000
+_MAX_PICTURE_BYTES = 5_000_000
+_MAX_TEXT_BYTES = 200_000
 _NAME_CHARS = 120
 
 
-def to_model(history: Sequence[Message], text: str, files: Sequence[UserContent] = ()) -> list[ModelMessage]:
+def to_model_messages(history: Sequence[Message], text: str, files: Sequence[UserContent] = ()) -> list[ModelMessage]:
     """The messages of a request that answers `text` and what came with it."""
-    asked = _Messages()
+    builder = _MessageBuilder()
     for message in history:
-        asked.add(message)
-    said = clean(text) if text.strip() else NO_TEXT
+        builder.add(message)
+    prompt = clean(text) if text.strip() else NO_TEXT
     # One text stays a plain string: some servers that speak a provider's protocol know no other form.
-    asked.add_request(
-        UserPromptPart([said, *(clean(f) if isinstance(f, str) else f for f in files)] if files else said)
+    builder.add_request(
+        UserPromptPart([prompt, *(clean(f) if isinstance(f, str) else f for f in files)] if files else prompt)
     )
-    return asked.messages
+    return builder.messages
 
 
-def from_model(messages: Sequence[ModelMessage]) -> list[Message]:
+def from_model_messages(messages: Sequence[ModelMessage]) -> list[Message]:
     """The same in chat-completions form. Thoughts and files are left out."""
     return [plain for message in messages for plain in _plain_messages(message)]
 
 
-def recent(history: Sequence[Message], limit: int | None) -> Sequence[Message]:
+def last_messages(history: Sequence[Message], limit: int | None) -> Sequence[Message]:
     """The last `limit` messages at most, from the first of a user's on: a tool result without its call is of no use."""
     if limit is None or len(history) <= limit:
         return history
@@ -74,7 +74,7 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
 
 
-class _Messages:
+class _MessageBuilder:
     """Requests and responses in turns, as they are put together."""
 
     def __init__(self) -> None:
@@ -88,8 +88,8 @@ class _Messages:
         elif role == "assistant":
             self._add_response(_with_files(text, message), list(_calls_of(message)))
         elif role == "user":
-            if said := _with_files(text, message):
-                self.add_request(UserPromptPart(said))
+            if content := _with_files(text, message):
+                self.add_request(UserPromptPart(content))
         elif role in ("system", "developer") and text.strip():
             self.add_request(SystemPromptPart(text))
 
@@ -129,7 +129,7 @@ class _Messages:
 
 def _with_files(text: str, message: Message) -> str:
     """What a message says, and which files went with it."""
-    return "\n".join(part for part in (text, clean(mention(attachments_of(message)))) if part.strip())
+    return "\n".join(part for part in (text, clean(file_names_line(attachments_of(message)))) if part.strip())
 
 
 def _calls_of(message: Message) -> Iterator[ToolCallPart]:
@@ -191,41 +191,41 @@ def _plain_response(message: ModelResponse) -> Message | None:
     return {"role": "assistant", "content": text or None} | ({"tool_calls": calls} if calls else {})
 
 
-async def shown_files(turn: Turn) -> list[UserContent]:
+async def file_parts(turn: Turn) -> list[UserContent]:
     """What a model is shown of the files that a turn came with, in their order."""
     files = [file for spoken in turn.messages for file in spoken.attachments]
-    return [part for file in files for part in await _shown(turn, file)]
+    return [part for file in files for part in await _parts_of_file(turn, file)]
 
 
-def mention(files: Sequence[Attachment]) -> str:
+def file_names_line(files: Sequence[Attachment]) -> str:
     """A line for each file that went with an earlier message: what was in it is not sent again."""
-    return "\n".join(f"[file: {named(file)}]" for file in files)
+    return "\n".join(f"[file: {quoted_file_name(file)}]" for file in files)
 
 
-def named(file: Attachment) -> str:
+def quoted_file_name(file: Attachment) -> str:
     """The name of a file as a model reads it. It is a stranger's text: quoted, on one line, and of bounded length."""
     return json.dumps(safe_line(file.name, _NAME_CHARS) or "without a name", ensure_ascii=False)
 
 
-async def _shown(turn: Turn, file: Attachment) -> list[UserContent]:
+async def _parts_of_file(turn: Turn, file: Attachment) -> list[UserContent]:
     from pydantic_ai.messages import BinaryContent
 
-    most = _most_bytes(file.mime)
-    if most is None or (file.size or 0) > most:
-        return [f"[file: {named(file)}, which can't be shown here]"]
+    limit = _max_bytes(file.mime)
+    if limit is None or (file.size or 0) > limit:
+        return [f"[file: {quoted_file_name(file)}, which can't be shown here]"]
     try:
         body = await turn.fetch(file)
-        if file.mime in PICTURES and len(body) <= most:
-            return [f"[file: {named(file)}]", BinaryContent(body, media_type=file.mime)]
-        text = body[:most].decode() if file.mime not in PICTURES else None
+        if file.mime in PICTURES and len(body) <= limit:
+            return [f"[file: {quoted_file_name(file)}]", BinaryContent(body, media_type=file.mime)]
+        text = body[:limit].decode() if file.mime not in PICTURES else None
     except (UnknownFile, UnicodeDecodeError):
         text = None
     if text is None:
-        return [f"[file: {named(file)}, which can't be shown here]"]
-    return [f"[file: {named(file)}]\n{text}\n[end of file]"]
+        return [f"[file: {quoted_file_name(file)}, which can't be shown here]"]
+    return [f"[file: {quoted_file_name(file)}]\n{text}\n[end of file]"]
 
 
-def _most_bytes(mime: str) -> int | None:
+def _max_bytes(mime: str) -> int | None:
     if mime in PICTURES:
-        return _MOST_PICTURE_BYTES
-    return _MOST_TEXT_BYTES if mime.startswith("text/") or mime in _TEXTS else None
+        return _MAX_PICTURE_BYTES
+    return _MAX_TEXT_BYTES if mime.startswith("text/") or mime in _TEXTS else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.errors import InvalidRequest
 from threadline.ports.agent import AgentError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic_ai.providers import Provider
 
 # Chosen models that stay open though nobody is using them.
-_KEPT_OPEN = 8
+_MAX_IDLE_MODELS = 8
 
 # What providers call the address of their service.
 _ADDRESS_NAMES = ("base_url", "api_base", "azure_endpoint")
@@ -29,7 +29,7 @@ _NO_KEY = "none"
 class OpenModel:
     """One model and its connections, which belong to the event loop that opened them."""
 
-    def __init__(self, settings: AgentSettings, *, is_chosen: bool) -> None:
+    def __init__(self, settings: AgentSetup, *, is_chosen: bool) -> None:
         """`AgentError` where the extra or a key is missing, `InvalidRequest` where the settings can't be used."""
         self.provider, self.name = model_name(settings)
         self.is_chosen = is_chosen
@@ -39,7 +39,7 @@ class OpenModel:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def asks(self) -> str:
+    def provider_text(self) -> str:
         """Whom it asks, as people know them."""
         return self._model.system
 
@@ -60,10 +60,10 @@ class OpenModel:
             await self._model.__aexit__(None, None, None)
 
 
-class Models:
+class ModelPool:
     """Opens each model when it is first needed; of the chosen ones that nobody uses just now, the latest few stay open."""
 
-    def __init__(self, settings: AgentSettings) -> None:
+    def __init__(self, settings: AgentSetup) -> None:
         """Raises what opening the agent's own model raises."""
         self._settings = settings
         # Loaded and connected here, not at the first turn: it takes seconds, and would hold up the event loop.
@@ -83,7 +83,7 @@ class Models:
         return full
 
     @asynccontextmanager
-    async def using(self, chosen: str | None) -> AsyncIterator[OpenModel]:
+    async def lease_model(self, chosen: str | None) -> AsyncIterator[OpenModel]:
         """The model that answers; it stays open meanwhile. `AgentError` where one that was chosen can't be had any more."""
         try:
             model = self._own if chosen is None else await self._ensure(self._full_name(chosen))
@@ -119,7 +119,7 @@ class Models:
 
     async def _close_some(self) -> None:
         idle = [name for name, model in self._chosen.items() if not model.users]
-        for name in idle[: max(0, len(self._chosen) - _KEPT_OPEN)]:
+        for name in idle[: max(0, len(self._chosen) - _MAX_IDLE_MODELS)]:
             await self._chosen.pop(name).aclose()
 
     def _full_name(self, name: str) -> str:
@@ -128,7 +128,7 @@ class Models:
         model_name(msgspec.structs.replace(self._settings, model=full))
         return full
 
-    def _settings_for(self, full: str) -> AgentSettings:
+    def _settings_for(self, full: str) -> AgentSetup:
         """The agent's settings for another model. Its key and its address stay with its own provider."""
         provider = full.partition(":")[0]
         if provider == self._own.provider:
@@ -141,7 +141,7 @@ class Models:
         return msgspec.structs.replace(self._settings, model=full, api_key=None)
 
 
-def model_name(settings: AgentSettings) -> tuple[str, str]:
+def model_name(settings: AgentSetup) -> tuple[str, str]:
     """Provider and name of the model that the settings name; `InvalidRequest` where they name none."""
     provider, colon, name = (settings.model or "").partition(":")
     if not colon or not provider or not name:
@@ -151,7 +151,7 @@ def model_name(settings: AgentSettings) -> tuple[str, str]:
     return provider, name
 
 
-def open_model(settings: AgentSettings, provider: str, name: str) -> Model:
+def open_model(settings: AgentSetup, provider: str, name: str) -> Model:
     """The model `name` of `provider`; nothing is sent yet.
 
     `AgentError` where an extra or a key is missing, `InvalidRequest` for a provider that is unknown or can't be set up so.
@@ -173,11 +173,11 @@ def open_model(settings: AgentSettings, provider: str, name: str) -> Model:
         ) from cause
 
 
-def _provider(settings: AgentSettings, provider: str) -> Provider[Any]:
+def _provider(settings: AgentSetup, provider: str) -> Provider[Any]:
     """The provider's client. What is set goes before what the environment says."""
     from pydantic_ai.providers import infer_provider
 
-    kind = _kind_of(provider)
+    kind = _provider_class(provider)
     if settings.base_url is None and settings.api_key is None:
         return infer_provider(provider)
     taken = inspect.signature(kind).parameters
@@ -193,7 +193,7 @@ def _provider(settings: AgentSettings, provider: str) -> Provider[Any]:
     return kind(api_key=settings.api_key or _NO_KEY, **{address: settings.base_url})
 
 
-def _kind_of(provider: str) -> Callable[..., Provider[Any]]:
+def _provider_class(provider: str) -> Callable[..., Provider[Any]]:
     from pydantic_ai.providers import infer_provider_class
 
     try:
