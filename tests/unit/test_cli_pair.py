@@ -64,7 +64,7 @@ def cli(db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
         except SystemExit as end:
             code = int(end.code or 0)
         except ThreadlineError as error:
-            render.fail(str(error))
+            render.print_error(str(error))
             code = 1
         printed = capsys.readouterr()
         return Outcome(code, printed.out, printed.err)

@@ -16,7 +16,7 @@ app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="What came in: list it, and follow one message to its end."
 )
 
-_FATES = ("waiting", "running", "answered", "failed", "merged", "interrupted", "refused", "parked", "dropped")
+_OUTCOMES = ("waiting", "running", "answered", "failed", "merged", "interrupted", "refused", "parked", "dropped")
 
 outbox_app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="What was to be sent: look, try again, give up."
@@ -36,7 +36,7 @@ _STATES = ("pending", "open", "sending", "sent", "unknown", "parked", "dropped")
 
 @app.command("list", epilog=examples("threadline messages list", "threadline messages list --fate parked"))
 def list_(
-    fate: Annotated[str | None, typer.Option("--fate", metavar="FATE", help=f"Only: {', '.join(_FATES)}.")] = None,
+    fate: Annotated[str | None, typer.Option("--fate", metavar="FATE", help=f"Only: {', '.join(_OUTCOMES)}.")] = None,
     limit: Annotated[
         int, typer.Option("--limit", parser=whole_number(1, 1000), metavar="N", help="How many, newest first.")
     ] = 50,
@@ -49,17 +49,24 @@ def list_(
     """
     from threadline.app import with_gateway_store
 
-    if fate is not None and fate not in _FATES:
-        raise typer.BadParameter(f"{fate!r} is no fate: use one of {', '.join(_FATES)}")
+    if fate is not None and fate not in _OUTCOMES:
+        raise typer.BadParameter(f"{fate!r} is no fate: use one of {', '.join(_OUTCOMES)}")
     lines = with_gateway_store(db, lambda store: store.maintenance.list_messages(fate, limit=limit))
     if as_json:
         render.show_json(lines)
         return
     if not lines:
-        render.say("No message came in yet.")
+        render.print_line("No message came in yet.")
         return
     rows = [
-        [str(line.pk), render.when(line.accepted_at), line.platform, line.person or "", line.fate, line.note or ""]
+        [
+            str(line.pk),
+            render.format_time(line.accepted_at),
+            line.platform,
+            line.person or "",
+            line.fate,
+            line.note or "",
+        ]
         for line in lines
     ]
     render.show_table(
@@ -91,26 +98,26 @@ def show(
     message, turn = story.message, story.turn
     facts = [
         ("From", f"{message.person or 'unknown'} as {message.role}, on {message.platform}"),
-        ("Accepted", render.when(message.accepted_at)),
+        ("Accepted", render.format_time(message.accepted_at)),
         ("Session", message.session_id or "none"),
         ("Fate", message.fate + (f": {message.note}" if message.note else "")),
     ]
     if turn is not None:
         facts.append(
-            ("Turn", f"{turn.turn_id}: {turn.outcome or turn.state}, {render.counted(turn.attempts, 'attempt')}")
+            ("Turn", f"{turn.turn_id}: {turn.outcome or turn.state}, {render.count_text(turn.attempts, 'attempt')}")
         )
         if turn.error:
             facts.append(("Error", turn.error))
-    facts += [("Delivery", _told(line)) for line in story.deliveries]
+    facts += [("Delivery", _delivery_text(line)) for line in story.deliveries]
     render.show_facts(facts)
     if story.raw is not None:
         render.show_heading("What came")
         render.show_indented(story.raw)
 
 
-def _told(line: DeliverySummary) -> str:
-    files = f", {render.counted(len(line.files), 'file')}" if line.files else ""
-    return f"{line.pk}: {line.state}, {render.counted(line.attempts, 'try', 'tries')}{files}"
+def _delivery_text(line: DeliverySummary) -> str:
+    files = f", {render.count_text(len(line.files), 'file')}" if line.files else ""
+    return f"{line.pk}: {line.state}, {render.count_text(line.attempts, 'try', 'tries')}{files}"
 
 
 @outbox_app.command("list", epilog=examples("threadline outbox list", "threadline outbox list --state parked --json"))
@@ -137,7 +144,7 @@ def list_deliveries(
         render.show_json(lines)
         return
     if not lines:
-        render.say("Nothing was to be sent.")
+        render.print_line("Nothing was to be sent.")
         return
     rows = [
         [
@@ -165,7 +172,7 @@ def retry(number: Number, db: Db = None) -> None:
     from threadline.app import with_gateway_store
 
     with_gateway_store(db, lambda store: store.outbox.retry(number))
-    render.say(f"Delivery {number} is tried again as soon as a gateway runs.")
+    render.print_line(f"Delivery {number} is tried again as soon as a gateway runs.")
 
 
 @outbox_app.command(epilog=examples("threadline outbox drop 17"))
@@ -174,4 +181,4 @@ def drop(number: Number, db: Db = None) -> None:
     from threadline.app import with_gateway_store
 
     with_gateway_store(db, lambda store: store.outbox.drop(number))
-    render.say(f"Delivery {number} is dropped.")
+    render.print_line(f"Delivery {number} is dropped.")

@@ -17,7 +17,7 @@ from threadline.config.settings import DB
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _AGE = re.compile(r"([0-9]{1,7})\s*([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 24 * 7, "y": 24 * 365}
-_MOST_HOURS = _HOURS["y"] * 1000
+_MAX_HOURS = _HOURS["y"] * 1000
 
 
 def examples(*lines: str) -> str:
@@ -28,24 +28,24 @@ def examples(*lines: str) -> str:
 
 def parse_age(text: str) -> timedelta:
     """`12h`, `30d`, `8w`, `1y` (365 days)."""
-    found = _AGE.fullmatch(text.strip().lower())
-    if found is None:
+    match = _AGE.fullmatch(text.strip().lower())
+    if match is None:
         raise typer.BadParameter(f"{text!r} is no length of time; write it like 12h, 30d, 8w or 1y")
-    hours = int(found.group(1)) * _HOURS[found.group(2)]
-    if not 0 < hours <= _MOST_HOURS:
+    hours = int(match.group(1)) * _HOURS[match.group(2)]
+    if not 0 < hours <= _MAX_HOURS:
         raise typer.BadParameter("a length of time is between 1h and 1000y")
     return timedelta(hours=hours)
 
 
-def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+def whole_number(lowest: int, highest: int | None = None) -> Callable[[str], int]:
     """Return a parser of whole numbers within these bounds."""
-    allowed = f", at least {least}" if most is None else f" from {least} to {most}"
+    allowed = f", at least {lowest}" if highest is None else f" from {lowest} to {highest}"
 
     def parse(text: str) -> int:
         # A default is given as the number that it is.
         digits = str(text).strip()
         number = int(digits) if _NUMBER.fullmatch(digits) else None
-        if number is None or number < least or (most is not None and number > most):
+        if number is None or number < lowest or (highest is not None and number > highest):
             raise typer.BadParameter(f"{text!r} can't be used; write a whole number{allowed}")
         return number
 
@@ -82,31 +82,31 @@ def parse_path(text: str) -> Path:
 
 def parse_since(text: str) -> datetime:
     """A moment: `2026-03-01`, `2026-03-01T14:00`, with a zone or in this machine's; or an age: `7d`."""
-    return _moment(text, timedelta())
+    return _parse_moment(text, timedelta())
 
 
 def parse_until(text: str) -> datetime:
     """Like `parse_since`; a day counts to its end."""
-    return _moment(text, timedelta(days=1))
+    return _parse_moment(text, timedelta(days=1))
 
 
-def _moment(text: str, after_day: timedelta) -> datetime:
-    wanted = text.strip()
-    if _AGE.fullmatch(wanted.lower()):
-        return SystemClock().now() - parse_age(wanted)
+def _parse_moment(text: str, after_day: timedelta) -> datetime:
+    stripped = text.strip()
+    if _AGE.fullmatch(stripped.lower()):
+        return SystemClock().now() - parse_age(stripped)
     try:
-        moment = datetime.fromisoformat(wanted)
-        if _is_day(wanted):
+        moment = datetime.fromisoformat(stripped)
+        if _is_day(stripped):
             moment += after_day
         # Moments at the very edges of the calendar have no equal in UTC.
-        return _zoned(moment).astimezone(ZoneInfo("UTC"))
+        return _with_zone(moment).astimezone(ZoneInfo("UTC"))
     except (ValueError, OverflowError) as cause:
         raise typer.BadParameter(
             f"{text!r} is no moment; write it like 2026-03-01, 2026-03-01T14:00 or 7d (seven days ago)"
         ) from cause
 
 
-def _zoned(moment: datetime) -> datetime:
+def _with_zone(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(installation_zone()))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="People: hand out what is known of them, or erase it."
 )
-Who: TypeAlias = Annotated[
+PersonName: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="WHO", help="The person, named by platform and sender id, such as telegram:7.", show_default=False
@@ -44,7 +44,7 @@ pair_app = typer.Typer(
     )
 )
 def export(
-    who: Who,
+    who: PersonName,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", parser=parse_path, help="A new file instead of the screen."),
@@ -58,23 +58,23 @@ def export(
     others wrote is not in it.
     """
     from threadline.app import open_existing
-    from threadline.transfer.export import Counted, write_new
+    from threadline.transfer.export import CountingIterator, write_new_file
 
-    with open_existing(db) as store, _progress(output) as told:
+    with open_existing(db) as store, _progress(output) as progress:
         is_known = _is_known(store, who)
-        lines = Counted(_lines(store, who, told))
+        lines = CountingIterator(_lines(store, who, progress))
         if output is not None:
-            write_new(output, lines)
+            write_new_file(output, lines)
         for line in lines:
-            render.say_stored(line)
-    wrote = f"Wrote {render.counted(lines.count, 'record')}{'' if output is None else f' to {output}'}."
-    render.note(wrote if is_known else f"{wrote} Nothing is known of {who}; people are named like telegram:7.")
+            render.print_stored(line)
+    wrote = f"Wrote {render.count_text(lines.count, 'record')}{'' if output is None else f' to {output}'}."
+    render.print_note(wrote if is_known else f"{wrote} Nothing is known of {who}; people are named like telegram:7.")
 
 
 @app.command(
     epilog=examples("threadline people erase telegram:7", "threadline people erase telegram:7 --yes"),
 )
-def erase(who: Who, yes: Yes = False, db: Db = None, as_json: AsJson = False) -> None:
+def erase(who: PersonName, yes: Yes = False, db: Db = None, as_json: AsJson = False) -> None:
     """Erase all that a person wrote, for good.
 
     What they wrote anywhere goes, the answers in conversations that were theirs alone, and their traces; so do the folders on
@@ -85,15 +85,15 @@ def erase(who: Who, yes: Yes = False, db: Db = None, as_json: AsJson = False) ->
 
     with open_existing(db) as store:
         if not _is_known(store, who):
-            render.note(f"Nothing is known of {who}; people are named like telegram:7.")
+            render.print_note(f"Nothing is known of {who}; people are named like telegram:7.")
         elif not yes and not render.confirm(f"Erase all that {who} ever wrote, for good?"):
-            render.note("Nothing was erased.")
+            render.print_note("Nothing was erased.")
             raise typer.Exit(1)
         count = store.erase_person(who) + erase_agent_folders(who)
     if as_json:
         render.show_json({"erased": count, "person": who})
     else:
-        render.say(f"Erased {who}: {render.counted(count, 'thing')} went.")
+        render.print_line(f"Erased {who}: {render.count_text(count, 'thing')} went.")
 
 
 def _is_known(store: SessionStore, who: str) -> bool:
@@ -106,7 +106,7 @@ def _progress(output: Path | None) -> AbstractContextManager[Progress]:
     return nullcontext(lambda _done, _total: None) if output is None else render.progress("Exporting")
 
 
-def _lines(store: SessionStore, who: str, told: Progress) -> Iterator[str]:
+def _lines(store: SessionStore, who: str, progress: Progress) -> Iterator[str]:
     from threadline.store.rows import json_text
 
     total = 0
@@ -115,7 +115,7 @@ def _lines(store: SessionStore, who: str, told: Progress) -> Iterator[str]:
             total = 1 + record.summary.following
         yield json_text(record.to_dict()) + "\n"
         # What is stored meanwhile comes on top of what was counted.
-        told(done, max(done, total))
+        progress(done, max(done, total))
 
 
 def _records(store: SessionStore, who: str) -> Iterator[PersonRecord]:
@@ -140,20 +140,22 @@ def list_pairings(db: Db = None, as_json: AsJson = False) -> None:
             await store.people.pairing_locked_until(),
         )
 
-    waiting, known, locked_until = _with_store(db, look)
+    waiting, paired, locked_until = _with_store(db, look)
     if as_json:
         render.show_json(
             {
-                "pending": [_plain(pairing) for pairing in waiting],
-                "people": [_plain(person) for person in known],
+                "pending": [_to_json(pairing) for pairing in waiting],
+                "people": [_to_json(person) for person in paired],
                 "locked_until": locked_until,
             }
         )
         return
     if locked_until is not None:
-        render.note(f"Nobody can be paired until {render.when(locked_until)}: there were too many wrong codes.")
-    _show_waiting(waiting)
-    _show_known(known)
+        render.print_note(
+            f"Nobody can be paired until {render.format_time(locked_until)}: there were too many wrong codes."
+        )
+    _render_waiting(waiting)
+    _render_paired(paired)
 
 
 @pair_app.command(
@@ -187,10 +189,10 @@ def approve(
     role: Role = "owner" if owner else "trusted" if trusted else "guest"
     paired = _with_store(db, lambda store: store.people.approve_pairing(code, role))
     if as_json:
-        render.show_json(_plain(paired))
+        render.show_json(_to_json(paired))
         return
-    shown = f"{paired.person} ({paired.name})" if paired.name else paired.person
-    render.say(f"{shown} is {_AS[paired.role]} now, and is told so in the chat.")
+    person_text = f"{paired.person} ({paired.name})" if paired.name else paired.person
+    render.print_line(f"{person_text} is {_ROLE_TEXT[paired.role]} now, and is told so in the chat.")
 
 
 @pair_app.command(
@@ -214,36 +216,42 @@ def revoke(
     if as_json:
         render.show_json({"person": person, "revoked": True})
     else:
-        render.say(f"{person} is a stranger now.")
+        render.print_line(f"{person} is a stranger now.")
 
 
-_AS = {"guest": "a guest", "trusted": "trusted", "owner": "an owner"}
+_ROLE_TEXT = {"guest": "a guest", "trusted": "trusted", "owner": "an owner"}
 
 
-def _show_waiting(waiting: list[Pairing]) -> None:
+def _render_waiting(waiting: list[Pairing]) -> None:
     if not waiting:
-        render.say("Nobody waits to be paired.")
+        render.print_line("Nobody waits to be paired.")
         return
     render.show_heading("Waiting")
     columns = ("Number", "Person", "Name", "Asked", "Until")
     rows = [
-        (str(one.number), one.person, one.name or "", render.when(one.asked_at), render.when(one.expires_at))
-        for one in waiting
+        (
+            str(pairing.number),
+            pairing.person,
+            pairing.name or "",
+            render.format_time(pairing.asked_at),
+            render.format_time(pairing.expires_at),
+        )
+        for pairing in waiting
     ]
     render.show_table(columns, rows, numbers=("Number",), gives_way="Name")
-    render.note("`threadline pair approve CODE` lets one of them in: ask them for the code that they were given.")
+    render.print_note("`threadline pair approve CODE` lets one of them in: ask them for the code that they were given.")
 
 
-def _show_known(known: list[KnownPerson]) -> None:
-    if not known:
-        render.say("Nobody is paired.")
+def _render_paired(paired: list[KnownPerson]) -> None:
+    if not paired:
+        render.print_line("Nobody is paired.")
         return
     render.show_heading("Paired")
-    rows = [(one.person, one.role, one.name or "", render.when(one.since)) for one in known]
+    rows = [(person.person, person.role, person.name or "", render.format_time(person.since)) for person in paired]
     render.show_table(("Person", "Role", "Name", "Since"), rows, gives_way="Name")
 
 
-def _plain(value: Any) -> dict[str, Any]:
+def _to_json(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__struct_fields__}
 
 

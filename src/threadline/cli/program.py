@@ -60,12 +60,12 @@ def _show_version(asked: bool) -> None:
     if asked:
         from threadline import __version__
 
-        render.say(f"threadline {__version__}")
+        render.print_line(f"threadline {__version__}")
         raise typer.Exit
 
 
 @app.callback(invoke_without_command=True)
-def begin(
+def main_options(
     context: typer.Context,
     version: Annotated[
         bool,
@@ -74,7 +74,7 @@ def begin(
 ) -> None:
     """The session layer and gateway for AI agents: run it, talk to it, look after it."""
     if context.invoked_subcommand is None and not version:
-        render.say(context.get_help())
+        render.print_line(context.get_help())
 
 
 def _list_whole_sentences(command: Any) -> None:
@@ -87,15 +87,15 @@ def _list_whole_sentences(command: Any) -> None:
 def run(argv: Sequence[str]) -> int:
     """Carries a command line out and returns the exit code. What goes wrong is told in one sentence."""
     try:
-        code = _carry_out(argv)
+        code = _run_command(argv)
         sys.stdout.flush()
     except ConfigError as error:
         # One line a problem: together they would be cut.
         for line in str(error).splitlines():
-            render.fail(line)
+            render.print_error(line)
         return 1
     except ThreadlineError as error:
-        render.fail(str(error))
+        render.print_error(str(error))
         return 1
     except BrokenPipeError:
         _silence(sys.stdout.fileno())
@@ -103,7 +103,7 @@ def run(argv: Sequence[str]) -> int:
     return code
 
 
-def _carry_out(argv: Sequence[str]) -> int:
+def _run_command(argv: Sequence[str]) -> int:
     try:
         tree = get_command(app)
         _list_whole_sentences(tree)

@@ -91,8 +91,8 @@ def serve(
 
     app.serve(
         app.Serving(db=db, host=host, port=port, agent=agent, config=config),
-        ready=lambda address: render.say(f"Threadline is at {address}"),
-        note=render.note,
+        ready=lambda address: render.print_line(f"Threadline is at {address}"),
+        note=render.print_note,
     )
 
 
@@ -110,7 +110,7 @@ def chat(
     """
     from threadline import app
 
-    is_answered = app.chat(app.Serving(db=db, agent=agent, config=config), note=render.note, whole_input=whole)
+    is_answered = app.chat(app.Serving(db=db, agent=agent, config=config), note=render.print_note, whole_input=whole)
     if not is_answered and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise typer.Exit(1)
 
@@ -138,5 +138,5 @@ def acp(
     from threadline import app
 
     if sys.stdin.isatty():
-        render.note(texts.AT_A_TERMINAL)
+        render.print_note(texts.AT_A_TERMINAL)
     app.run_acp(app.Serving(db=db, agent=agent, config=config))

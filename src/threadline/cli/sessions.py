@@ -30,7 +30,15 @@ from threadline.model.session import SessionEntry
 from threadline.store.conversations.search import Hit, SearchPage
 from threadline.store.facade import SessionStore
 from threadline.store.rows import Page
-from threadline.transfer.export import WRITERS, Counted, Format, parts_of, read_log_tail, select_messages, write_new
+from threadline.transfer.export import (
+    WRITERS,
+    CountingIterator,
+    Format,
+    read_log_tail,
+    readable_parts,
+    select_messages,
+    write_new_file,
+)
 
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="Conversations: find them, read them, take them away."
@@ -72,16 +80,16 @@ def list_(
             active_minutes, include_ended=every, person=person, platform=platform, limit=limit, cursor=cursor
         )
     if as_json:
-        render.show_json(page_shape(page))
+        render.show_json(page_json(page))
         return
     if not page.items:
-        render.say("No sessions." if every else "No sessions. --all shows ended ones too.")
+        render.print_line("No sessions." if every else "No sessions. --all shows ended ones too.")
         return
     columns = ["Updated", "Conversation", "Messages", *(["State"] if every else []), "Session"]
     rows = [_row(entry, with_state=every) for entry in page]
     render.show_table(columns, rows, numbers=["Messages"], gives_way="Conversation")
     if page.cursor:
-        render.note(f"There are more: add --cursor {page.cursor}")
+        render.print_note(f"There are more: add --cursor {page.cursor}")
 
 
 @app.command(
@@ -108,11 +116,11 @@ def show(
         entry = store.get_session(session_id)
         read = read_log_tail(store, session_id, limit) if every else store.read_transcript(session_id, limit)
     if as_json:
-        render.show_json(transcript_shape(entry, read))
+        render.show_json(transcript_json(entry, read))
         return
-    show_session(entry)
+    render_session(entry)
     for message in read:
-        show_message(message, with_id=ids)
+        render_message(message, with_id=ids)
 
 
 @app.command(
@@ -165,17 +173,17 @@ def search(
             cursor=cursor,
         )
     if as_json:
-        render.show_json(search_shape(page))
+        render.show_json(search_json(page))
         return
     for hit in page:
-        _show_hit(hit)
+        _render_hit(hit)
     if not page.items:
-        render.say("Nothing found.")
+        render.print_line("Nothing found.")
     if page.cursor:
-        render.note(f"There are more: add --cursor {page.cursor}")
+        render.print_note(f"There are more: add --cursor {page.cursor}")
     if page.unindexed:
-        late = render.counted(page.unindexed, "message")
-        render.note(f"{late} could not be searched yet: the index is still catching up; search again in a while.")
+        late = render.count_text(page.unindexed, "message")
+        render.print_note(f"{late} could not be searched yet: the index is still catching up; search again in a while.")
 
 
 @app.command(
@@ -198,9 +206,9 @@ def title(
     if as_json:
         render.show_json(entry.to_dict())
     elif entry.title is None:
-        render.say(f"{entry.session_id} has no title now.")
+        render.print_line(f"{entry.session_id} has no title now.")
     else:
-        render.say(f"{entry.session_id} is called “{entry.title}”.")
+        render.print_line(f"{entry.session_id} is called “{entry.title}”.")
 
 
 @app.command(
@@ -242,7 +250,7 @@ def export(
     with open_existing(db) as store:
         written = _export_session(store, session_id, style, output, limit=limit, every=every)
     if output is not None:
-        render.note(f"Wrote {render.counted(written, 'message')} to {output}.")
+        render.print_note(f"Wrote {render.count_text(written, 'message')} to {output}.")
 
 
 @app.command(epilog=examples(f"threadline sessions delete {_AN_ID}", f"threadline sessions delete {_AN_ID} --yes"))
@@ -252,15 +260,15 @@ def delete(session_id: SessionId, yes: Yes = False, db: Db = None, as_json: AsJs
 
     with open_existing(db) as store:
         entry = store.get_session(session_id)
-        count = render.counted(entry.message_count, "message")
+        count = render.count_text(entry.message_count, "message")
         if not yes and not render.confirm(f"Delete {session_id} ({_place(entry)}, {count}) for good?"):
-            render.note("Nothing was deleted.")
+            render.print_note("Nothing was deleted.")
             raise typer.Exit(1)
         store.delete_session(session_id)
     if as_json:
         render.show_json({"deleted": [session_id]})
     else:
-        render.say(f"Deleted {session_id}.")
+        render.print_line(f"Deleted {session_id}.")
 
 
 @app.command(
@@ -294,21 +302,21 @@ def prune(
     with open_existing(db) as store:
         count = store.prune(older_than, ended_only=ended_only, platform=platform, dry_run=True)
         if count and not dry_run:
-            if not yes and not render.confirm(f"Delete {render.counted(count, 'session')} for good?"):
-                render.note("Nothing was deleted.")
+            if not yes and not render.confirm(f"Delete {render.count_text(count, 'session')} for good?"):
+                render.print_note("Nothing was deleted.")
                 raise typer.Exit(1)
-            with render.progress("Deleting") as told:
-                count = store.prune(older_than, ended_only=ended_only, platform=platform, progress=told)
+            with render.progress("Deleting") as progress:
+                count = store.prune(older_than, ended_only=ended_only, platform=platform, progress=progress)
     if as_json:
         render.show_json({"sessions": count, "dry_run": dry_run})
     else:
-        render.say(f"{'Would delete' if dry_run else 'Deleted'} {render.counted(count, 'session')}.")
+        render.print_line(f"{'Would delete' if dry_run else 'Deleted'} {render.count_text(count, 'session')}.")
 
 
 def _row(entry: SessionEntry, *, with_state: bool) -> list[str]:
     state = ["ended" if entry.ended_at else "current"] if with_state else []
     return [
-        render.when(entry.updated_at),
+        render.format_time(entry.updated_at),
         _place(entry),
         f"{entry.message_count:,}",
         *state,
@@ -320,10 +328,10 @@ def _place(entry: SessionEntry) -> str:
     return f"{entry.platform}, {entry.label}"
 
 
-def _show_hit(hit: Hit) -> None:
+def _render_hit(hit: Hit) -> None:
     message = hit.message
-    who = f"{message.role}, {message.author}" if message.author else message.role
-    render.show_heading(_place(hit.session), f"{who}, {render.when(message.at)}, {hit.ref}")
+    speaker = f"{message.role}, {message.author}" if message.author else message.role
+    render.show_heading(_place(hit.session), f"{speaker}, {render.format_time(message.at)}, {hit.ref}")
     render.show_snippet(hit.snippet)
 
 
@@ -341,19 +349,19 @@ def _export_session(
     A file that exists is `InvalidRequest`: nothing is overwritten. When writing fails no file is left.
     """
     entry = store.get_session(session_id)
-    counted = Counted(select_messages(store, entry, limit, every=every))
+    counted = CountingIterator(select_messages(store, entry, limit, every=every))
     chunks = WRITERS[style](entry, counted)
     if output is not None:
-        write_new(output, chunks)
+        write_new_file(output, chunks)
     elif style == "jsonl":
         for line in chunks:
-            render.say_stored(line)
+            render.print_stored(line)
     else:
-        render.say_text(chunks)
+        render.print_text(chunks)
     return counted.count
 
 
-def show_session(entry: SessionEntry) -> None:
+def render_session(entry: SessionEntry) -> None:
     """What the session is."""
     facts = [
         ("Session", entry.session_id),
@@ -361,9 +369,9 @@ def show_session(entry: SessionEntry) -> None:
         ("Conversation", entry.session_key),
         ("Where", f"{entry.platform}, {entry.origin.description}"),
         ("Folder", entry.cwd or ""),
-        ("Started", render.when(entry.created_at)),
-        ("Updated", render.when(entry.updated_at)),
-        ("Ended", f"{render.when(entry.ended_at)}, {entry.end_reason}" if entry.ended_at else ""),
+        ("Started", render.format_time(entry.created_at)),
+        ("Updated", render.format_time(entry.updated_at)),
+        ("Ended", f"{render.format_time(entry.ended_at)}, {entry.end_reason}" if entry.ended_at else ""),
         ("Continues", entry.parent_session_id or ""),
         ("Model", entry.model or ""),
         ("Messages", f"{entry.message_count:,} of its own"),
@@ -373,19 +381,19 @@ def show_session(entry: SessionEntry) -> None:
     render.show_facts((name, value) for name, value in facts if value)
 
 
-def show_message(message: TranscriptMessage, *, with_id: bool) -> None:
+def render_message(message: TranscriptMessage, *, with_id: bool) -> None:
     """Who said it and when, then what was said."""
-    beside = [render.when(message.at)]
+    beside = [render.format_time(message.at)]
     beside += [message.author] if message.author else []
     beside += [tool] if isinstance(tool := message.message.get("tool_name"), str) else []
     beside += [str(message.ref)] if with_id else []
-    render.say("")
+    render.print_line("")
     render.show_heading(message.role, ", ".join(beside))
-    for part in parts_of(message.message):
+    for part in readable_parts(message.message):
         render.show_indented(part.text, _STYLES[part.kind])
 
 
-def message_shape(message: TranscriptMessage) -> dict[str, Any]:
+def message_json(message: TranscriptMessage) -> dict[str, Any]:
     """A message with its id, time and author; under `message` it stands as it was stored."""
     return {
         "id": str(message.ref),
@@ -397,27 +405,27 @@ def message_shape(message: TranscriptMessage) -> dict[str, Any]:
     }
 
 
-def page_shape(page: Page[SessionEntry]) -> dict[str, Any]:
+def page_json(page: Page[SessionEntry]) -> dict[str, Any]:
     """A page of sessions and where the next one starts."""
     return {"sessions": [entry.to_dict() for entry in page], "cursor": page.cursor}
 
 
-def transcript_shape(entry: SessionEntry, messages: Sequence[TranscriptMessage]) -> dict[str, Any]:
+def transcript_json(entry: SessionEntry, messages: Sequence[TranscriptMessage]) -> dict[str, Any]:
     """A session and what was said in it."""
-    return {"session": entry.to_dict(), "messages": [message_shape(message) for message in messages]}
+    return {"session": entry.to_dict(), "messages": [message_json(message) for message in messages]}
 
 
-def search_shape(page: SearchPage) -> dict[str, Any]:
+def search_json(page: SearchPage) -> dict[str, Any]:
     """Hits, where the next ones start, and how many messages could not be looked at yet."""
-    return {"hits": [_hit_shape(hit) for hit in page], "cursor": page.cursor, "behind": page.unindexed}
+    return {"hits": [_hit_json(hit) for hit in page], "cursor": page.cursor, "behind": page.unindexed}
 
 
-def _hit_shape(hit: Hit) -> dict[str, Any]:
+def _hit_json(hit: Hit) -> dict[str, Any]:
     return {
         "session": hit.session.to_dict(),
-        "message": message_shape(hit.message),
+        "message": message_json(hit.message),
         "snippet": hit.snippet,
         "rank": hit.rank,
-        "before": None if hit.before is None else message_shape(hit.before),
-        "after": None if hit.after is None else message_shape(hit.after),
+        "before": None if hit.before is None else message_json(hit.before),
+        "after": None if hit.after is None else message_json(hit.after),
     }

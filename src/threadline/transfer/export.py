@@ -50,11 +50,11 @@ def jsonl(_entry: SessionEntry, messages: Iterable[TranscriptMessage]) -> Iterat
 
 def markdown(entry: SessionEntry, messages: Iterable[TranscriptMessage]) -> Iterator[str]:
     """Headings are ours; everything that someone wrote stands in a fence that it can't close."""
-    yield f"# {_md(_name(entry))}\n\n{_md(_about(entry))}\n"
+    yield f"# {_escape_markdown(_name(entry))}\n\n{_escape_markdown(_about(entry))}\n"
     for message in messages:
         role, beside = _heading(message)
-        yield f"\n## {_md(role)}\n\n{_md(beside)}\n"
-        for part in parts_of(message.message):
+        yield f"\n## {_escape_markdown(role)}\n\n{_escape_markdown(beside)}\n"
+        for part in readable_parts(message.message):
             yield _fenced(safe_text(part.text), "text" if part.kind == "text" else "tool")
 
 
@@ -74,7 +74,7 @@ def html(entry: SessionEntry, messages: Iterable[TranscriptMessage]) -> Iterator
     for message in messages:
         role, beside = (escape(safe_line(text)) for text in _heading(message))
         yield f"<article>\n<header><b>{role}</b> {beside}</header>\n"
-        for part in parts_of(message.message):
+        for part in readable_parts(message.message):
             # The first line break after <pre> is not shown, so the text gets one that may be lost.
             yield f'<pre class="{part.kind}" dir="auto">\n{escape(safe_text(part.text))}</pre>\n'
         yield "</article>\n"
@@ -101,7 +101,7 @@ def _heading(message: TranscriptMessage) -> tuple[str, str]:
     return message.role, ", ".join(beside)
 
 
-def _md(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """One line of plain text: with every punctuation mark escaped, none of it is Markdown."""
     return _PUNCTUATION.sub(r"\\\1", safe_line(text, 400))
 
@@ -119,7 +119,7 @@ class Part(msgspec.Struct, frozen=True):
     text: str
 
 
-def parts_of(message: Mapping[str, Any]) -> list[Part]:
+def readable_parts(message: Mapping[str, Any]) -> list[Part]:
     """The readable parts of a message in their order; of an empty one there are none."""
     files = (Part("other", f"(file: {file.name or 'without a name'})") for file in attachments_of(dict(message)))
     parts = (*_content(message.get("content")), *files, *_calls(message.get("tool_calls")))
@@ -152,8 +152,8 @@ def _calls(calls: object) -> Iterator[Part]:
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
             name, arguments = function.get("name"), function.get("arguments")
-            shown = arguments if isinstance(arguments, str) else ""
-            yield Part("call", f"{name if isinstance(name, str) else '?'}({shown})")
+            argument_text = arguments if isinstance(arguments, str) else ""
+            yield Part("call", f"{name if isinstance(name, str) else '?'}({argument_text})")
 
 
 def read_whole_log(store: SessionStore, session_id: str) -> Iterator[TranscriptMessage]:
@@ -191,7 +191,7 @@ def select_messages(
     return read_whole_log(store, entry.session_id)
 
 
-def write_new(output: Path, chunks: Iterator[str]) -> None:
+def write_new_file(output: Path, chunks: Iterator[str]) -> None:
     """Writes a new file, for its owner alone. Where one exists `InvalidRequest`; when writing fails no file is left."""
     try:
         output.touch(mode=0o600, exist_ok=False)
@@ -210,7 +210,7 @@ def write_new(output: Path, chunks: Iterator[str]) -> None:
         raise
 
 
-class Counted(Iterator[T]):
+class CountingIterator(Iterator[T]):
     """Counts what passes through."""
 
     def __init__(self, items: Iterator[T]) -> None:

@@ -15,7 +15,7 @@ from tests.agents.acp.world import SCRIPT, World, answered, is_alive, run
 from threadline.agents.acp.presets import PRESETS
 from threadline.agents.acp.wanted import wanted_of
 from threadline.agents.registry import AgentSetup, make_agent
-from threadline.cli.doctor import diagnose
+from threadline.cli.doctor import run_checks
 from threadline.config.load import load_config
 from threadline.config.settings import AcpPreset
 from threadline.errors import ConfigError, InvalidRequest
@@ -188,5 +188,5 @@ def test_a_gateway_that_is_killed_leaves_nothing_of_its_agents_behind(world: Wor
 def test_doctor_says_when_the_program_is_not_there(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f'db = "{tmp_path}/t.db"\n[agents.main]\nkind = "acp"\ncommand = ["no-such-agent"]\n')
-    faults = {finding.what: finding.fault for finding in diagnose(config=file)}
+    faults = {finding.subject: finding.problem for finding in run_checks(config=file)}
     assert faults["agent main"].startswith("The program no-such-agent of the agent no-such-agent is not on the PATH.")
