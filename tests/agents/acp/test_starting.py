@@ -155,13 +155,13 @@ DYING = """
 import asyncio, json, os, sys
 from pathlib import Path
 from threadline.agents.acp import AcpAgent
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.ports.agent import Text
 from threadline.testing.contracts.agents import a_turn
 
 async def main(script, folder):
     setup = json.dumps({"folder": folder, "stubborn": True})
-    settings = AgentSettings(kind="acp", command=(sys.executable, script, setup))
+    settings = AgentSetup(kind="acp", command=(sys.executable, script, setup))
     agent = AcpAgent(settings, dict(os.environ), Path(folder) / "people")
     said = [event.text async for event in agent.run(a_turn("breed")) if isinstance(event, Text)]
     print("".join(said), flush=True)
