@@ -1,4 +1,4 @@
-"""The agent that says back what was said: the first thing to try, and the last to blame."""
+"""The echo agent: it answers with the text and the files of the turn. Use it to try out a gateway without a model."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PIECES = 4
 
 
 class EchoAgent:
-    """Answers with the turn's text, letter for letter, in at most four pieces, and with the files that came with it."""
+    """Answers with the text of the turn, unchanged, in at most four pieces, and with the files that came with it."""
 
-    # What was said before changes nothing.
+    # Earlier messages do not change the answer.
     history_limit = 0
 
     def __init__(self, *, pause: float = 0.05) -> None:
@@ -33,7 +33,7 @@ class EchoAgent:
         return "safe"
 
     async def run(self, turn: Turn) -> AsyncIterator[Event]:
-        """Pieces that join to `turn.text`, then the files; a line names those that can't be had. Ends early once cancelled."""
+        """Yield pieces that join to `turn.text`, then the files; a line names unreadable files. End early once cancelled."""
         for place, piece in enumerate(pieces_of(turn.text)):
             if turn.cancelled.is_set() or (place and await _is_cancelled_within(self._pause, turn.cancelled)):
                 return
@@ -52,7 +52,7 @@ class EchoAgent:
 
 
 def pieces_of(text: str, count: int = _PIECES) -> list[str]:
-    """`text` cut between words into at most `count` pieces, none of them empty."""
+    """Split `text` between words into at most `count` pieces, none of them empty."""
     words = _WORDS.findall(text)
     size = max(1, -(-len(words) // count))
     return ["".join(words[start : start + size]) for start in range(0, len(words), size)]
@@ -66,7 +66,7 @@ async def _echo_file(turn: Turn, file: Attachment) -> File | None:
 
 
 def make(_: AgentSetup) -> EchoAgent:
-    """The echo agent needs no settings."""
+    """Return an echo agent. It needs no settings."""
     return EchoAgent()
 
 

@@ -1,4 +1,4 @@
-"""Agents by their kind. Built-in ones and those of other packages come through the same door.
+"""Agents by kind. Built-in kinds and those of other packages are found through entry points.
 
 A package adds a kind with an entry point in the group `threadline.agents`, whose name is the kind and whose object takes an
 `AgentSetup` and returns an `Agent`. The kinds that come with Threadline can't be replaced.
@@ -19,7 +19,7 @@ from threadline.ports.agent import Agent
 
 GROUP = AGENT_GROUP
 
-# Named, not imported: a kind's code is loaded when it is made.
+# Entry points, not imports: the code of a kind is loaded when an agent of that kind is made.
 BUILT_IN = (
     EntryPoint("acp", "threadline.agents.acp:make", GROUP),
     EntryPoint("echo", "threadline.agents.echo:make", GROUP),
@@ -27,29 +27,29 @@ BUILT_IN = (
     EntryPoint("model", "threadline.agents.model:make", GROUP),
 )
 
-# What may hold secrets.
+# Fields that may hold secrets; `repr` leaves their values out.
 _HIDDEN = ("api_key", "options")
 
 
 class AgentSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes an agent. A kind reads what it needs; `api_key` is the key itself, and is never shown.
+    """The settings of one agent. A kind reads what it needs; `api_key` is the key itself, and is never shown.
 
-    `options` are the settings of a kind that a package brings, still unchecked; they may hold secrets and are not shown either.
+    `options` are the settings of a kind from another package, still unchecked; they may hold secrets and are not shown either.
     """
 
     kind: str
-    # What answers, for a function agent, such as "my_agent:answer".
+    # The function of a function agent, such as "my_agent:answer".
     call: str | None = None
-    # Who answers, for a model agent, such as "openai:gpt-5".
+    # The model of a model agent, such as "openai:gpt-5".
     model: str | None = None
     system_prompt: str | None = None
     base_url: str | None = None
     api_key: str | None = None
     temperature: float | None = None
     max_tokens: int | None = None
-    # How many earlier messages a model or a function sees at most; all, where there is none.
+    # The number of earlier messages that a model or a function sees at most; None: all of them.
     history_limit: int | None = None
-    # The program that answers, for an agent that speaks ACP: a known one, or its command; the variables that it is given.
+    # The program of an ACP agent: a preset or a command, and the environment variables passed on to it.
     preset: str | None = None
     command: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
@@ -72,10 +72,10 @@ AgentFactory: TypeAlias = Callable[[AgentSetup], Agent]
 
 
 def make_agent(settings: AgentSetup) -> Agent:
-    """The agent of that kind, ready to run.
+    """Return an agent of that kind, ready to run.
 
-    `InvalidRequest` for a kind that nobody has, or settings that it can't work with; an `AgentError` where it can't be made
-    here and now (an extra or a key is missing).
+    Raise `InvalidRequest` for a kind that is not installed or for settings that the kind can't use, and `AgentError` where the
+    agent can't be made now because an extra or a key is missing.
     """
     agent = _find_factory(settings.kind)(settings)
     if not callable(getattr(agent, "run", None)) or not hasattr(agent, "replay"):
@@ -87,7 +87,7 @@ def make_agent(settings: AgentSetup) -> Agent:
 
 
 def agent_kinds() -> tuple[str, ...]:
-    """The kinds there are, sorted."""
+    """Return the installed kinds, sorted."""
     return tuple(sorted({point.name for point in _entry_points()}))
 
 

@@ -9,5 +9,5 @@ __all__ = ["ModelAgent", "make"]
 
 
 def make(settings: AgentSetup) -> ModelAgent:
-    """The agent that asks `model`."""
+    """Return the agent that asks `model`."""
     return ModelAgent(settings)

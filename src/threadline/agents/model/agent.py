@@ -1,4 +1,4 @@
-"""A language model as an agent, at any provider that pydantic-ai knows."""
+"""The agent that sends a turn to a language model and yields the answer as events."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
 _RETRIES = 2
-# So much of what somebody answers is told.
+# The model sees at most so many characters of a quoted message.
 _QUOTED_CHARS = 1_000
 
 
 class ModelAgent:
-    """Answers with what a model says: its text, its thoughts, and what they cost.
+    """Answers with the output of a model: text, thoughts and usage.
 
-    `AgentSettings.model` is "provider:name". With a `base_url`, "openai:name" is any server that speaks chat-completions,
-    and a key from the environment stays at home: only a key that is set is sent there. The model is told the agent's system
-    prompt, the chat's, and the context block, in this order; then the history, at most `history_limit` messages of it.
+    `AgentSetup.model` is "provider:name". With a `base_url`, "openai:name" is any server that speaks chat-completions,
+    and a key from the environment is not sent there: only a key in the settings is. The model gets the system prompt of the
+    agent, the one of the chat, and the context block, in this order; then at most `history_limit` messages of the history.
 
-    Requests that fail at the start are repeated `retries` times. What still fails is an `AgentError` of one sentence; the
-    usage known by then is told before it. A cancelled turn drops its request at once.
+    Requests that fail at the start are repeated `retries` times. A request that still fails raises an `AgentError` of one
+    sentence, after the usage known by then. A cancelled turn drops its request at once.
 
-    A session may have chosen another model, "provider:name" or a name at the agent's own provider. The agent's key and address
-    are never used for another provider: that one needs a key of its own in the environment.
+    A session may have chosen another model, "provider:name" or a name at the agent's own provider. The key and the address of
+    the agent are never used for another provider, which needs a key of its own in the environment.
     """
 
     def __init__(self, settings: AgentSetup, *, retries: int = _RETRIES) -> None:
-        """`AgentError` where the extra or a key is missing, `InvalidRequest` where the settings can't be used."""
+        """Raise `AgentError` if the extra or a key is missing, `InvalidRequest` if the settings can't be used."""
         self._settings = settings
         self._request_settings = _request_settings(settings, retries)
         self._models = ModelPool(settings)
@@ -51,12 +51,12 @@ class ModelAgent:
 
     @property
     def history_limit(self) -> int | None:
-        """One more than the model is shown, which tells that there was more: then its history begins with a user's words."""
+        """Return one more than the model sees. The extra message shows that the history is cut, so it has to start at a user."""
         limit = self._settings.history_limit
         return None if limit is None else limit + 1
 
     async def run(self, turn: Turn) -> AsyncIterator[Event]:
-        """The model's words and thoughts as they come; at the end, or where it broke off, one `UsageOf`."""
+        """Yield text and thoughts as they come; at the end, or after a failure, one `UsageOf`."""
         state = _RequestState()
         failure: AgentError | None = None
         try:
@@ -71,11 +71,11 @@ class ModelAgent:
             raise failure
 
     async def check_model(self, name: str) -> str:
-        """The full name of a model that a session can choose; `InvalidRequest` where it can't be asked. Nothing is sent."""
+        """Return the full name of a model that a session can choose. `InvalidRequest` if it can't be used. Sends nothing."""
         return await self._models.check(name)
 
     async def close(self) -> None:
-        """Closes the connections that are kept for the next turn. The agent can be used again."""
+        """Close the connections kept for the next turn. The agent can be used again."""
         await self._models.aclose()
 
     async def _answer(self, turn: Turn, state: _RequestState) -> AsyncGenerator[Event, None]:
@@ -109,21 +109,21 @@ class ModelAgent:
 
 
 class _RequestState:
-    """What is known of one request."""
+    """The state of one request to the model."""
 
     def __init__(self) -> None:
         self.stream: StreamedResponse | None = None
         self.has_text = False
 
     def usage(self) -> UsageOf | None:
-        """What it cost so far; none where nothing was told of it."""
+        """Return the usage so far, or None if the provider reported none."""
         if self.stream is None:
             return None
         response = self.stream.get()
         return usage_of(response) if response.usage.has_values() else None
 
     def require_end(self, provider: str) -> None:
-        """Raises an `AgentError` where the stream is over and the answer is not."""
+        """Raise an `AgentError` if the stream has ended and the answer is incomplete."""
         from threadline.agents.model.failures import refused_by_provider, stream_broken, token_limit_reached
 
         if self.stream is None:
@@ -138,7 +138,7 @@ class _RequestState:
 
 
 def _prompt_text(turn: Turn) -> str:
-    """What a turn says, each message behind the words that it answers. They may be a stranger's: quoted, and on one line."""
+    """Return the text of the turn, each message after the message that it answers. Untrusted: quoted, and on one line."""
     if not any(spoken.quoted for spoken in turn.messages):
         return turn.text
     return "\n\n".join(
@@ -161,7 +161,7 @@ async def _provider_errors(model: OpenModel, state: _RequestState) -> AsyncItera
 
 
 def usage_of(response: ModelResponse) -> UsageOf:
-    """What a request used, with the price that is listed for the model; without one the cost is unknown."""
+    """Return the usage of a request, with the listed price of the model; without a listed price the cost is unknown."""
     used = response.usage
     dollars = _price(response)
     return UsageOf(
@@ -207,7 +207,7 @@ def _event_of(event: object) -> Event | None:
 
 
 def _request_settings(settings: AgentSetup, retries: int) -> ModelSettings:
-    # Prompts are the same bytes from turn to turn; a provider that keeps them charges a tenth for them.
+    # Prompts are the same bytes from turn to turn; a provider that caches them charges a tenth for them.
     chosen: ModelSettings = {"max_retries": retries, "cache": True}
     if settings.temperature is not None:
         chosen["temperature"] = settings.temperature

@@ -1,7 +1,7 @@
-"""Histories in chat-completions form as a model library's messages, and back.
+"""Convert histories and files to the messages of the model library, and back.
 
-A stored history may hold anything. What comes out here is always something that a provider takes: roles that nobody knows are
-passed over, every tool result follows its call, every call has a result, and a model never speaks first.
+A stored history may hold anything. The result is always accepted by providers: unknown roles are left out, every tool result
+follows its call, every call has a result, and the first message is never the model's.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelRequest,
     ModelRequestPart,
@@ -44,7 +45,7 @@ _NAME_CHARS = 120
 
 
 def to_model_messages(history: Sequence[Message], text: str, files: Sequence[UserContent] = ()) -> list[ModelMessage]:
-    """The messages of a request that answers `text` and what came with it."""
+    """Return the messages of a request: the history, then `text` with its files."""
     builder = _MessageBuilder()
     for message in history:
         builder.add(message)
@@ -57,12 +58,12 @@ def to_model_messages(history: Sequence[Message], text: str, files: Sequence[Use
 
 
 def from_model_messages(messages: Sequence[ModelMessage]) -> list[Message]:
-    """The same in chat-completions form. Thoughts and files are left out."""
+    """Return the messages in chat-completions form, without thoughts and files."""
     return [plain for message in messages for plain in _plain_messages(message)]
 
 
 def last_messages(history: Sequence[Message], limit: int | None) -> Sequence[Message]:
-    """The last `limit` messages at most, from the first of a user's on: a tool result without its call is of no use."""
+    """Return at most the last `limit` messages, starting at a user message: a tool result without its call is of no use."""
     if limit is None or len(history) <= limit:
         return history
     starts = range(len(history) - limit, len(history))
@@ -70,12 +71,12 @@ def last_messages(history: Sequence[Message], limit: int | None) -> Sequence[Mes
 
 
 def clean(text: str) -> str:
-    """`text` without halves of surrogate pairs, which no request can carry."""
+    """Return `text` without lone surrogates, which no request can carry."""
     return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
 
 
 class _MessageBuilder:
-    """Requests and responses in turns, as they are put together."""
+    """Builds the alternating requests and responses."""
 
     def __init__(self) -> None:
         self.messages: list[ModelMessage] = []
@@ -128,7 +129,7 @@ class _MessageBuilder:
 
 
 def _with_files(text: str, message: Message) -> str:
-    """What a message says, and which files went with it."""
+    """Return the text of a message, with a line for each of its files."""
     return "\n".join(part for part in (text, clean(file_names_line(attachments_of(message)))) if part.strip())
 
 
@@ -144,7 +145,7 @@ def _calls_of(message: Message) -> Iterator[ToolCallPart]:
 
 
 def _arguments(written: object) -> str:
-    """What a tool was called with, as JSON; what is no object that a request can carry counts as an empty one."""
+    """Return the arguments of a tool call as JSON; anything but an object that a request can carry becomes an empty object."""
     try:
         value = json.loads(written) if isinstance(written, str) else written
         plain = json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -192,24 +193,22 @@ def _plain_response(message: ModelResponse) -> Message | None:
 
 
 async def file_parts(turn: Turn) -> list[UserContent]:
-    """What a model is shown of the files that a turn came with, in their order."""
+    """Return the files of a turn as content for a model, in their order: pictures and text, for other files a line."""
     files = [file for spoken in turn.messages for file in spoken.attachments]
     return [part for file in files for part in await _parts_of_file(turn, file)]
 
 
 def file_names_line(files: Sequence[Attachment]) -> str:
-    """A line for each file that went with an earlier message: what was in it is not sent again."""
+    """Return a line for each file of an earlier message; the content of such a file is not sent again."""
     return "\n".join(f"[file: {quoted_file_name(file)}]" for file in files)
 
 
 def quoted_file_name(file: Attachment) -> str:
-    """The name of a file as a model reads it. It is a stranger's text: quoted, on one line, and of bounded length."""
+    """Return the name of a file for a model. It is untrusted: quoted, on one line, and of bounded length."""
     return json.dumps(safe_line(file.name, _NAME_CHARS) or "without a name", ensure_ascii=False)
 
 
 async def _parts_of_file(turn: Turn, file: Attachment) -> list[UserContent]:
-    from pydantic_ai.messages import BinaryContent
-
     limit = _max_bytes(file.mime)
     if limit is None or (file.size or 0) > limit:
         return [f"[file: {quoted_file_name(file)}, which can't be shown here]"]

@@ -1,4 +1,4 @@
-"""The models of one agent: its own, and those that people chose for their conversations. Each is kept open from turn to turn."""
+"""The models of one agent: its own, and those chosen for conversations. Connections stay open from turn to turn."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.providers import Provider
 
-# Chosen models that stay open though nobody is using them.
+# The number of chosen models that stay open while no turn uses them.
 _MAX_IDLE_MODELS = 8
 
-# What providers call the address of their service.
+# The parameter names that providers use for the address of their service.
 _ADDRESS_NAMES = ("base_url", "api_base", "azure_endpoint")
 _NO_KEY = "none"
 
@@ -30,7 +30,7 @@ class OpenModel:
     """One model and its connections, which belong to the event loop that opened them."""
 
     def __init__(self, settings: AgentSetup, *, is_chosen: bool) -> None:
-        """`AgentError` where the extra or a key is missing, `InvalidRequest` where the settings can't be used."""
+        """Raise `AgentError` if the extra or a key is missing, `InvalidRequest` if the settings can't be used."""
         self.provider, self.name = model_name(settings)
         self.is_chosen = is_chosen
         self.users = 0
@@ -40,11 +40,11 @@ class OpenModel:
 
     @property
     def provider_text(self) -> str:
-        """Whom it asks, as people know them."""
+        """Return the name of the provider for people."""
         return self._model.system
 
     async def connected(self) -> Model:
-        """The model, with connections that stay open until `aclose`."""
+        """Return the model, with connections that stay open until `aclose`."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             if self._loop is not None:
@@ -54,24 +54,24 @@ class OpenModel:
         return self._model
 
     async def aclose(self) -> None:
-        """Closes the connections. The model can be used again."""
+        """Close the connections. The model can be used again."""
         if self._loop is asyncio.get_running_loop():
             self._loop = None
             await self._model.__aexit__(None, None, None)
 
 
 class ModelPool:
-    """Opens each model when it is first needed; of the chosen ones that nobody uses just now, the latest few stay open."""
+    """Opens each model when it is first needed. Of the chosen models that are idle, the few used last stay open."""
 
     def __init__(self, settings: AgentSetup) -> None:
-        """Raises what opening the agent's own model raises."""
+        """Open the agent's own model; raise what that raises."""
         self._settings = settings
         # Loaded and connected here, not at the first turn: it takes seconds, and would hold up the event loop.
         self._own = OpenModel(settings, is_chosen=False)
         self._chosen: dict[str, OpenModel] = {}
 
     async def check(self, name: str) -> str:
-        """The full name of a model that can be asked; else `InvalidRequest`, with a sentence. Nothing is sent."""
+        """Return the full name of a model that can be used, else raise `InvalidRequest`. Sends nothing."""
         full = self._full_name(name)
         try:
             await self._ensure(full)
@@ -84,7 +84,7 @@ class ModelPool:
 
     @asynccontextmanager
     async def lease_model(self, chosen: str | None) -> AsyncIterator[OpenModel]:
-        """The model that answers; it stays open meanwhile. `AgentError` where one that was chosen can't be had any more."""
+        """Yield the model for a turn and keep it open meanwhile. `AgentError` if the chosen model can't be used any more."""
         try:
             model = self._own if chosen is None else await self._ensure(self._full_name(chosen))
         except (AgentError, InvalidRequest) as cause:
@@ -100,7 +100,7 @@ class ModelPool:
             await self._close_some()
 
     async def aclose(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         for model in (self._own, *self._chosen.values()):
             await model.aclose()
 
@@ -110,9 +110,9 @@ class ModelPool:
             settings = self._settings_for(full)
             # In a thread: a provider's package takes seconds to load, which the event loop does not have.
             opened = await asyncio.to_thread(OpenModel, settings, is_chosen=True)
-            # Of two who came at once, the later takes what the first has opened.
+            # If two turns opened the same model at once, the later turn uses the model of the first.
             found = self._chosen.pop(full, opened)
-        # The latest stands last.
+        # The model used last stands last.
         self._chosen[full] = found
         await self._close_some()
         return found
@@ -123,13 +123,13 @@ class ModelPool:
             await self._chosen.pop(name).aclose()
 
     def _full_name(self, name: str) -> str:
-        """Names without a provider are those of the agent's own."""
+        """Return "provider:name"; a name without a provider belongs to the provider of the agent."""
         full = name if ":" in name else f"{self._own.provider}:{name}"
         model_name(msgspec.structs.replace(self._settings, model=full))
         return full
 
     def _settings_for(self, full: str) -> AgentSetup:
-        """The agent's settings for another model. Its key and its address stay with its own provider."""
+        """Return the settings for another model. Key and address are kept for the agent's own provider only."""
         provider = full.partition(":")[0]
         if provider == self._own.provider:
             return msgspec.structs.replace(self._settings, model=full)
@@ -142,7 +142,7 @@ class ModelPool:
 
 
 def model_name(settings: AgentSetup) -> tuple[str, str]:
-    """Provider and name of the model that the settings name; `InvalidRequest` where they name none."""
+    """Return provider and name of the model in the settings; raise `InvalidRequest` if there is none."""
     provider, colon, name = (settings.model or "").partition(":")
     if not colon or not provider or not name:
         raise InvalidRequest(
@@ -152,12 +152,12 @@ def model_name(settings: AgentSetup) -> tuple[str, str]:
 
 
 def open_model(settings: AgentSetup, provider: str, name: str) -> Model:
-    """The model `name` of `provider`; nothing is sent yet.
+    """Return the model `name` of `provider`. Sends nothing.
 
-    `AgentError` where an extra or a key is missing, `InvalidRequest` for a provider that is unknown or can't be set up so.
+    Raise `AgentError` if an extra or a key is missing, `InvalidRequest` for an unknown provider or unusable settings.
     """
     try:
-        # All that a turn needs of it is loaded here: it takes seconds, which an event loop does not have.
+        # Everything that a turn needs is imported here: the imports take seconds and would block the event loop later.
         import pydantic_ai.direct  # noqa: F401
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model
@@ -174,7 +174,7 @@ def open_model(settings: AgentSetup, provider: str, name: str) -> Model:
 
 
 def _provider(settings: AgentSetup, provider: str) -> Provider[Any]:
-    """The provider's client. What is set goes before what the environment says."""
+    """Return the client of the provider. Settings take precedence over the environment."""
     from pydantic_ai.providers import infer_provider
 
     kind = _provider_class(provider)
@@ -189,7 +189,7 @@ def _provider(settings: AgentSetup, provider: str) -> Provider[Any]:
         )
     if settings.base_url is None or address is None:
         return kind(api_key=settings.api_key)
-    # A key in the environment is meant for the provider's own address: another one never gets to see it.
+    # A key in the environment is meant for the provider's own address, so no other address gets it.
     return kind(api_key=settings.api_key or _NO_KEY, **{address: settings.base_url})
 
 
