@@ -1,4 +1,4 @@
-"""`threadline doctor`: everything that a gateway needs, what is missing, and the command that fixes it."""
+"""The checks of `threadline doctor`: what a gateway needs, what is missing, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _PACKAGE = re.compile(r"[\w.-]+")
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """One thing that was looked at.
+    """The result of one check.
 
-    `fault` says what is wrong and what to do, and is empty where all is well. `found` says what is there, and `hint` what could
-    be added or improved.
+    `problem` says what is wrong and what to do, and is empty if nothing is. `details` says what is there, and `hint` what could
+    be added or improved. In JSON the fields keep their earlier names.
     """
 
     subject: str = msgspec.field(name="what")
@@ -40,7 +40,7 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 def run_checks(*, agent: str | None = None, config: Path | None = None, db: str | None = None) -> Iterator[CheckResult]:
-    """Looks at everything that a gateway needs, one finding each: nothing is changed, nothing is sent."""
+    """Check everything that a gateway needs and yield a result for each check. Changes nothing and sends nothing."""
     from threadline import __version__
     from threadline.assembly import with_agent
     from threadline.config.load import load_config
@@ -102,7 +102,7 @@ def _gateway(place: str) -> Iterator[CheckResult]:
     from threadline.app import locate, served_by
     from threadline.store.engine.database import SqliteLocation
 
-    # Of a server only the others could tell which gateways it has.
+    # The gateways of a PostgreSQL server may run on other machines, which can't be seen from here.
     if isinstance(locate(place), SqliteLocation):
         yield CheckResult("gateway", details=str(served_by(place) or "none runs; `threadline serve` starts one"))
 
@@ -122,7 +122,7 @@ def _agent(config: Config, name: str) -> CheckResult:
 
 
 def _agent_text(agent: AgentSettings) -> str:
-    # Arguments of a command may be secrets, and what is told here is shown to others.
+    # Arguments of a command may be secrets, and the output of doctor is shown to others.
     parts = (agent.preset, *agent.command[:1], agent.call, agent.model)
     return ", ".join([agent.kind, *(part for part in parts if part)])
 
@@ -156,7 +156,7 @@ def _folder(subject: str, folder: Path, *, is_written: bool = True) -> CheckResu
     if not stat.S_ISDIR(mode):
         return CheckResult(subject, f"{nearest} is no folder; choose another place", str(folder))
     details = f"{folder} ({stat.filemode(mode)})" if nearest == folder else f"{folder}, which is made when it is needed"
-    # Of folders that are not ours nobody's rights are to be changed on our word.
+    # Advise a change of permissions only for folders that belong to Threadline.
     ours = is_in_our_folders(nearest)
     if is_written and not os.access(nearest, os.W_OK | os.X_OK):
         fix = f'run: sudo chown "$(id -un)" {shlex.quote(str(nearest))}' if ours else "choose another place"
@@ -167,7 +167,7 @@ def _folder(subject: str, folder: Path, *, is_written: bool = True) -> CheckResu
 
 
 def _extras(config: Config, place: str) -> CheckResult:
-    """Says which extras are installed, and how to install the others; a fault where the configuration needs one of those."""
+    """List installed extras and how to install the others. A missing extra that the configuration needs is a problem."""
     from importlib.metadata import distribution
 
     from threadline.app import locate
@@ -190,7 +190,7 @@ def _extras(config: Config, place: str) -> CheckResult:
 
 
 def _requirements(package: Distribution) -> dict[str, list[str]]:
-    """What each extra of the package asks for."""
+    """Return the requirements of each extra of the package."""
     extras: dict[str, list[str]] = {}
     for line in package.requires or []:
         requirement, _, marker = line.partition(";")
@@ -210,7 +210,7 @@ def _is_installed(requirement: str) -> bool:
 
 
 def _install_command(package: Distribution, requirements: list[str]) -> str:
-    """The command that installs them where this program runs: in a checkout that of its Makefile, else pip's."""
+    """Return the command that installs the requirements here: `make setup` in a checkout, else pip."""
     origin = json.loads(package.read_text("direct_url.json") or "{}")
     if origin.get("dir_info", {}).get("editable"):
         return f"make -C {shlex.quote(origin['url'].removeprefix('file://'))} setup"
@@ -218,7 +218,7 @@ def _install_command(package: Distribution, requirements: list[str]) -> str:
 
 
 def _alarms(config: Config, place: str) -> Iterator[CheckResult]:
-    """What fails until somebody fixes it, as running gateways found it."""
+    """Yield the open alerts that running gateways have raised."""
     from threadline.app import is_there, locate, with_gateway_store
     from threadline.assembly import alarms_of
     from threadline.errors import ThreadlineError
@@ -229,7 +229,7 @@ def _alarms(config: Config, place: str) -> Iterator[CheckResult]:
     try:
         alarms = with_gateway_store(place, lambda store: store.owner_alerts.list_open())
     except ThreadlineError:
-        # What is wrong with the database was told before.
+        # The check of the database has reported this already.
         return
     for alarm in alarms:
         if is_about_message(alarm.name):

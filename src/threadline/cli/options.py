@@ -1,4 +1,4 @@
-"""Options that many commands share, and how their examples are written."""
+"""Options that several commands share, and parsers for ages, dates, numbers and paths."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _MAX_HOURS = _HOURS["y"] * 1000
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's help: what people type, one example a line."""
-    # The mark keeps the lines as they are; without it they would be joined.
+    """Return the end of a command's help: examples, one a line."""
+    # \b tells click to keep the line breaks.
     return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
 
 
 def parse_age(text: str) -> timedelta:
-    """`12h`, `30d`, `8w`, `1y` (365 days)."""
+    """Parse an age: `12h`, `30d`, `8w`, `1y` (365 days)."""
     match = _AGE.fullmatch(text.strip().lower())
     if match is None:
         raise typer.BadParameter(f"{text!r} is no length of time; write it like 12h, 30d, 8w or 1y")
@@ -42,7 +42,7 @@ def whole_number(lowest: int, highest: int | None = None) -> Callable[[str], int
     allowed = f", at least {lowest}" if highest is None else f" from {lowest} to {highest}"
 
     def parse(text: str) -> int:
-        # A default is given as the number that it is.
+        # Typer passes a default as a number, not as text.
         digits = str(text).strip()
         number = int(digits) if _NUMBER.fullmatch(digits) else None
         if number is None or number < lowest or (highest is not None and number > highest):
@@ -53,7 +53,7 @@ def whole_number(lowest: int, highest: int | None = None) -> Callable[[str], int
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """Return a parser that takes one of these words."""
+    """Return a parser that accepts only these words."""
 
     def parse(text: str) -> str:
         if text not in choices:
@@ -64,7 +64,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def parse_platform(text: str) -> str:
-    """The name of a platform, installed or not: sessions outlive what made them."""
+    """Parse the name of a platform, installed or not: sessions outlive the platform that made them."""
     from threadline.model.source import is_platform_slug
 
     if not is_platform_slug(text):
@@ -73,7 +73,7 @@ def parse_platform(text: str) -> str:
 
 
 def parse_path(text: str) -> Path:
-    """A file; `~` is the home folder also where no shell has said so before."""
+    """Parse a path. `~` is the home folder, also where no shell has expanded it."""
     try:
         return Path(text).expanduser()
     except RuntimeError as cause:
@@ -81,12 +81,12 @@ def parse_path(text: str) -> Path:
 
 
 def parse_since(text: str) -> datetime:
-    """A moment: `2026-03-01`, `2026-03-01T14:00`, with a zone or in this machine's; or an age: `7d`."""
+    """Parse a moment, `2026-03-01` or `2026-03-01T14:00`, with a zone or in that of this machine; or an age, `7d`."""
     return _parse_moment(text, timedelta())
 
 
 def parse_until(text: str) -> datetime:
-    """Like `parse_since`; a day counts to its end."""
+    """Parse a moment as `parse_since` does; a day means its end."""
     return _parse_moment(text, timedelta(days=1))
 
 
@@ -98,7 +98,7 @@ def _parse_moment(text: str, after_day: timedelta) -> datetime:
         moment = datetime.fromisoformat(stripped)
         if _is_day(stripped):
             moment += after_day
-        # Moments at the very edges of the calendar have no equal in UTC.
+        # Moments at the very edges of the calendar can't be expressed in UTC.
         return _with_zone(moment).astimezone(ZoneInfo("UTC"))
     except (ValueError, OverflowError) as cause:
         raise typer.BadParameter(

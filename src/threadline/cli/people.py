@@ -102,7 +102,7 @@ def _is_known(store: SessionStore, who: str) -> bool:
 
 
 def _progress(output: Path | None) -> AbstractContextManager[Progress]:
-    """A bar, unless the lines themselves are on the screen."""
+    """Return a progress bar, or nothing if the records themselves go to the screen."""
     return nullcontext(lambda _done, _total: None) if output is None else render.progress("Exporting")
 
 
@@ -114,7 +114,7 @@ def _lines(store: SessionStore, who: str, progress: Progress) -> Iterator[str]:
         if record.summary is not None:
             total = 1 + record.summary.following
         yield json_text(record.to_dict()) + "\n"
-        # What is stored meanwhile comes on top of what was counted.
+        # Records stored meanwhile are not in the total.
         progress(done, max(done, total))
 
 

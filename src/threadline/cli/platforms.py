@@ -26,7 +26,7 @@ app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Chat platfo
 
 
 class _PlatformRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A configured platform. `fault`: why its kind can't be used here."""
+    """A configured platform. `fault` says why its kind can't be used here, and is empty if it can."""
 
     name: str
     kind: str
@@ -36,7 +36,7 @@ class _PlatformRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Token(msgspec.Struct, frozen=True):
-    """A token, and the place that the configuration refers to; without one it is kept in a file beside the configuration."""
+    """A token, and its reference for the configuration. Without a reference the token is stored beside the configuration."""
 
     text: str
     reference: str | None = None
@@ -197,7 +197,7 @@ def _require_free(file: Path, name: str) -> None:
     from threadline.config.write import has_section
 
     try:
-        # It is to be the name of a file, too.
+        # The name becomes part of a file name, too.
         msgspec.convert(name, Slug)
     except msgspec.ValidationError:
         raise typer.BadParameter(texts.BAD_NAME.format(name=name)) from None
@@ -216,7 +216,7 @@ def _options(assignments: list[str] | tuple[()]) -> dict[str, object]:
 
 
 def _value(text: str) -> object:
-    """A number, a switch or a list as TOML writes it; anything else is text."""
+    """Parse a TOML value such as a number, a boolean or a list; any other text stays text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -253,7 +253,7 @@ def _require_token(token: str) -> str:
 
 
 def _needs_token(kind: str, name: str, options: dict[str, object]) -> bool:
-    """Whether the platform can't be made from the rest."""
+    """Return whether the platform can't be made without a token."""
     from threadline.platforms.registry import UnknownPlatform, make_platform
 
     try:
@@ -276,7 +276,7 @@ def _settings(name: str, options: dict[str, object], token: _Token | None) -> Pl
 
 
 def _write(file: Path, name: str, kind: str, options: dict[str, object], token: _Token | None) -> str | None:
-    """Writes it all down; the file with the token, where one was made."""
+    """Append the section to the configuration. Return the path of the token file, if one was made."""
     from threadline.config.write import append_section, store_secret
 
     values: dict[str, object] = {"kind": kind} if name != kind else {}

@@ -1,4 +1,4 @@
-"""The command tree, and what becomes of errors."""
+"""The command tree; errors become one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -78,19 +78,19 @@ def main_options(
 
 
 def _list_whole_sentences(command: Any) -> None:
-    """Makes lists of commands show the whole first sentence of each one's help, which Typer would cut to a line."""
+    """Show the whole first sentence of each command's help in lists of commands; Typer would cut it to a line."""
     for inner in getattr(command, "commands", {}).values():
         inner.short_help = inner.get_short_help_str(limit=1000)
         _list_whole_sentences(inner)
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carries a command line out and returns the exit code. What goes wrong is told in one sentence."""
+    """Run a command line and return the exit code. An error is printed as one sentence."""
     try:
         code = _run_command(argv)
         sys.stdout.flush()
     except ConfigError as error:
-        # One line a problem: together they would be cut.
+        # Print each problem on its own line: joined, they would be cut.
         for line in str(error).splitlines():
             render.print_error(line)
         return 1
@@ -114,7 +114,7 @@ def _run_command(argv: Sequence[str]) -> int:
 
 
 def _silence(output: int) -> None:
-    """Whoever read our output is gone; what Python flushes at exit must not complain about it."""
+    """Send the output to /dev/null. The reader of the pipe is gone, and the flush at exit must not fail because of that."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, output)
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""The only place that prints. Whatever comes from strangers is made inert here, whoever calls."""
+"""Print to the terminal. No other module prints, and untrusted text is made safe here, whoever calls."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-# Wide enough that no column is cut where no terminal says how wide it is.
+# The width without a terminal: wide enough that no column is cut.
 _PLAIN_WIDTH = 200
 _MAX_CELL_CHARS = 48
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
 def print_line(text: str) -> None:
-    """One line for the person, on standard output."""
+    """Print one line on standard output."""
     _write(sys.stdout, safe_text(_with_program_path(text)) + "\n")
 
 
 def print_note(text: str) -> None:
-    """One line beside the result, on standard error."""
+    """Print one line on standard error, beside the result."""
     _write(sys.stderr, safe_text(_with_program_path(text)) + "\n")
 
 
 def print_error(text: str) -> None:
-    """What went wrong and what to do, as one sentence on standard error."""
+    """Print an error and what to do about it on standard error, as one sentence."""
     sentence = safe_line(text, 1000)
     print_note(f"threadline: {sentence if sentence.endswith(('.', '…', '?', '!', ':')) else sentence + '.'}")
 
 
 def show_json(document: object) -> None:
-    """One JSON document, which means exactly what it was given and is harmless to look at."""
+    """Print one JSON document. Characters that are unsafe on a terminal are escaped; the value stays the same."""
     text = json.dumps(document, ensure_ascii=False, indent=2, default=_json_value)
     _write(sys.stdout, safe_json(text) + "\n")
 
 
 def print_stored(line: str) -> None:
-    """A line of stored JSON, byte for byte; where a person looks on, with everything unseen written as escapes."""
+    """Print a line of stored JSON, byte for byte; on a terminal with invisible characters written as escapes."""
     _write(sys.stdout, safe_json(line) if sys.stdout.isatty() else line)
 
 
 def print_text(chunks: Iterable[str]) -> None:
-    """Text that was made inert where it was put together."""
+    """Print text that the caller has already made safe."""
     for chunk in chunks:
         _write(sys.stdout, chunk)
 
@@ -63,7 +63,7 @@ def print_text(chunks: Iterable[str]) -> None:
 def show_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = (), gives_way: str = ""
 ) -> None:
-    """A table, one line a row. Where there is little room, only the column that `gives_way` is cut."""
+    """Print a table, one line a row. On a narrow terminal only the column that `gives_way` names is cut."""
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
@@ -75,7 +75,7 @@ def show_table(
 
 
 def show_facts(facts: Iterable[tuple[str, str]]) -> None:
-    """Names and their values, one a line."""
+    """Print names and their values, one pair a line."""
     pairs = list(facts)
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
@@ -83,18 +83,18 @@ def show_facts(facts: Iterable[tuple[str, str]]) -> None:
 
 
 def show_heading(text: str, beside: str = "") -> None:
-    """A line that starts something."""
+    """Print a heading."""
     _print_styled((safe_line(text, 400), "bold"), (f"  {safe_line(beside, 400)}" if beside else "", "dim"))
 
 
 def show_indented(text: str, style: str = "") -> None:
-    """Someone's words, set off from ours by two spaces, so that they can't pass for a heading."""
+    """Print untrusted text, indented by two spaces so that it can't pass for a heading."""
     for line in safe_text(text).split("\n"):
         _print_styled((f"  {line}", style))
 
 
 def show_snippet(snippet: str) -> None:
-    """A search hit's words. What stands between the marks `[[` and `]]` is coloured instead, where colours can be shown."""
+    """Print the text of a search hit. On a terminal, matches are coloured instead of marked with `[[` and `]]`."""
     before, *pieces = f"  {safe_line(snippet, 1000)}".split("[[")
     styled = [(before, "")]
     for piece in pieces:
@@ -104,7 +104,7 @@ def show_snippet(snippet: str) -> None:
 
 
 def show_check(subject: str, details: str, *, problem: str = "", hint: str = "") -> None:
-    """Something that was looked at: green, or red with what is wrong below; what could be improved follows in yellow."""
+    """Print the result of a check: green, or red with the problem below; a hint follows in yellow."""
     mark, style = ("!", "bold red") if problem else ("ok", "green")
     _print_styled(
         (f"{mark:>2}  ", style),
@@ -117,7 +117,7 @@ def show_check(subject: str, details: str, *, problem: str = "", hint: str = "")
 
 
 def confirm(question: str) -> bool:
-    """Whether the person at the terminal says yes. Without one `InvalidRequest`: nothing goes unasked."""
+    """Ask the person at the terminal, and return whether the answer was yes. Raise `InvalidRequest` without a terminal."""
     if not sys.stdin.isatty():
         raise InvalidRequest("nobody is there to ask; add --yes to go on without a question: nothing was changed")
     _write(sys.stderr, f"{safe_line(question, 400)} [y/N] ")
@@ -125,7 +125,7 @@ def confirm(question: str) -> bool:
 
 
 def prompt_hidden(question: str) -> str | None:
-    """What the person at the terminal types, unseen; `None` where nobody is there."""
+    """Ask for input that is not echoed and return it, or None without a terminal."""
     if not sys.stdin.isatty():
         return None
     from getpass import getpass
@@ -135,7 +135,7 @@ def prompt_hidden(question: str) -> str | None:
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error for work that takes long; silent where that is no terminal."""
+    """Show a progress bar on standard error; nothing if that is not a terminal."""
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
@@ -148,12 +148,12 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def format_time(moment: datetime) -> str:
-    """A moment in this machine's zone, to the minute."""
+    """Return a moment in the time zone of this machine, to the minute."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M}"
 
 
 def format_size(count: int) -> str:
-    """A number of bytes as people say it."""
+    """Return a number of bytes for people, such as `1.5 MB`."""
     value, unit = float(count), 0
     while value >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
@@ -161,12 +161,12 @@ def format_size(count: int) -> str:
 
 
 def count_text(number: int, singular: str, plural: str | None = None) -> str:
-    """`1 session`, `2 sessions`."""
+    """Return a number with its noun: `1 session`, `2 sessions`."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def _with_program_path(text: str) -> str:
-    """The text with the commands that it advises as they work here: by the path of this program, where no shell finds its name."""
+    """Put the path of this program in front of advised commands where a shell does not find `threadline` by name."""
     program = sys.argv[0]
     if "`threadline " not in text or Path(program).name != "threadline":
         return text
@@ -197,7 +197,7 @@ def _cell(text: str) -> Text:
 
 
 def _write(file: TextIO, text: str) -> None:
-    # A terminal that can't show a character shows its number instead of ending the program.
+    # A character that the terminal can't encode is printed as an escape instead of raising.
     reconfigure = getattr(file, "reconfigure", None)
     if reconfigure is not None and getattr(file, "errors", "") == "strict":
         reconfigure(errors="backslashreplace")
@@ -209,6 +209,6 @@ def _json_value(value: object) -> Any:
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, msgspec.Struct):
-        # By their names in JSON: a field that was renamed keeps its key.
+        # By the encoded name: a field that was renamed keeps its key.
         return {field.encode_name: getattr(value, field.name) for field in msgspec.structs.fields(value)}
     raise TypeError(f"{type(value).__name__} has no JSON form")

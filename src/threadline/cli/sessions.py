@@ -344,9 +344,9 @@ def _export_session(
     limit: int | None,
     every: bool,
 ) -> int:
-    """Writes a session to a new file, for its owner alone, or to the screen; how many messages.
+    """Write a session to a new file that only its owner can read, or to the screen; return the number of messages.
 
-    A file that exists is `InvalidRequest`: nothing is overwritten. When writing fails no file is left.
+    Raise `InvalidRequest` if the file exists or can't be written; no partial file is left.
     """
     entry = store.get_session(session_id)
     counted = CountingIterator(select_messages(store, entry, limit, every=every))
@@ -362,7 +362,7 @@ def _export_session(
 
 
 def render_session(entry: SessionEntry) -> None:
-    """What the session is."""
+    """Print the facts of a session."""
     facts = [
         ("Session", entry.session_id),
         ("Title", entry.title or ""),
@@ -382,7 +382,7 @@ def render_session(entry: SessionEntry) -> None:
 
 
 def render_message(message: TranscriptMessage, *, with_id: bool) -> None:
-    """Who said it and when, then what was said."""
+    """Print the heading of a message, then its readable parts."""
     beside = [render.format_time(message.at)]
     beside += [message.author] if message.author else []
     beside += [tool] if isinstance(tool := message.message.get("tool_name"), str) else []
@@ -394,7 +394,7 @@ def render_message(message: TranscriptMessage, *, with_id: bool) -> None:
 
 
 def message_json(message: TranscriptMessage) -> dict[str, Any]:
-    """A message with its id, time and author; under `message` it stands as it was stored."""
+    """Return a message as `--json` prints it; `message` holds the stored form."""
     return {
         "id": str(message.ref),
         "role": message.role,
@@ -406,17 +406,17 @@ def message_json(message: TranscriptMessage) -> dict[str, Any]:
 
 
 def page_json(page: Page[SessionEntry]) -> dict[str, Any]:
-    """A page of sessions and where the next one starts."""
+    """Return a page of sessions with the cursor of the next page."""
     return {"sessions": [entry.to_dict() for entry in page], "cursor": page.cursor}
 
 
 def transcript_json(entry: SessionEntry, messages: Sequence[TranscriptMessage]) -> dict[str, Any]:
-    """A session and what was said in it."""
+    """Return a session with its messages."""
     return {"session": entry.to_dict(), "messages": [message_json(message) for message in messages]}
 
 
 def search_json(page: SearchPage) -> dict[str, Any]:
-    """Hits, where the next ones start, and how many messages could not be looked at yet."""
+    """Return hits, the cursor of the next page, and the number of messages that are not indexed yet."""
     return {"hits": [_hit_json(hit) for hit in page], "cursor": page.cursor, "behind": page.unindexed}
 
 

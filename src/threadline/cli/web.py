@@ -220,7 +220,7 @@ def _end_owners_logins(db: str | None) -> int:
 
 
 def _base() -> str | None:
-    """The address that people open: that of the page that runs, else the configured one. `None`: nobody knows it."""
+    """Return the address of the running page, else the configured address; None if there is neither."""
     from threadline.config.load import load_config
     from threadline.local_user import web_token_file
     from threadline.web.address import address_file, announced_at
@@ -229,7 +229,7 @@ def _base() -> str | None:
     running = announced_at(address_file(web_token_file())) or web.public_url
     if running is not None or not web.port:
         return running
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.host, web.host)  # noqa: S104 - none that a browser can open
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.host, web.host)  # noqa: S104 - a browser can't open these
     return f"http://{f'[{host}]' if ':' in host else host}:{web.port}"
 
 

@@ -1,4 +1,4 @@
-"""A transcript as JSON lines, Markdown or a web page. Strangers' text never becomes structure."""
+"""Export transcripts as JSON lines, Markdown or HTML, in pages. Untrusted text never becomes structure."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ PAGE = 500
 
 
 def jsonl(_entry: SessionEntry, messages: Iterable[TranscriptMessage]) -> Iterator[str]:
-    """One message a line, exactly as it was stored."""
+    """Yield one message a line, exactly as stored."""
     for message in messages:
         yield encode_message(message.message).body + "\n"
 
 
 def markdown(entry: SessionEntry, messages: Iterable[TranscriptMessage]) -> Iterator[str]:
-    """Headings are ours; everything that someone wrote stands in a fence that it can't close."""
+    """Yield a Markdown document. Headings are ours; all untrusted text stands in a fence that it can't close."""
     yield f"# {_escape_markdown(_name(entry))}\n\n{_escape_markdown(_about(entry))}\n"
     for message in messages:
         role, beside = _heading(message)
@@ -59,7 +59,7 @@ def markdown(entry: SessionEntry, messages: Iterable[TranscriptMessage]) -> Iter
 
 
 def html(entry: SessionEntry, messages: Iterable[TranscriptMessage]) -> Iterator[str]:
-    """One page that stands alone: no scripts, nothing fetched, and a policy that forbids both."""
+    """Yield an HTML page without scripts or external resources, and with a policy that forbids both."""
     digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     name = escape(safe_line(_name(entry)))
@@ -75,7 +75,7 @@ def html(entry: SessionEntry, messages: Iterable[TranscriptMessage]) -> Iterator
         role, beside = (escape(safe_line(text)) for text in _heading(message))
         yield f"<article>\n<header><b>{role}</b> {beside}</header>\n"
         for part in readable_parts(message.message):
-            # The first line break after <pre> is not shown, so the text gets one that may be lost.
+            # HTML drops the first line break after <pre>, so one is added.
             yield f'<pre class="{part.kind}" dir="auto">\n{escape(safe_text(part.text))}</pre>\n'
         yield "</article>\n"
     yield "</body>\n</html>\n"
@@ -102,7 +102,7 @@ def _heading(message: TranscriptMessage) -> tuple[str, str]:
 
 
 def _escape_markdown(text: str) -> str:
-    """One line of plain text: with every punctuation mark escaped, none of it is Markdown."""
+    """Return one line of plain text with every punctuation mark escaped, so that nothing in it is Markdown."""
     return _PUNCTUATION.sub(r"\\\1", safe_line(text, 400))
 
 
@@ -113,14 +113,14 @@ def _fenced(text: str, language: str) -> str:
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A piece of a message, still in the sender's own characters."""
+    """A readable piece of a message. Its text is untrusted and unescaped."""
 
     kind: Kind
     text: str
 
 
 def readable_parts(message: Mapping[str, Any]) -> list[Part]:
-    """The readable parts of a message in their order; of an empty one there are none."""
+    """Return the readable parts of a message in order: text, file names, tool calls, and a word for anything else."""
     files = (Part("other", f"(file: {file.name or 'without a name'})") for file in attachments_of(dict(message)))
     parts = (*_content(message.get("content")), *files, *_calls(message.get("tool_calls")))
     return [part for part in parts if part.text]
@@ -157,7 +157,7 @@ def _calls(calls: object) -> Iterator[Part]:
 
 
 def read_whole_log(store: SessionStore, session_id: str) -> Iterator[TranscriptMessage]:
-    """All that was ever said in the session itself, oldest first, a page at a time."""
+    """Yield every message of the session's own log, oldest first, read in pages."""
     after = 0
     while page := store.read_log(session_id, after, PAGE):
         yield from page
@@ -165,7 +165,7 @@ def read_whole_log(store: SessionStore, session_id: str) -> Iterator[TranscriptM
 
 
 def read_whole_view(store: SessionStore, session_id: str) -> Iterator[TranscriptMessage]:
-    """All that the session's agent sees, oldest first, a page at a time."""
+    """Yield every message that the agent of the session sees, oldest first, read in pages."""
     page = store.page_transcript(session_id, limit=PAGE)
     yield from page
     while page.cursor is not None:
@@ -174,14 +174,14 @@ def read_whole_view(store: SessionStore, session_id: str) -> Iterator[Transcript
 
 
 def read_log_tail(store: SessionStore, session_id: str, limit: int) -> list[TranscriptMessage]:
-    """The last `limit` of `read_whole_log`."""
+    """Return the last `limit` messages of `read_whole_log`."""
     return list(deque(read_whole_log(store, session_id), maxlen=limit))
 
 
 def select_messages(
     store: SessionStore, entry: SessionEntry, limit: int | None, *, every: bool
 ) -> Iterator[TranscriptMessage]:
-    """Return what an export holds: all that the agent sees, or with `every` all that was ever said; at most the last `limit`."""
+    """Return the messages of an export: those that the agent sees, or with `every` the whole log; at most the last `limit`."""
     if not every and limit is None:
         return read_whole_view(store, entry.session_id)
     if not every:
@@ -192,7 +192,7 @@ def select_messages(
 
 
 def write_new_file(output: Path, chunks: Iterator[str]) -> None:
-    """Writes a new file, for its owner alone. Where one exists `InvalidRequest`; when writing fails no file is left."""
+    """Write a new file that only its owner can read. `InvalidRequest` if it exists; no partial file is left."""
     try:
         output.touch(mode=0o600, exist_ok=False)
     except FileExistsError as cause:
@@ -211,7 +211,7 @@ def write_new_file(output: Path, chunks: Iterator[str]) -> None:
 
 
 class CountingIterator(Iterator[T]):
-    """Counts what passes through."""
+    """An iterator that counts its items."""
 
     def __init__(self, items: Iterator[T]) -> None:
         self._items = items
