@@ -9,7 +9,7 @@ from typing import get_args
 
 import msgspec
 
-from threadline.agents.registry import AgentSettings, agent_kinds, make_agent
+from threadline.agents.registry import AgentSetup, agent_kinds, make_agent
 from threadline.config.derived import (
     agent_for,
     chat_settings_for,
@@ -52,8 +52,8 @@ class Agents:
     def __init__(self, config: Config, earlier: Agents | None = None) -> None:
         """Of the `earlier` agents those stay about which nothing has changed, not even a secret."""
         self._config = config
-        self._kept: Mapping[str, tuple[AgentSettings, Agent]] = {} if earlier is None else dict(earlier.made)
-        self.made: dict[str, tuple[AgentSettings, Agent]] = {}
+        self._kept: Mapping[str, tuple[AgentSetup, Agent]] = {} if earlier is None else dict(earlier.made)
+        self.made: dict[str, tuple[AgentSetup, Agent]] = {}
 
     def answering(self, source: SessionSource) -> tuple[str, Agent]:
         """Who answers there: the most exact binding, else the default agent."""
@@ -292,8 +292,8 @@ def _options(options: Mapping[str, object]) -> Mapping[str, object]:
     return resolved if isinstance(resolved, Mapping) else {}
 
 
-def _settings_of(agent: ConfiguredAgent) -> AgentSettings:
-    return AgentSettings(
+def _settings_of(agent: ConfiguredAgent) -> AgentSetup:
+    return AgentSetup(
         kind=agent.kind,
         call=agent.call,
         model=agent.model,

@@ -11,7 +11,7 @@ import pytest
 from threadline.agents.echo import EchoAgent
 from threadline.agents.function import AgentFunction, FunctionAgent, FunctionTurn
 from threadline.agents.model import ModelAgent
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.ports.agent import Agent
 from threadline.testing.contracts.agents import AgentContract, Endless, StoppingContract, StreamingContract
 from threadline.testing.models import Asked, ModelServer, Says
@@ -110,7 +110,7 @@ every_protocol = pytest.mark.parametrize(
 
 def asking(model: str, server: ModelServer) -> ModelAgent:
     url = server.url if model.startswith("anthropic") else server.openai_url
-    return ModelAgent(AgentSettings(kind="model", model=model, base_url=url, api_key="k"), retries=0)
+    return ModelAgent(AgentSetup(kind="model", model=model, base_url=url, api_key="k"), retries=0)
 
 
 def say_word_by_word(asked: Asked) -> Says:

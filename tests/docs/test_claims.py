@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench import opening, turns
 
-from threadline.agents import model_files
+from threadline.agents.model import messages
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,9 +28,9 @@ def test_what_more_sessions_cost_is_what_the_bench_allows() -> None:
 
 def test_what_a_model_is_shown_of_files_is_told_with_its_limits() -> None:
     text = page("docs/howto/model.md")
-    assert f"of up to {model_files._MOST_PICTURE_BYTES // 1_000_000} MB" in text
-    assert f"text of up to {model_files._MOST_TEXT_BYTES // 1000} KB" in text
-    for kind in model_files.PICTURES:
+    assert f"of up to {messages._MAX_PICTURE_BYTES // 1_000_000} MB" in text
+    assert f"text of up to {messages._MAX_TEXT_BYTES // 1000} KB" in text
+    for kind in messages.PICTURES:
         assert kind.removeprefix("image/") in text.lower()
     assert "Attachments are not shown" not in text
 

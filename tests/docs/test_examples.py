@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from threadline.agents.function import FunctionAgent
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.config.load import load_config
 from threadline.ports.agent import File
 from threadline.testing.contracts.agents import a_turn, events_of, run_with, text_of
@@ -62,7 +62,7 @@ def test_a_function_sends_a_file() -> None:
 
 def test_a_kind_of_agent_answers_from_its_settings() -> None:
     make = named("extending/agent.md")["make_oracle"]
-    agent = make(AgentSettings(kind="oracle", options={"sayings": ["It is certain."], "pause": 0}))
+    agent = make(AgentSetup(kind="oracle", options={"sayings": ["It is certain."], "pause": 0}))
     assert text_of(run_with(agent, events_of(agent, a_turn("Is it dry?")))).strip() == "It is certain."
 
 

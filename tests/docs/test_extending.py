@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from threadline import AgentError, InvalidRequest
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.ports.agent import Text
 from threadline.testing.contracts.agents import a_turn
 
@@ -32,7 +32,7 @@ async def _said(agent: Any, text: str) -> str:
 
 
 def test_the_agent_on_the_page_answers_and_fails_in_plain_words(oracle: Any) -> None:
-    agent = oracle(AgentSettings(kind="oracle", options={"sayings": ["It is certain."], "pause": 0}))
+    agent = oracle(AgentSetup(kind="oracle", options={"sayings": ["It is certain."], "pause": 0}))
     assert asyncio.run(_said(agent, "Will it rain?")) == "It is certain. "
     with pytest.raises(AgentError, match="question mark"):
         asyncio.run(_said(agent, "Rain."))
@@ -41,4 +41,4 @@ def test_the_agent_on_the_page_answers_and_fails_in_plain_words(oracle: Any) -> 
 @pytest.mark.parametrize("options", [{"sayings": []}, {"sayings": "Yes."}, {"pause": "long"}])
 def test_the_agent_on_the_page_refuses_settings_that_make_no_sense(oracle: Any, options: dict[str, object]) -> None:
     with pytest.raises(InvalidRequest):
-        oracle(AgentSettings(kind="oracle", options=options))
+        oracle(AgentSetup(kind="oracle", options=options))

@@ -9,7 +9,7 @@ from tests.gateway.talk import GROUP, THREAD, ChoosingAgent, ask, current, echo,
 from tests.gateway.world import Open, awaited
 
 from threadline.agents.model import ModelAgent
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.model.context import HomeChannel
 from threadline.ports.agent import Event, Text, Turn, UsageOf
 from threadline.testing.agents import ScriptedAgent
@@ -122,7 +122,7 @@ async def test_a_command_changes_nothing_once_its_turn_is_another_s(opened: Open
 async def test_a_chosen_model_is_asked_for_the_answer(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with ModelServer() as server:
-        agent = ModelAgent(AgentSettings(kind="model", model="openai:gpt-5", base_url=server.openai_url, api_key="k"))
+        agent = ModelAgent(AgentSetup(kind="model", model="openai:gpt-5", base_url=server.openai_url, api_key="k"))
         async with opened(agent) as here:
             assert await ask(here, "hello") == "hello"
             assert await ask(here, "/model opnai:gpt-4o") != texts.MODEL_CHOSEN.format(model="opnai:gpt-4o")

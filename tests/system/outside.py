@@ -19,7 +19,7 @@ from typing import Self, TypeAlias, TypeVar
 import msgspec
 
 from threadline.agents.function import AgentFunction, FunctionTurn
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.model.turn import Replay
 from threadline.ports.agent import AskPermission, Done, Event, Text, ToolCall, ToolResult, Turn
 
@@ -176,7 +176,7 @@ def asking(address: str) -> AgentFunction:
     return functools.partial(_ask, address)
 
 
-def make_outside(settings: AgentSettings) -> RemoteAgent:
+def make_outside(settings: AgentSetup) -> RemoteAgent:
     """The agent kind `outside`."""
     return RemoteAgent(msgspec.convert(dict(settings.options), Outside))
 

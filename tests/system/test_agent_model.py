@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from threadline.agents.model import ModelAgent
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.assembly import close_agents
 from threadline.errors import InvalidRequest
 from threadline.model.inbound import Attachment
@@ -45,7 +45,7 @@ def stay_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def agent_for(model: str, url: str, *, retries: int = 0, **more: Any) -> ModelAgent:
-    settings = AgentSettings(kind="model", model=model, **({"base_url": url, "api_key": "k"} | more))
+    settings = AgentSetup(kind="model", model=model, **({"base_url": url, "api_key": "k"} | more))
     return ModelAgent(settings, retries=retries)
 
 
@@ -366,30 +366,30 @@ def test_connections_are_kept_from_turn_to_turn() -> None:
 @pytest.mark.parametrize("model", ["openai:gpt-5", "anthropic:claude-haiku-5-5"])
 def test_a_missing_key_is_told_before_the_first_turn(model: str) -> None:
     with pytest.raises(AgentError, match="`api_key`") as told:
-        ModelAgent(AgentSettings(kind="model", model=model))
+        ModelAgent(AgentSetup(kind="model", model=model))
     assert told.value.is_owners
 
 
 @pytest.mark.parametrize("model", [None, "", "gpt-5", "openai:", ":gpt-5"])
 def test_a_model_needs_its_provider(model: str | None) -> None:
     with pytest.raises(InvalidRequest, match="'provider:name'"):
-        ModelAgent(AgentSettings(kind="model", model=model))
+        ModelAgent(AgentSetup(kind="model", model=model))
 
 
 def test_an_unknown_provider_is_told() -> None:
     with pytest.raises(InvalidRequest, match="no provider 'opnai'"):
-        ModelAgent(AgentSettings(kind="model", model="opnai:gpt-5"))
+        ModelAgent(AgentSetup(kind="model", model="opnai:gpt-5"))
 
 
 def test_a_provider_whose_package_is_missing_names_it() -> None:
     with pytest.raises(AgentError, match=r"pip install 'pydantic-ai-slim\[groq\]'"):
-        ModelAgent(AgentSettings(kind="model", model="groq:llama", api_key="k"))
+        ModelAgent(AgentSetup(kind="model", model="groq:llama", api_key="k"))
 
 
 @pytest.mark.parametrize("model", ["deepseek:chat", "gateway/openai:gpt-5"])
 def test_an_address_that_a_provider_can_not_take_is_refused(model: str) -> None:
     with pytest.raises(InvalidRequest, match="`base_url`"):
-        ModelAgent(AgentSettings(kind="model", model=model, base_url="http://127.0.0.1:1", api_key="k"))
+        ModelAgent(AgentSetup(kind="model", model=model, base_url="http://127.0.0.1:1", api_key="k"))
 
 
 def test_running_it_again_does_no_harm() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from threadline.agents.echo import EchoAgent
 from threadline.agents.model import ModelAgent
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.errors import InvalidRequest
 from threadline.ports.agent import AgentError, ChoosesModel, Turn, UsageOf
 from threadline.testing.contracts.agents import a_turn, events_of, run_with, text_of
@@ -41,7 +41,7 @@ def stay_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def agent_at(server: ModelServer, model: str = "openai:gpt-5", **more: Any) -> ModelAgent:
     settings = {"base_url": server.openai_url, "api_key": "k"} | more
-    return ModelAgent(AgentSettings(kind="model", model=model, **settings), retries=0)
+    return ModelAgent(AgentSetup(kind="model", model=model, **settings), retries=0)
 
 
 def turn_with(model: str | None, text: str = "hello") -> Turn:
@@ -83,7 +83,7 @@ def test_a_name_alone_is_one_of_the_agents_own_provider() -> None:
 
 @pytest.mark.parametrize("name", ["opnai:gpt-5", "openai:", ":gpt-5", "groq:llama", "anthropic:claude-haiku-5-5"])
 def test_what_can_not_be_asked_is_told_when_it_is_chosen(name: str) -> None:
-    agent = ModelAgent(AgentSettings(kind="model", model="openai:gpt-5", api_key="k"))
+    agent = ModelAgent(AgentSetup(kind="model", model="openai:gpt-5", api_key="k"))
     with pytest.raises(InvalidRequest):
         run_with(agent, agent.check_model(name))
 
@@ -92,7 +92,7 @@ def test_the_agents_key_goes_to_no_other_provider(monkeypatch: pytest.MonkeyPatc
     with ModelServer() as server:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "theirs")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        agent = ModelAgent(AgentSettings(kind="model", model="openai:gpt-5", api_key="ours"), retries=0)
+        agent = ModelAgent(AgentSetup(kind="model", model="openai:gpt-5", api_key="ours"), retries=0)
         name = run_with(agent, agent.check_model("anthropic:claude-haiku-5-5"))
         assert text_of(run_with(agent, events_of(agent, turn_with(name)))) == "hello"
         (asked,) = server.requests

@@ -33,19 +33,19 @@ asyncio.run(main())
 WITHOUT_THE_EXTRA = """
 import sys
 sys.modules["pydantic_ai"] = None
-from threadline.agents.registry import AgentSettings, make_agent
+from threadline.agents.registry import AgentSetup, make_agent
 from threadline.ports.agent import AgentError
-make_agent(AgentSettings(kind="echo"))
+make_agent(AgentSetup(kind="echo"))
 try:
-    make_agent(AgentSettings(kind="model", model="openai:gpt-5", api_key="k"))
+    make_agent(AgentSetup(kind="model", model="openai:gpt-5", api_key="k"))
 except AgentError as told:
     print(told, told.is_owners)
 """
 
 ECHO_ALONE = """
 import sys
-from threadline.agents.registry import AgentSettings, make_agent
-make_agent(AgentSettings(kind="echo"))
+from threadline.agents.registry import AgentSetup, make_agent
+make_agent(AgentSetup(kind="echo"))
 print([name for name in ("pydantic_ai", "openai", "anthropic", "genai_prices") if name in sys.modules])
 """
 

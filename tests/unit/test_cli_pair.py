@@ -14,7 +14,7 @@ from tests.unit.conftest import Outcome
 from typer.main import get_command
 
 from threadline import SessionStore
-from threadline.cli import pair, render
+from threadline.cli import people, render
 from threadline.clock import SystemClock
 from threadline.errors import ThreadlineError
 from threadline.model.source import SessionSource
@@ -60,11 +60,11 @@ def cli(db: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
         capsys.readouterr()
         code = 0
         try:
-            get_command(pair.app).main(args=list(arguments), prog_name="threadline pair")
+            get_command(people.pair_app).main(args=list(arguments), prog_name="threadline pair")
         except SystemExit as end:
             code = int(end.code or 0)
         except ThreadlineError as error:
-            render.fail(str(error))
+            render.print_error(str(error))
             code = 1
         printed = capsys.readouterr()
         return Outcome(code, printed.out, printed.err)

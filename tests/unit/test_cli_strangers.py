@@ -14,11 +14,11 @@ from markdown_it import MarkdownIt
 from tests.unit.conftest import Cli
 
 from threadline import SessionEntry, SessionStore, TranscriptMessage
-from threadline.cli.formats import html, markdown
 from threadline.clock import SystemClock
 from threadline.model.message import MessageRef
 from threadline.model.safe_text import safe_json, safe_line, safe_text
 from threadline.testing import dm, user
+from threadline.transfer.export import html, markdown
 
 _ODD = "\x1b\x07\x9b\x9d[]\\;0m\r\n\t\v\x00\x7f\u200e\u202e\u2028\u2066\ufeff\ud800\U000e0041`~#*_<>&\"'|-=+ \U0001f469\u200daé"
 _HOSTILE = [

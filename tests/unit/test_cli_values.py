@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.unit.conftest import Cli
 from typer.main import get_command
 
+from threadline.cli.options import parse_age, parse_since, parse_until, whole_number
 from threadline.cli.program import app
-from threadline.cli.values import parse_age, parse_since, parse_until, whole_number
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The agent that says back what was said: the first thing to try, and the last to blame."""
+"""The echo agent: it answers with the text and the files of the turn. Use it to try out a gateway without a model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.errors import InvalidRequest, UnknownFile
 from threadline.model.files import names_of
 from threadline.model.inbound import Attachment
@@ -19,9 +19,9 @@ _PIECES = 4
 
 
 class EchoAgent:
-    """Answers with the turn's text, letter for letter, in at most four pieces, and with the files that came with it."""
+    """Answers with the text of the turn, unchanged, in at most four pieces, and with the files that came with it."""
 
-    # What was said before changes nothing.
+    # Earlier messages do not change the answer.
     history_limit = 0
 
     def __init__(self, *, pause: float = 0.05) -> None:
@@ -33,7 +33,7 @@ class EchoAgent:
         return "safe"
 
     async def run(self, turn: Turn) -> AsyncIterator[Event]:
-        """Pieces that join to `turn.text`, then the files; a line names those that can't be had. Ends early once cancelled."""
+        """Yield pieces that join to `turn.text`, then the files; a line names unreadable files. End early once cancelled."""
         for place, piece in enumerate(pieces_of(turn.text)):
             if turn.cancelled.is_set() or (place and await _is_cancelled_within(self._pause, turn.cancelled)):
                 return
@@ -42,7 +42,7 @@ class EchoAgent:
         for file in [file for spoken in turn.messages for file in spoken.attachments]:
             if turn.cancelled.is_set():
                 return
-            if (echoed := await _echoed(turn, file)) is None:
+            if (echoed := await _echo_file(turn, file)) is None:
                 missing.append(file)
             else:
                 yield echoed
@@ -52,21 +52,21 @@ class EchoAgent:
 
 
 def pieces_of(text: str, count: int = _PIECES) -> list[str]:
-    """`text` cut between words into at most `count` pieces, none of them empty."""
+    """Split `text` between words into at most `count` pieces, none of them empty."""
     words = _WORDS.findall(text)
     size = max(1, -(-len(words) // count))
     return ["".join(words[start : start + size]) for start in range(0, len(words), size)]
 
 
-async def _echoed(turn: Turn, file: Attachment) -> File | None:
+async def _echo_file(turn: Turn, file: Attachment) -> File | None:
     try:
         return await turn.file(await turn.fetch(file), name=file.name, mime=file.mime)
     except (UnknownFile, InvalidRequest):
         return None
 
 
-def make(_: AgentSettings) -> EchoAgent:
-    """The echo agent needs no settings."""
+def make(_: AgentSetup) -> EchoAgent:
+    """Return an echo agent. It needs no settings."""
     return EchoAgent()
 
 

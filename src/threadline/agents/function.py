@@ -1,4 +1,4 @@
-"""A Python function as an agent."""
+"""A Python function as an agent; blocking functions run in a thread of their own."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import inspect
 import sys
 import threading
 import traceback
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from threadline.agents.registry import AgentSettings
-from threadline.agents.stopping import until_cancelled
-from threadline.agents.threads import stepped
+from threadline.agents.cancellation import until_cancelled
+from threadline.agents.registry import AgentSetup
 from threadline.errors import InvalidRequest
+from threadline.log import get_logger
 from threadline.model.access import Role, may_use
 from threadline.model.inbound import Attachment
 from threadline.model.message import Message
@@ -47,9 +47,11 @@ GRACE = 5.0
 THREADS = 64
 T = TypeVar("T")
 
+log = get_logger(__name__)
+
 
 class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """What a function is given. `cancelled` may be looked at, or waited for, in any thread."""
+    """The argument of an agent function. `cancelled` can be read and waited for in any thread."""
 
     text: str
     messages: tuple[Spoken, ...]
@@ -74,46 +76,50 @@ class FunctionTurn(msgspec.Struct, frozen=True, kw_only=True):
     workplace: Workplace | None = None
 
     def answered(self, ask: AskPermission) -> bool | None:
-        """What was answered to exactly this call in this turn; `None`: ask. It uses nothing up."""
+        """Return the answer given to exactly this call in this turn, or None if it has to be asked. Uses no approval up."""
         return answered(self.permissions, ask)
 
     def permitted(self, ask: AskPermission) -> bool | None:
-        """Whether exactly this call may be done now, in this run alone; `None`: nobody was asked, or an earlier run was."""
+        """Return whether exactly this call may be done now; None if this run has no answer yet. Uses the approval up."""
         return permitted(self.permissions, ask, self.uses)
 
     def may(self, use: str) -> bool:
-        """Whether the turn's role is enough for something that a tool does or reaches, such as `host_files` or `shell`."""
+        """Return whether the role of the turn allows a use, such as `host_files` or `shell`."""
         return may_use(self.role, use)
 
     async def more(self) -> tuple[Spoken, ...]:
-        """What was said since the turn began; the turn answers it too, from then on. Empty unless `when_busy` is `steer`."""
+        """Return messages that came since the turn began; the turn then answers them too. Empty unless `when_busy` is `steer`."""
         return await self.take()
 
-    def more_now(self) -> tuple[Spoken, ...]:
-        """The same for a plain function, which runs in a thread."""
-        return self._waited_for(self.more(), "more_now() would stop the event loop; use await turn.more()")
+    def take_new_messages_sync(self) -> tuple[Spoken, ...]:
+        """Do the same as `more` from a plain function, which runs in a thread."""
+        return self._wait_for(self.more(), "take_new_messages_sync() would stop the event loop; use await turn.more()")
 
     async def read_file(self, attachment: Attachment) -> bytes:
-        """What is in a file that came with a message; `UnknownFile` where it is gone or its platform does not give it."""
+        """Return the bytes of a file that came with a message. `UnknownFile` if it is gone or its platform refuses it."""
         return await self.fetch(attachment)
 
-    def read_file_now(self, attachment: Attachment) -> bytes:
-        """The same for a plain function, which runs in a thread."""
-        return self._waited_for(
-            self.read_file(attachment), "read_file_now() would stop the event loop; use await turn.read_file(...)"
+    def read_file_sync(self, attachment: Attachment) -> bytes:
+        """Do the same as `read_file` from a plain function, which runs in a thread."""
+        return self._wait_for(
+            self.read_file(attachment), "read_file_sync() would stop the event loop; use await turn.read_file(...)"
         )
 
     async def file(self, body: bytes, *, name: str, mime: str = "application/octet-stream") -> File:
-        """Stores a file; the event that lets it go with the answer. Giving a `NewFile` does the same."""
+        """Store a file and return the event that sends it with the answer. Yielding a `NewFile` does the same."""
         return File(await self.keep(NewFile(body=body, name=name, mime=mime)))
 
-    def _waited_for(self, asked: Coroutine[Any, Any, T], fault: str) -> T:
+    def _wait_for(self, call: Coroutine[Any, Any, T], problem: str) -> T:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run_coroutine_threadsafe(asked, self.loop).result()
-        asked.close()
-        raise RuntimeError(fault)
+            return asyncio.run_coroutine_threadsafe(call, self.loop).result()
+        call.close()
+        raise RuntimeError(problem)
+
+    # Earlier names, kept for one release.
+    more_now = take_new_messages_sync
+    read_file_now = read_file_sync
 
 
 AgentFunction: TypeAlias = Callable[[FunctionTurn], object]
@@ -123,17 +129,18 @@ FlushFunction: TypeAlias = Callable[[SessionEntry, Sequence[Message]], object]
 class FunctionAgent:
     """Answers with what a function returns or yields: text, files (`NewFile`), events, or nothing.
 
-    The function takes a `FunctionTurn`. It is a plain or an `async` function, or a generator of either sort. Plain ones run
-    in a thread of their own, at most `threads` turns at once; a turn that has ended no longer counts, even if its thread
-    hangs. `async` ones run on the event loop and must not block it. A generator goes on only when its last event was taken.
+    The function takes a `FunctionTurn`. It is a plain or an `async` function, or a generator of either sort. Each plain
+    function runs in a thread of its own, for at most `threads` turns at once; a turn that has ended no longer counts, even if
+    its thread hangs. `async` functions run on the event loop and must not block it. A generator continues only after its last
+    event was taken.
 
-    After a cancellation the function has `grace` seconds to say its last words. Then, and whenever the run is closed, an
-    `async` function is cancelled, a generator is closed, and a plain function is left alone in its thread.
+    After a cancellation the function has `grace` seconds to finish. Then, and whenever the run is closed, an `async` function
+    is cancelled, a generator is closed, and a plain function is left running in its thread.
 
-    What it raises becomes an `AgentError` that names the type of the fault and none of its text; an `AgentError` stays as it is.
+    An exception becomes an `AgentError` that names the type and none of its text; an `AgentError` is passed on unchanged.
 
-    With a function that has an attribute `flush` (plain or `async`, called with the session and its history) this is an agent
-    that `Flushes`; with any other it is not.
+    If the function has an attribute `flush` (plain or `async`, called with the session and its history), the agent implements
+    `Flushes`; otherwise it does not.
     """
 
     flush: Callable[[SessionEntry, Sequence[Message]], Coroutine[Any, Any, None]]
@@ -147,7 +154,7 @@ class FunctionAgent:
         threads: int = THREADS,
         history_limit: int | None = None,
     ) -> None:
-        """`history_limit`: how many of the last messages `turn.history` holds at most; `None`: all of them."""
+        """`history_limit` is the number of last messages that `turn.history` holds at most; None: all of them."""
         self.history_limit = history_limit
         self._function = function
         self._replay: Replay = replay
@@ -155,7 +162,7 @@ class FunctionAgent:
         self._slots = asyncio.Semaphore(threads)
         own: Any = getattr(function, "flush", None)
         if callable(own):
-            # Set here and not written as a method: whoever asks whether this agent flushes looks for the name.
+            # Set here and not written as a method: the gateway decides by this name whether the agent flushes.
             self.flush = functools.partial(_flush, own)
 
     @property
@@ -163,23 +170,23 @@ class FunctionAgent:
         return self._replay
 
     async def run(self, turn: Turn) -> AsyncIterator[Event]:
-        """The function's events. `Done` and `AskPermission` are the last, whatever the function would say after them."""
+        """Yield the events of the function. `Done` and `AskPermission` end the run, whatever would come after them."""
         view = _view_of(turn)
         answer = until_cancelled(self._events(view), turn.cancelled, grace=self._grace, on_cancelled=view.cancelled.set)
-        async with _ending(answer, view.cancelled):
+        async with _stop_at_exit(answer, view.cancelled):
             async for event in answer:
                 yield event
                 if isinstance(event, Done | AskPermission):
                     return
 
     async def _events(self, view: FunctionTurn) -> AsyncGenerator[Event, None]:
-        async with _faults_told(), aclosing(self._given(view)) as items:
+        async with _errors_as_agent_errors(), aclosing(self._given(view)) as items:
             async for item in items:
                 if (event := await _event_of(item, view)) is not None:
                     yield event
 
     async def _given(self, view: FunctionTurn) -> AsyncGenerator[object, None]:
-        """What comes of the call, whichever shape it has."""
+        """Yield the results of the call, whatever kind of function it is."""
         stream: AsyncIterator[object] | None = None
         async with aclosing(self._called(view)) as steps:
             async for step in steps:
@@ -194,27 +201,27 @@ class FunctionAgent:
                 yield item
 
     async def _called(self, view: FunctionTurn) -> AsyncGenerator[object, None]:
-        """What the call returns, or each step of it. Decorators hide what a function is: a thread may return an `async` one too."""
+        """Yield the result of the call, or each step of it. Decorators hide kinds: a thread may return a coroutine."""
         if _is_async(self._function):
             yield self._function(view)
             return
-        async with self._slots, aclosing(stepped(functools.partial(self._function, view))) as steps:
+        async with self._slots, aclosing(iterate_in_thread(functools.partial(self._function, view))) as steps:
             async for step in steps:
                 yield step
 
 
 async def _flush(function: FlushFunction, session: SessionEntry, history: Sequence[Message]) -> None:
-    """Calls the function and sees it through: a plain one in a thread of its own, which is left alone if nobody waits longer."""
-    async with _faults_told():
+    """Call the function and wait for its end. A plain function runs in a thread, which is abandoned if the wait is cancelled."""
+    async with _errors_as_agent_errors():
         if _is_async(function):
-            await _seen_through(function(session, history))
+            await _finish_coroutine(function(session, history))
             return
-        async with aclosing(stepped(functools.partial(function, session, history))) as steps:
+        async with aclosing(iterate_in_thread(functools.partial(function, session, history))) as steps:
             async for step in steps:
-                await _seen_through(step)
+                await _finish_coroutine(step)
 
 
-async def _seen_through(given: object) -> None:
+async def _finish_coroutine(given: object) -> None:
     if isinstance(given, AsyncIterator):
         async for _ in given:
             pass
@@ -223,9 +230,9 @@ async def _seen_through(given: object) -> None:
 
 
 def load_callable(name: str) -> AgentFunction:
-    """The function that "package.module:name" stands for. The current folder is looked in first, and stays importable.
+    """Return the function that "package.module:name" names. The current folder is searched first, and stays importable.
 
-    `InvalidRequest` says what is wrong with the name, or where the module failed while it was imported.
+    Raise `InvalidRequest` if the name is wrong or the module fails while it is imported.
     """
     module_name, colon, attribute = name.partition(":")
     if not colon or not attribute or not all(part.isidentifier() for part in module_name.split(".")):
@@ -245,15 +252,15 @@ def load_callable(name: str) -> AgentFunction:
     return function
 
 
-def make(settings: AgentSettings) -> FunctionAgent:
-    """The agent that `call` names."""
+def make(settings: AgentSetup) -> FunctionAgent:
+    """Return the agent of the function that `call` names."""
     if not settings.call:
         raise InvalidRequest("a function agent needs `call`: the function that answers, such as 'my_agent:answer'")
     return FunctionAgent(load_callable(settings.call), history_limit=settings.history_limit)
 
 
 def _import(name: str) -> object:
-    # A file that was written a moment ago is not seen by what Python remembers of the folder.
+    # Python caches the listing of a folder: without this a file written a moment ago is not found.
     importlib.invalidate_caches()
     try:
         return importlib.import_module(name)
@@ -264,7 +271,7 @@ def _import(name: str) -> object:
                 " check its spelling, or start where it is"
             ) from cause
         raise InvalidRequest(f"{name} needs the module {cause.name!r}, which is not installed; install it") from cause
-    except (Exception, SystemExit) as cause:  # the module is somebody else's: any fault means that it can't be had
+    except (Exception, SystemExit) as cause:  # code of others: it may raise anything
         raise InvalidRequest(
             f"importing {name} failed with {type(cause).__name__}{_place_of(cause)}; mend it and start again"
         ) from cause
@@ -281,7 +288,7 @@ def _view_of(turn: Turn) -> FunctionTurn:
     return FunctionTurn(
         text=turn.text,
         messages=turn.messages,
-        # Read now: a function may want to hand it on as it is.
+        # A list, not a lazy view: a function may pass it on.
         history=list(turn.history),
         context_prompt=turn.context_prompt,
         session=turn.session,
@@ -304,7 +311,7 @@ def _view_of(turn: Turn) -> FunctionTurn:
 
 
 def _is_async(function: object) -> bool:
-    """Whether calling it runs nothing yet, so that it may be called on the event loop."""
+    """Return whether a call only makes a coroutine or generator, so that it is safe on the event loop."""
     while isinstance(function, functools.partial):
         function = function.func
     candidates = (function, getattr(type(function), "__call__", None))  # noqa: B004  # its code is asked for, not whether it has any
@@ -334,18 +341,18 @@ async def _stored(new: NewFile, view: FunctionTurn) -> File:
 
 
 @asynccontextmanager
-async def _ending(answer: AsyncGenerator[Event, None], cancelled: threading.Event) -> AsyncIterator[None]:
+async def _stop_at_exit(answer: AsyncGenerator[Event, None], cancelled: threading.Event) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        # Before the function is closed, so that its clean-up can tell why.
+        # Set before the function is closed, so that its clean-up sees the cancellation.
         cancelled.set()
         await answer.aclose()
 
 
 @asynccontextmanager
-async def _faults_told() -> AsyncIterator[None]:
-    """Turns what a function raises into a sentence. It is somebody else's: any fault ends its turn, and its turn alone."""
+async def _errors_as_agent_errors() -> AsyncIterator[None]:
+    """Turn exceptions of the function into an `AgentError`. The code is not ours: any error ends its turn, and no other."""
     try:
         yield
     except AgentError:
@@ -362,3 +369,80 @@ async def _faults_told() -> AsyncIterator[None]:
 def _failure(cause: BaseException) -> AgentError:
     name = type(cause).__name__
     return AgentError(f"The agent failed: {name}. Try again; if it stays so, its owner finds more in the log.")
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    """The end of the items; `error` is the exception that the code raised, if any."""
+
+    error: BaseException | None = None
+
+
+async def iterate_in_thread(call: Callable[[], object]) -> AsyncGenerator[object, None]:
+    """Yield what `call` returns, or each item if that is an iterator; raise what it raises.
+
+    An iterator takes a step only when the next item is asked for, and is closed in its own thread. Closing this generator
+    does not wait for the thread: code that never returns keeps its thread and nothing else. The thread is a daemon, so it
+    does not stop the process from ending.
+    """
+    work = _Work(call, asyncio.get_running_loop())
+    threading.Thread(target=work.run, name="threadline-agent", daemon=True).start()
+    try:
+        while True:
+            item = await work.items.get()
+            if not isinstance(item, _Ended):
+                yield item
+                work.wanted.release()
+            elif item.error is not None:
+                raise item.error
+            else:
+                return
+    finally:
+        work.is_left = True
+        work.wanted.release()
+
+
+class _Work:
+    """The part that runs in the thread. It touches `items` only through the event loop, which owns that queue."""
+
+    def __init__(self, call: Callable[[], object], loop: asyncio.AbstractEventLoop) -> None:
+        self._call: Final = call
+        self._loop: Final = loop
+        self.items: Final[asyncio.Queue[object]] = asyncio.Queue()
+        self.wanted: Final = threading.Semaphore(0)
+        self.is_left = False
+
+    def run(self) -> None:
+        """Run the call. This is the main function of the thread."""
+        try:
+            self._step_through(self._call())
+        except BaseException as error:  # noqa: BLE001  # passed to the turn, which raises it
+            self._end(_Ended(error))
+        else:
+            self._end(_Ended())
+
+    def _step_through(self, result: object) -> None:
+        if not isinstance(result, Iterator):
+            self._hand_over(result)
+            return
+        try:
+            for item in result:
+                self._hand_over(item)
+                self.wanted.acquire()
+                if self.is_left:
+                    return
+        finally:
+            close = getattr(result, "close", None)
+            if callable(close):
+                close()
+
+    def _end(self, ended: _Ended) -> None:
+        if self.is_left and ended.error is not None:
+            log.warning("agent.failed_after_stop", error=type(ended.error).__name__)
+        self._hand_over(ended)
+
+    def _hand_over(self, item: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self.items.put_nowait, item)
+        except RuntimeError:
+            # The loop is closed: no reader is left.
+            self.is_left = True

@@ -6,8 +6,8 @@ import sys
 
 
 def main() -> None:
-    """Runs this process's command line and exits: 0 done, 1 it went wrong, 2 misused, 130 interrupted."""
-    # A stop key pressed while modules load is still no reason for a traceback.
+    """Run the command line of this process and exit: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
+    # Ctrl-C while modules load must not print a traceback either.
     try:
         from threadline.cli.program import run
 

@@ -9,8 +9,7 @@ import msgspec
 import typer
 
 from threadline.cli import render
-from threadline.cli.options import AsJson, examples
-from threadline.cli.values import parse_path
+from threadline.cli.options import AsJson, examples, parse_path
 from threadline.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -44,17 +43,19 @@ def adopt(
     if not folder.is_dir():
         raise InvalidRequest(f"{folder} is no folder; name the one that has sessions.json in it")
     try:
-        with render.progress("Reading" if dry_run else "Taking in") as told:
-            report = _adopt(folder, told, dry_run=dry_run)
+        with render.progress("Reading" if dry_run else "Taking in") as progress:
+            report = _adopt(folder, progress, dry_run=dry_run)
     except OSError as cause:
         raise InvalidRequest(f"{cause.filename or folder} can't be read: {cause.strerror or cause}") from cause
     if as_json:
         render.show_json({"dry_run": dry_run, **msgspec.to_builtins(report)})
         return
-    found = f"{render.counted(report.sessions, 'session')}, {render.counted(report.messages, 'message')}"
-    render.say(f"Would take in: {found}." if dry_run else f"Taken in: {found}. The old files are as they were.")
-    for left in report.skipped:
-        render.note(f"left out: {left.place}: {left.why}")
+    counts = f"{render.count_text(report.sessions, 'session')}, {render.count_text(report.messages, 'message')}"
+    render.print_line(
+        f"Would take in: {counts}." if dry_run else f"Taken in: {counts}. The old files are as they were."
+    )
+    for skipped in report.skipped:
+        render.print_note(f"left out: {skipped.place}: {skipped.why}")
 
 
 def _adopt(folder: Path, progress: Progress, *, dry_run: bool) -> AdoptionReport:

@@ -8,8 +8,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from threadline.cli import render
-from threadline.cli.options import AsJson, examples
-from threadline.cli.values import parse_path
+from threadline.cli.options import AsJson, examples, parse_path
 
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="The configuration: write a file, look at it, check it."
@@ -50,7 +49,7 @@ def init(
 
     file = config_path(path)
     write_starter(file, force=force)
-    render.say(f"Wrote {file}. Every setting in it is a comment: take the # away from those that you change.")
+    render.print_line(f"Wrote {file}. Every setting in it is a comment: take the # away from those that you change.")
 
 
 @app.command("show", epilog=examples("threadline config show", "threadline config show --config ./threadline.toml"))
@@ -62,7 +61,7 @@ def show(config: File = None) -> None:
     from threadline.config.load import load_config
     from threadline.config.write import render_config
 
-    render.say(render_config(load_config(config)).rstrip("\n"))
+    render.print_line(render_config(load_config(config)).rstrip("\n"))
 
 
 @app.command("check", epilog=examples("threadline config check", "threadline config check --json"))
@@ -82,14 +81,14 @@ def check(config: File = None, as_json: AsJson = False) -> None:
         render.show_json({"ok": not problems, "path": str(file), "problems": problems, "warnings": warnings})
     else:
         for text in problems:
-            render.say(f"- {text}")
+            render.print_line(f"- {text}")
         for text in warnings:
-            render.say(f"- warning: {text}")
+            render.print_line(f"- warning: {text}")
     if problems:
-        render.fail(f"{render.counted(len(problems), 'problem')} found in the configuration")
+        render.print_error(f"{render.count_text(len(problems), 'problem')} found in the configuration")
         raise typer.Exit(1)
     if not as_json:
-        render.say(
+        render.print_line(
             f"{file} can be used." if file.exists() else f"All is well: there is no {file}, so the defaults hold."
         )
 
@@ -103,6 +102,6 @@ def path(config: File = None, as_json: AsJson = False) -> None:
     if as_json:
         render.show_json({"path": str(file), "exists": file.exists()})
         return
-    render.say(str(file))
+    render.print_line(str(file))
     if not file.exists():
-        render.note("There is no such file yet; `threadline config init` writes one.")
+        render.print_note("There is no such file yet; `threadline config init` writes one.")

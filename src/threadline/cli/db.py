@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from threadline.cli import render
-from threadline.cli.options import AsJson, Db, examples
-from threadline.cli.values import parse_path
+from threadline.cli.options import AsJson, Db, examples, parse_path
 
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="The database as a whole: look, check, copy, upgrade."
@@ -44,7 +43,7 @@ def describe(db: Db = None, as_json: AsJson = False) -> None:
         [
             ("Where", engine.location),
             ("Engine", f"{engine.engine} {engine.engine_version}, schema {engine.schema_version}"),
-            ("Size", f"{render.size(engine.size_bytes)} and {render.size(engine.wal_bytes)} of journal"),
+            ("Size", f"{render.format_size(engine.size_bytes)} and {render.format_size(engine.wal_bytes)} of journal"),
             ("Sessions", f"{facts.sessions:,}, {facts.ended_sessions:,} of them ended"),
             ("Messages", f"{facts.messages:,}, {facts.unindexed:,} of them not searchable yet"),
         ]
@@ -59,8 +58,8 @@ def check(db: Db = None, as_json: AsJson = False) -> None:
     """
     from threadline.app import open_existing
 
-    with open_existing(db) as store, render.progress("Checking") as told:
-        report = store.check(progress=told)
+    with open_existing(db) as store, render.progress("Checking") as progress:
+        report = store.check(progress=progress)
     if as_json:
         render.show_json(
             {
@@ -72,12 +71,14 @@ def check(db: Db = None, as_json: AsJson = False) -> None:
             }
         )
     elif report.ok:
-        looked_at = f"{render.counted(report.sessions, 'session')}, {render.counted(report.messages, 'message')}"
-        render.say(f"All is well: {looked_at}.")
+        looked_at = f"{render.count_text(report.sessions, 'session')}, {render.count_text(report.messages, 'message')}"
+        render.print_line(f"All is well: {looked_at}.")
     else:
         for fault in report.faults:
-            render.say(f"- {fault}")
-        render.fail(f"{render.counted(len(report.faults), 'fault')} found; restore a backup, or report this as a bug")
+            render.print_line(f"- {fault}")
+        render.print_error(
+            f"{render.count_text(len(report.faults), 'fault')} found; restore a backup, or report this as a bug"
+        )
     if not report.ok:
         raise typer.Exit(1)
 
@@ -97,13 +98,13 @@ def backup(
     """
     from threadline.app import open_existing
 
-    with open_existing(db) as store, render.progress("Copying") as told:
-        path = store.backup(target, progress=told)
+    with open_existing(db) as store, render.progress("Copying") as progress:
+        path = store.backup(target, progress=progress)
     size = path.stat().st_size
     if as_json:
         render.show_json({"path": str(path), "size_bytes": size, "verified": True})
     else:
-        render.say(f"Wrote {path}: {render.size(size)}, verified.")
+        render.print_line(f"Wrote {path}: {render.format_size(size)}, verified.")
 
 
 @app.command(
@@ -134,4 +135,4 @@ def migrate(db: Db = None, as_json: AsJson = False) -> None:
             }
         )
         return
-    render.say(f"{engine.location} {outcome}: schema {engine.schema_version}.")
+    render.print_line(f"{engine.location} {outcome}: schema {engine.schema_version}.")

@@ -1,4 +1,4 @@
-"""`threadline doctor`: everything that a gateway needs, what is missing, and the command that fixes it."""
+"""The checks of `threadline doctor`: what a gateway needs, what is missing, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -14,183 +14,160 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-import typer
 
 from threadline.cli import render
-from threadline.cli.options import AsJson, Db, examples
-from threadline.cli.serve import Agent, ConfigFile
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
     from threadline.config.settings import AgentSettings, Config
 
-DOCTOR_EXAMPLES = examples("threadline doctor", "threadline doctor --config ./threadline.toml")
-
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([\w-]+)""")
 _PACKAGE = re.compile(r"[\w.-]+")
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """One thing that was looked at.
+class CheckResult(msgspec.Struct, frozen=True):
+    """The result of one check.
 
-    `fault` says what is wrong and what to do, and is empty where all is well. `found` says what is there, and `hint` what could
-    be added or improved.
+    `problem` says what is wrong and what to do, and is empty if nothing is. `details` says what is there, and `hint` what could
+    be added or improved. In JSON the fields keep their earlier names.
     """
 
-    what: str
-    fault: str = ""
-    found: str = ""
+    subject: str = msgspec.field(name="what")
+    problem: str = msgspec.field(name="fault", default="")
+    details: str = msgspec.field(name="found", default="")
     hint: str = ""
 
 
-def doctor(agent: Agent = None, config: ConfigFile = None, db: Db = None, as_json: AsJson = False) -> None:
-    """Say what a gateway would find here, what is missing, and how to fix it.
-
-    Nothing is changed and nothing is sent. The exit code is 1 if anything is wrong.
-    """
-    findings = list(diagnose(agent=agent, config=config, db=db))
-    faults = sum(bool(finding.fault) for finding in findings)
-    if as_json:
-        render.show_json(findings)
-    else:
-        for one in findings:
-            render.show_finding(one.what, one.found, fault=one.fault, hint=one.hint)
-    if faults:
-        if not as_json:
-            render.fail(f"{render.counted(faults, 'fault')} found")
-        raise typer.Exit(1)
-    if not as_json:
-        render.say("All that a gateway needs is there.")
-
-
-def diagnose(*, agent: str | None = None, config: Path | None = None, db: str | None = None) -> Iterator[Finding]:
-    """Looks at everything that a gateway needs, one finding each: nothing is changed, nothing is sent."""
+def run_checks(*, agent: str | None = None, config: Path | None = None, db: str | None = None) -> Iterator[CheckResult]:
+    """Check everything that a gateway needs and yield a result for each check. Changes nothing and sends nothing."""
     from threadline import __version__
     from threadline.assembly import with_agent
     from threadline.config.load import load_config
     from threadline.errors import ThreadlineError
     from threadline.local_user import default_config, default_database, user_folder
 
-    yield Finding("threadline", found=f"{__version__}, Python {platform.python_version()}, {platform.system()}")
+    yield CheckResult("threadline", details=f"{__version__}, Python {platform.python_version()}, {platform.system()}")
     try:
-        held = with_agent(load_config(config, overrides={} if db is None else {"db": db}), agent)
+        loaded = with_agent(load_config(config, overrides={} if db is None else {"db": db}), agent)
     except ThreadlineError as cause:
-        yield Finding("configuration", str(cause))
+        yield CheckResult("configuration", str(cause))
         return
-    place = held.db or str(default_database())
-    yield _configuration(held)
+    place = loaded.db or str(default_database())
+    yield _configuration(loaded)
     yield _database(place)
     yield from _gateway(place)
-    for name in held.agents:
-        yield _agent(held, name)
-    yield _platforms(held)
+    for name in loaded.agents:
+        yield _agent(loaded, name)
+    yield _platforms(loaded)
     yield _folder("data folder", user_folder())
-    yield _folder("settings folder", (held.path or default_config()).absolute().parent, is_written=False)
-    yield _extras(held, place)
-    yield from _alarms(held, place)
+    yield _folder("settings folder", (loaded.path or default_config()).absolute().parent, is_written=False)
+    yield _extras(loaded, place)
+    yield from _alarms(loaded, place)
 
 
-def _configuration(config: Config) -> Finding:
+def _configuration(config: Config) -> CheckResult:
     from threadline.config.check import check
 
     if config.path is None:
-        return Finding("configuration", found="no file: the defaults hold", hint="`threadline config init` writes one")
+        return CheckResult(
+            "configuration", details="no file: the defaults hold", hint="`threadline config init` writes one"
+        )
     doubts = [doubt.text for doubt in check(config.path) if doubt.severity == "warning"]
-    return Finding("configuration", found=str(config.path), hint="\n".join(doubts))
+    return CheckResult("configuration", details=str(config.path), hint="\n".join(doubts))
 
 
-def _database(place: str) -> Finding:
+def _database(place: str) -> CheckResult:
     from threadline.app import is_there, locate, open_existing
     from threadline.errors import ThreadlineError
     from threadline.store.engine.database import SqliteLocation
 
     located = locate(place)
-    fault = _folder("", located.path.parent).fault if isinstance(located, SqliteLocation) else ""
-    if fault or not is_there(located):
-        return Finding("database", fault, f"{located.text}, which `threadline serve` makes")
+    problem = _folder("", located.path.parent).problem if isinstance(located, SqliteLocation) else ""
+    if problem or not is_there(located):
+        return CheckResult("database", problem, f"{located.text}, which `threadline serve` makes")
     try:
         with open_existing(place) as store:
             facts = store.facts()
     except ThreadlineError as cause:
-        return Finding("database", str(cause), located.text)
+        return CheckResult("database", str(cause), located.text)
     engine = facts.engine
-    size = render.size(engine.size_bytes + engine.wal_bytes)
-    counts = f"{render.counted(facts.sessions, 'session')}, {render.counted(facts.messages, 'message')}"
+    size = render.format_size(engine.size_bytes + engine.wal_bytes)
+    counts = f"{render.count_text(facts.sessions, 'session')}, {render.count_text(facts.messages, 'message')}"
     version = f"{engine.engine} {engine.engine_version}, schema {engine.schema_version}"
-    return Finding("database", found=f"{engine.location}, {size}, {counts} ({version})")
+    return CheckResult("database", details=f"{engine.location}, {size}, {counts} ({version})")
 
 
-def _gateway(place: str) -> Iterator[Finding]:
+def _gateway(place: str) -> Iterator[CheckResult]:
     from threadline.app import locate, served_by
     from threadline.store.engine.database import SqliteLocation
 
-    # Of a server only the others could tell which gateways it has.
+    # The gateways of a PostgreSQL server may run on other machines, which can't be seen from here.
     if isinstance(locate(place), SqliteLocation):
-        yield Finding("gateway", found=str(served_by(place) or "none runs; `threadline serve` starts one"))
+        yield CheckResult("gateway", details=str(served_by(place) or "none runs; `threadline serve` starts one"))
 
 
-def _agent(config: Config, name: str) -> Finding:
+def _agent(config: Config, name: str) -> CheckResult:
     from threadline.assembly import Agents
     from threadline.errors import ThreadlineError
 
-    agent, fault = config.agents[name], ""
+    agent, problem = config.agents[name], ""
     try:
         Agents(config).named(name)
     except ThreadlineError as cause:
-        fault = str(cause)
+        problem = str(cause)
     where = config.path or "the file that `threadline config init` writes"
     hint = f"it repeats what it hears; name a model in [agents.{name}] of {where}" if agent.kind == "echo" else ""
-    return Finding(f"agent {name}", fault, _described(agent), hint)
+    return CheckResult(f"agent {name}", problem, _agent_text(agent), hint)
 
 
-def _described(agent: AgentSettings) -> str:
-    # Arguments of a command may be secrets, and what is told here is shown to others.
+def _agent_text(agent: AgentSettings) -> str:
+    # Arguments of a command may be secrets, and the output of doctor is shown to others.
     parts = (agent.preset, *agent.command[:1], agent.call, agent.model)
     return ", ".join([agent.kind, *(part for part in parts if part)])
 
 
-def _platforms(config: Config) -> Finding:
+def _platforms(config: Config) -> CheckResult:
     from threadline.assembly import platform_settings
     from threadline.errors import ThreadlineError
     from threadline.platforms.registry import addable_platforms, make_platform
 
-    faults, found = [], []
-    for name, one in config.platforms.items():
-        kind = "" if name == one.kind else f" ({one.kind})"
-        found.append(f"{name}{kind}" if one.enabled else f"{name}{kind}, which is switched off")
+    problems, names = [], []
+    for name, settings in config.platforms.items():
+        kind = "" if name == settings.kind else f" ({settings.kind})"
+        names.append(f"{name}{kind}" if settings.enabled else f"{name}{kind}, which is switched off")
         try:
-            if one.enabled:
-                make_platform(one.kind, platform_settings(config, name))
+            if settings.enabled:
+                make_platform(settings.kind, platform_settings(config, name))
         except ThreadlineError as cause:
-            faults.append(f"{name}: {cause}")
-    hint = "" if found else "\n".join(f"`threadline platforms add {kind}` adds one" for kind in addable_platforms())
-    return Finding("platforms", "\n".join(faults), ", ".join(["the web page", *found]), hint)
+            problems.append(f"{name}: {cause}")
+    hint = "" if names else "\n".join(f"`threadline platforms add {kind}` adds one" for kind in addable_platforms())
+    return CheckResult("platforms", "\n".join(problems), ", ".join(["the web page", *names]), hint)
 
 
-def _folder(what: str, folder: Path, *, is_written: bool = True) -> Finding:
+def _folder(subject: str, folder: Path, *, is_written: bool = True) -> CheckResult:
     from threadline.local_user import is_in_our_folders
 
     try:
-        there = next(one for one in (folder, *folder.parents) if one.exists())
-        mode = there.stat().st_mode
+        nearest = next(path for path in (folder, *folder.parents) if path.exists())
+        mode = nearest.stat().st_mode
     except OSError as cause:
-        return Finding(what, f"{folder} can't be looked at: {cause.strerror}")
+        return CheckResult(subject, f"{folder} can't be looked at: {cause.strerror}")
     if not stat.S_ISDIR(mode):
-        return Finding(what, f"{there} is no folder; choose another place", str(folder))
-    found = f"{folder} ({stat.filemode(mode)})" if there == folder else f"{folder}, which is made when it is needed"
-    # Of folders that are not ours nobody's rights are to be changed on our word.
-    ours = is_in_our_folders(there)
-    if is_written and not os.access(there, os.W_OK | os.X_OK):
-        fix = f'run: sudo chown "$(id -un)" {shlex.quote(str(there))}' if ours else "choose another place"
-        return Finding(what, f"this user can't write to {there}; {fix}", found)
+        return CheckResult(subject, f"{nearest} is no folder; choose another place", str(folder))
+    details = f"{folder} ({stat.filemode(mode)})" if nearest == folder else f"{folder}, which is made when it is needed"
+    # Advise a change of permissions only for folders that belong to Threadline.
+    ours = is_in_our_folders(nearest)
+    if is_written and not os.access(nearest, os.W_OK | os.X_OK):
+        fix = f'run: sudo chown "$(id -un)" {shlex.quote(str(nearest))}' if ours else "choose another place"
+        return CheckResult(subject, f"this user can't write to {nearest}; {fix}", details)
     is_open = ours and mode & (stat.S_IRWXG | stat.S_IRWXO)
-    hint = f"others can look into it; run: chmod 700 {shlex.quote(str(there))}" if is_open else ""
-    return Finding(what, found=found, hint=hint)
+    hint = f"others can look into it; run: chmod 700 {shlex.quote(str(nearest))}" if is_open else ""
+    return CheckResult(subject, details=details, hint=hint)
 
 
-def _extras(config: Config, place: str) -> Finding:
-    """Says which extras are installed, and how to install the others; a fault where the configuration needs one of those."""
+def _extras(config: Config, place: str) -> CheckResult:
+    """List installed extras and how to install the others. A missing extra that the configuration needs is a problem."""
     from importlib.metadata import distribution
 
     from threadline.app import locate
@@ -198,22 +175,22 @@ def _extras(config: Config, place: str) -> Finding:
 
     package = distribution("threadline")
     needed = {agent.kind for agent in config.agents.values()}
-    needed |= {one.kind for one in config.platforms.values() if one.enabled}
+    needed |= {settings.kind for settings in config.platforms.values() if settings.enabled}
     needed |= {"postgres"} if isinstance(locate(place), PostgresLocation) else set()
-    faults, hints, found = [], [], []
+    problems, hints, installed = [], [], []
     for extra, requirements in _requirements(package).items():
-        fix = f"run: {_installing(package, requirements)}"
-        if all(_is_installed(one) for one in requirements):
-            found.append(extra)
+        fix = f"run: {_install_command(package, requirements)}"
+        if all(_is_installed(requirement) for requirement in requirements):
+            installed.append(extra)
         elif extra in needed:
-            faults.append(f"{extra} is not installed, and the configuration needs it; {fix}")
+            problems.append(f"{extra} is not installed, and the configuration needs it; {fix}")
         else:
             hints.append(f"{extra} is not installed; to use it, {fix}")
-    return Finding("extras", "\n".join(faults), ", ".join(found) or "none", "\n".join(hints))
+    return CheckResult("extras", "\n".join(problems), ", ".join(installed) or "none", "\n".join(hints))
 
 
 def _requirements(package: Distribution) -> dict[str, list[str]]:
-    """What each extra of the package asks for."""
+    """Return the requirements of each extra of the package."""
     extras: dict[str, list[str]] = {}
     for line in package.requires or []:
         requirement, _, marker = line.partition(";")
@@ -232,16 +209,16 @@ def _is_installed(requirement: str) -> bool:
         return False
 
 
-def _installing(package: Distribution, requirements: list[str]) -> str:
-    """The command that installs them where this program runs: in a checkout that of its Makefile, else pip's."""
+def _install_command(package: Distribution, requirements: list[str]) -> str:
+    """Return the command that installs the requirements here: `make setup` in a checkout, else pip."""
     origin = json.loads(package.read_text("direct_url.json") or "{}")
     if origin.get("dir_info", {}).get("editable"):
         return f"make -C {shlex.quote(origin['url'].removeprefix('file://'))} setup"
     return f"{shlex.quote(sys.executable)} -m pip install {shlex.join(requirements)}"
 
 
-def _alarms(config: Config, place: str) -> Iterator[Finding]:
-    """What fails until somebody fixes it, as running gateways found it."""
+def _alarms(config: Config, place: str) -> Iterator[CheckResult]:
+    """Yield the open alerts that running gateways have raised."""
     from threadline.app import is_there, locate, with_gateway_store
     from threadline.assembly import alarms_of
     from threadline.errors import ThreadlineError
@@ -252,7 +229,7 @@ def _alarms(config: Config, place: str) -> Iterator[Finding]:
     try:
         alarms = with_gateway_store(place, lambda store: store.owner_alerts.list_open())
     except ThreadlineError:
-        # What is wrong with the database was told before.
+        # The check of the database has reported this already.
         return
     for alarm in alarms:
         if is_about_message(alarm.name):
@@ -261,4 +238,4 @@ def _alarms(config: Config, place: str) -> Iterator[Finding]:
             until = "until it has worked again"
         else:
             until = "about something that is not in this configuration"
-        yield Finding(f"alarm since {render.when(alarm.since)}, {until}", alarm.text)
+        yield CheckResult(f"alarm since {render.format_time(alarm.since)}, {until}", alarm.text)

@@ -12,8 +12,7 @@ import typer
 
 from threadline.cli import render
 from threadline.cli.config import File
-from threadline.cli.options import AsJson, examples
-from threadline.cli.values import parse_path
+from threadline.cli.options import AsJson, examples, parse_path
 from threadline.errors import ConfigError, InvalidRequest, ThreadlineError
 from threadline.texts import platforms as texts
 
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
     from threadline.platforms.registry import PlatformSettings
     from threadline.ports.platform import Probed
 
-_LONGEST_TOKEN = 64 * 1024
+_MAX_TOKEN_CHARS = 64 * 1024
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Chat platforms: see them, add one, try one out.")
 
 
-class _Line(msgspec.Struct, frozen=True, kw_only=True):
-    """A configured platform. `fault`: why its kind can't be used here."""
+class _PlatformRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A configured platform. `fault` says why its kind can't be used here, and is empty if it can."""
 
     name: str
     kind: str
@@ -37,7 +36,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Token(msgspec.Struct, frozen=True):
-    """A token, and the place that the configuration refers to; without one it is kept in a file beside the configuration."""
+    """A token, and its reference for the configuration. Without a reference the token is stored beside the configuration."""
 
     text: str
     reference: str | None = None
@@ -53,25 +52,27 @@ def show(config: File = None, as_json: AsJson = False) -> None:
     from threadline.platforms.registry import addable_platforms, fault_of
 
     kinds = addable_platforms()
-    lines = [
-        _Line(name=name, kind=one.kind, account=one.account, enabled=one.enabled, fault=fault_of(one.kind))
-        for name, one in load_config(config).platforms.items()
+    rows = [
+        _PlatformRow(
+            name=name, kind=table.kind, account=table.account, enabled=table.enabled, fault=fault_of(table.kind)
+        )
+        for name, table in load_config(config).platforms.items()
     ]
     if as_json:
-        render.show_json({"platforms": lines, "kinds": kinds})
+        render.show_json({"platforms": rows, "kinds": kinds})
         return
-    if lines:
-        rows = [
-            (one.name, one.kind, one.account, "yes" if one.enabled else "no", "no" if one.fault else "yes")
-            for one in lines
+    if rows:
+        cells = [
+            (row.name, row.kind, row.account, "yes" if row.enabled else "no", "no" if row.fault else "yes")
+            for row in rows
         ]
-        render.show_table(("Name", "Kind", "Account", "Enabled", "Installed"), rows)
+        render.show_table(("Name", "Kind", "Account", "Enabled", "Installed"), cells)
     else:
-        render.say(texts.NONE)
-    for one in lines:
-        if one.fault:
-            render.note(f"{one.name}: {one.fault}.")
-    render.note(texts.TO_ADD.format(kinds=", ".join(kinds)) if kinds else texts.NOTHING_TO_ADD)
+        render.print_line(texts.NONE)
+    for row in rows:
+        if row.fault:
+            render.print_note(f"{row.name}: {row.fault}.")
+    render.print_note(texts.TO_ADD.format(kinds=", ".join(kinds)) if kinds else texts.NOTHING_TO_ADD)
 
 
 @app.command(
@@ -116,31 +117,33 @@ def add(
     """
     from threadline.config.load import config_path
 
-    called, file = name or kind, config_path(config)
-    _require_free(file, called)
-    chosen = _options(options or ())
-    given = _given_token(token, token_file, token_env)
-    if given is None and _wants_token(kind, called, chosen):
-        given = _Token(_asked_token(called))
-    settings = _settings(called, chosen, given)
-    found = _probed(kind, settings) if check else None
-    secret = _write(file, called, kind, chosen, given)
+    config_name, file = name or kind, config_path(config)
+    _require_free(file, config_name)
+    own_options = _options(options or ())
+    secret_token = _read_token(token, token_file, token_env)
+    if secret_token is None and _needs_token(kind, config_name, own_options):
+        secret_token = _Token(_prompt_token(config_name))
+    settings = _settings(config_name, own_options, secret_token)
+    probed = _probe(kind, settings) if check else None
+    secret = _write(file, config_name, kind, own_options, secret_token)
     if as_json:
-        render.show_json({"name": called, "kind": kind, "path": str(file), "secret": secret, **_found(found)})
+        render.show_json(
+            {"name": config_name, "kind": kind, "path": str(file), "secret": secret, **_probe_json(probed)}
+        )
         return
-    if found is not None:
-        _show_found(called, found)
-    render.say(texts.ADDED.format(name=called, file=file))
+    if probed is not None:
+        _print_probe(config_name, probed)
+    render.print_line(texts.ADDED.format(name=config_name, file=file))
     if secret is not None:
-        render.say(texts.KEPT.format(file=secret))
-    if found is None:
-        render.note(texts.UNTRIED.format(name=called))
-    render.note(texts.START)
-    render.note(texts.PAIR)
+        render.print_line(texts.KEPT.format(file=secret))
+    if probed is None:
+        render.print_note(texts.UNTRIED.format(name=config_name))
+    render.print_note(texts.START)
+    render.print_note(texts.PAIR)
 
 
 @app.command("test", epilog=examples("threadline platforms test telegram", "threadline platforms test telegram --json"))
-def try_out(
+def run_test(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="The platform, as `platforms list` shows it.", show_default=False)
     ],
@@ -154,36 +157,36 @@ def try_out(
     from threadline.assembly import platform_settings
     from threadline.config.load import load_config
 
-    known = load_config(config).platforms
-    if name not in known:
-        there = f"there are {', '.join(known)}" if known else "`threadline platforms add KIND` adds one"
+    configured = load_config(config).platforms
+    if name not in configured:
+        there = f"there are {', '.join(configured)}" if configured else "`threadline platforms add KIND` adds one"
         raise InvalidRequest(texts.NO_SUCH.format(name=name, known=there))
     try:
-        found = _probed(known[name].kind, platform_settings(load_config(config), name))
+        probed = _probe(configured[name].kind, platform_settings(load_config(config), name))
     except ThreadlineError as cause:
         if not as_json:
             raise
-        render.show_json({"name": name, "ok": False, "fault": str(cause), **_found(None)})
+        render.show_json({"name": name, "ok": False, "fault": str(cause), **_probe_json(None)})
         raise typer.Exit(1) from None
     if as_json:
-        render.show_json({"name": name, "ok": True, "fault": "", **_found(found)})
-    elif found is None:
-        render.say(texts.CANT_TELL.format(name=name))
+        render.show_json({"name": name, "ok": True, "fault": "", **_probe_json(probed)})
+    elif probed is None:
+        render.print_line(texts.CANT_TELL.format(name=name))
     else:
-        _show_found(name, found)
+        _print_probe(name, probed)
 
 
-def _show_found(name: str, found: Probed) -> None:
-    render.say(texts.WE_ARE.format(name=name, who=found.who))
-    for remark in found.remarks:
+def _print_probe(name: str, probed: Probed) -> None:
+    render.print_line(texts.WE_ARE.format(name=name, who=probed.who))
+    for remark in probed.remarks:
         render.show_indented(remark)
 
 
-def _found(found: Probed | None) -> dict[str, object]:
-    return {"who": None if found is None else found.who, "remarks": [] if found is None else list(found.remarks)}
+def _probe_json(probed: Probed | None) -> dict[str, object]:
+    return {"who": None if probed is None else probed.who, "remarks": [] if probed is None else list(probed.remarks)}
 
 
-def _probed(kind: str, settings: PlatformSettings) -> Probed | None:
+def _probe(kind: str, settings: PlatformSettings) -> Probed | None:
     from threadline.app import probe_platform
 
     return probe_platform(kind, settings)
@@ -194,7 +197,7 @@ def _require_free(file: Path, name: str) -> None:
     from threadline.config.write import has_section
 
     try:
-        # It is to be the name of a file, too.
+        # The name becomes part of a file name, too.
         msgspec.convert(name, Slug)
     except msgspec.ValidationError:
         raise typer.BadParameter(texts.BAD_NAME.format(name=name)) from None
@@ -202,55 +205,55 @@ def _require_free(file: Path, name: str) -> None:
         raise ConfigError(texts.TAKEN.format(name=name, file=file))
 
 
-def _options(given: list[str] | tuple[()]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for one in given:
-        name, equals, value = one.partition("=")
+def _options(assignments: list[str] | tuple[()]) -> dict[str, object]:
+    options: dict[str, object] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
         if not (name and equals):
-            raise typer.BadParameter(texts.BAD_OPTION.format(given=one))
-        found[name] = _value(value)
-    return found
+            raise typer.BadParameter(texts.BAD_OPTION.format(given=assignment))
+        options[name] = _value(value)
+    return options
 
 
 def _value(text: str) -> object:
-    """A number, a switch or a list as TOML writes it; anything else is text."""
+    """Parse a TOML value such as a number, a boolean or a list; any other text stays text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
 
 
-def _given_token(token: str | None, file: Path | None, variable: str | None) -> _Token | None:
+def _read_token(token: str | None, file: Path | None, variable: str | None) -> _Token | None:
     from threadline.config.load import current_environment
     from threadline.config.secrets import Secret, resolve_secret
 
-    if sum(one is not None for one in (token, file, variable)) > 1:
+    if sum(source is not None for source in (token, file, variable)) > 1:
         raise typer.BadParameter(texts.ONE_IS_ENOUGH)
     if token is not None:
         if token != "-":  # noqa: S105 - no token
             raise typer.BadParameter(texts.SEEN_BY_ALL)
-        return _Token(_required(sys.stdin.read(_LONGEST_TOKEN)))
+        return _Token(_require_token(sys.stdin.read(_MAX_TOKEN_CHARS)))
     if file is None and variable is None:
         return None
     secret = Secret(f"env:{variable}" if file is None else f"file:{file.absolute()}")
     return _Token(resolve_secret(secret, current_environment()), secret.reference)
 
 
-def _asked_token(name: str) -> str:
-    typed = render.ask_hidden(texts.ASK.format(name=name))
+def _prompt_token(name: str) -> str:
+    typed = render.prompt_hidden(texts.ASK.format(name=name))
     if typed is None:
         raise InvalidRequest(texts.NOBODY_THERE)
-    return _required(typed)
+    return _require_token(typed)
 
 
-def _required(token: str) -> str:
+def _require_token(token: str) -> str:
     if not token.strip():
         raise InvalidRequest(texts.NONE_GIVEN)
     return token.strip()
 
 
-def _wants_token(kind: str, name: str, options: dict[str, object]) -> bool:
-    """Whether the platform can't be made from the rest."""
+def _needs_token(kind: str, name: str, options: dict[str, object]) -> bool:
+    """Return whether the platform can't be made without a token."""
     from threadline.platforms.registry import UnknownPlatform, make_platform
 
     try:
@@ -273,7 +276,7 @@ def _settings(name: str, options: dict[str, object], token: _Token | None) -> Pl
 
 
 def _write(file: Path, name: str, kind: str, options: dict[str, object], token: _Token | None) -> str | None:
-    """Writes it all down; the file with the token, where one was made."""
+    """Append the section to the configuration. Return the path of the token file, if one was made."""
     from threadline.config.write import append_section, store_secret
 
     values: dict[str, object] = {"kind": kind} if name != kind else {}

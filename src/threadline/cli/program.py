@@ -1,4 +1,4 @@
-"""The command tree, and what becomes of errors."""
+"""The command tree; errors become one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ import typer
 from typer.main import get_command
 
 from threadline.cli import (
-    acp,
     compat,
     config,
     db,
-    doctor,
     messages,
-    outbox,
-    pair,
     people,
     platforms,
     render,
@@ -46,30 +42,30 @@ app = typer.Typer(
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(people.app, name="people")
 app.add_typer(db.app, name="db")
-app.add_typer(pair.app, name="pair")
+app.add_typer(people.pair_app, name="pair")
 app.add_typer(platforms.app, name="platforms")
 app.add_typer(web.app, name="web")
 app.add_typer(messages.app, name="messages")
-app.add_typer(outbox.app, name="outbox")
+app.add_typer(messages.outbox_app, name="outbox")
 app.add_typer(config.app, name="config")
 app.add_typer(compat.app, name="compat")
 app.command("serve", epilog=serve.SERVE_EXAMPLES)(serve.serve)
 app.command("status", epilog=status.STATUS_EXAMPLES)(status.status)
-app.command("doctor", epilog=doctor.DOCTOR_EXAMPLES)(doctor.doctor)
+app.command("doctor", epilog=status.DOCTOR_EXAMPLES)(status.doctor)
 app.command("chat", epilog=serve.CHAT_EXAMPLES)(serve.chat)
-app.command("acp", epilog=acp.ACP_EXAMPLES)(acp.acp)
+app.command("acp", epilog=serve.ACP_EXAMPLES)(serve.acp)
 
 
 def _show_version(asked: bool) -> None:
     if asked:
         from threadline import __version__
 
-        render.say(f"threadline {__version__}")
+        render.print_line(f"threadline {__version__}")
         raise typer.Exit
 
 
 @app.callback(invoke_without_command=True)
-def begin(
+def main_options(
     context: typer.Context,
     version: Annotated[
         bool,
@@ -78,28 +74,28 @@ def begin(
 ) -> None:
     """The session layer and gateway for AI agents: run it, talk to it, look after it."""
     if context.invoked_subcommand is None and not version:
-        render.say(context.get_help())
+        render.print_line(context.get_help())
 
 
 def _list_whole_sentences(command: Any) -> None:
-    """Makes lists of commands show the whole first sentence of each one's help, which Typer would cut to a line."""
+    """Show the whole first sentence of each command's help in lists of commands; Typer would cut it to a line."""
     for inner in getattr(command, "commands", {}).values():
         inner.short_help = inner.get_short_help_str(limit=1000)
         _list_whole_sentences(inner)
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carries a command line out and returns the exit code. What goes wrong is told in one sentence."""
+    """Run a command line and return the exit code. An error is printed as one sentence."""
     try:
-        code = _carry_out(argv)
+        code = _run_command(argv)
         sys.stdout.flush()
     except ConfigError as error:
-        # One line a problem: together they would be cut.
+        # Print each problem on its own line: joined, they would be cut.
         for line in str(error).splitlines():
-            render.fail(line)
+            render.print_error(line)
         return 1
     except ThreadlineError as error:
-        render.fail(str(error))
+        render.print_error(str(error))
         return 1
     except BrokenPipeError:
         _silence(sys.stdout.fileno())
@@ -107,7 +103,7 @@ def run(argv: Sequence[str]) -> int:
     return code
 
 
-def _carry_out(argv: Sequence[str]) -> int:
+def _run_command(argv: Sequence[str]) -> int:
     try:
         tree = get_command(app)
         _list_whole_sentences(tree)
@@ -118,7 +114,7 @@ def _carry_out(argv: Sequence[str]) -> int:
 
 
 def _silence(output: int) -> None:
-    """Whoever read our output is gone; what Python flushes at exit must not complain about it."""
+    """Send the output to /dev/null. The reader of the pipe is gone, and the flush at exit must not fail because of that."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, output)
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""The only place that prints. Whatever comes from strangers is made inert here, whoever calls."""
+"""Print to the terminal. No other module prints, and untrusted text is made safe here, whoever calls."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-# Wide enough that no column is cut where no terminal says how wide it is.
+# The width without a terminal: wide enough that no column is cut.
 _PLAIN_WIDTH = 200
-_LONGEST_CELL = 48
+_MAX_CELL_CHARS = 48
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
-def say(text: str) -> None:
-    """One line for the person, on standard output."""
-    _write(sys.stdout, safe_text(_as_called(text)) + "\n")
+def print_line(text: str) -> None:
+    """Print one line on standard output."""
+    _write(sys.stdout, safe_text(_with_program_path(text)) + "\n")
 
 
-def note(text: str) -> None:
-    """One line beside the result, on standard error."""
-    _write(sys.stderr, safe_text(_as_called(text)) + "\n")
+def print_note(text: str) -> None:
+    """Print one line on standard error, beside the result."""
+    _write(sys.stderr, safe_text(_with_program_path(text)) + "\n")
 
 
-def fail(text: str) -> None:
-    """What went wrong and what to do, as one sentence on standard error."""
+def print_error(text: str) -> None:
+    """Print an error and what to do about it on standard error, as one sentence."""
     sentence = safe_line(text, 1000)
-    note(f"threadline: {sentence if sentence.endswith(('.', '…', '?', '!', ':')) else sentence + '.'}")
+    print_note(f"threadline: {sentence if sentence.endswith(('.', '…', '?', '!', ':')) else sentence + '.'}")
 
 
 def show_json(document: object) -> None:
-    """One JSON document, which means exactly what it was given and is harmless to look at."""
-    text = json.dumps(document, ensure_ascii=False, indent=2, default=_plain)
+    """Print one JSON document. Characters that are unsafe on a terminal are escaped; the value stays the same."""
+    text = json.dumps(document, ensure_ascii=False, indent=2, default=_json_value)
     _write(sys.stdout, safe_json(text) + "\n")
 
 
-def say_stored(line: str) -> None:
-    """A line of stored JSON, byte for byte; where a person looks on, with everything unseen written as escapes."""
+def print_stored(line: str) -> None:
+    """Print a line of stored JSON, byte for byte; on a terminal with invisible characters written as escapes."""
     _write(sys.stdout, safe_json(line) if sys.stdout.isatty() else line)
 
 
-def say_text(chunks: Iterable[str]) -> None:
-    """Text that was made inert where it was put together."""
+def print_text(chunks: Iterable[str]) -> None:
+    """Print text that the caller has already made safe."""
     for chunk in chunks:
         _write(sys.stdout, chunk)
 
@@ -63,7 +63,7 @@ def say_text(chunks: Iterable[str]) -> None:
 def show_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = (), gives_way: str = ""
 ) -> None:
-    """A table, one line a row. Where there is little room, only the column that `gives_way` is cut."""
+    """Print a table, one line a row. On a narrow terminal only the column that `gives_way` names is cut."""
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
@@ -75,55 +75,57 @@ def show_table(
 
 
 def show_facts(facts: Iterable[tuple[str, str]]) -> None:
-    """Names and their values, one a line."""
+    """Print names and their values, one pair a line."""
     pairs = list(facts)
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
-        _print_line((f"{name:<{width}}  ", "bold"), (safe_line(value, 1000), ""))
+        _print_styled((f"{name:<{width}}  ", "bold"), (safe_line(value, 1000), ""))
 
 
 def show_heading(text: str, beside: str = "") -> None:
-    """A line that starts something."""
-    _print_line((safe_line(text, 400), "bold"), (f"  {safe_line(beside, 400)}" if beside else "", "dim"))
+    """Print a heading."""
+    _print_styled((safe_line(text, 400), "bold"), (f"  {safe_line(beside, 400)}" if beside else "", "dim"))
 
 
 def show_indented(text: str, style: str = "") -> None:
-    """Someone's words, set off from ours by two spaces, so that they can't pass for a heading."""
+    """Print untrusted text, indented by two spaces so that it can't pass for a heading."""
     for line in safe_text(text).split("\n"):
-        _print_line((f"  {line}", style))
+        _print_styled((f"  {line}", style))
 
 
 def show_snippet(snippet: str) -> None:
-    """A search hit's words. What stands between the marks `[[` and `]]` is coloured instead, where colours can be shown."""
+    """Print the text of a search hit. On a terminal, matches are coloured instead of marked with `[[` and `]]`."""
     before, *pieces = f"  {safe_line(snippet, 1000)}".split("[[")
-    shown = [(before, "")]
+    styled = [(before, "")]
     for piece in pieces:
-        found, mark, rest = piece.partition("]]")
-        shown += [(found, "bold yellow"), (rest, "")] if mark else [(f"[[{piece}", "")]
-    _print_line(*shown)
+        match, mark, rest = piece.partition("]]")
+        styled += [(match, "bold yellow"), (rest, "")] if mark else [(f"[[{piece}", "")]
+    _print_styled(*styled)
 
 
-def show_finding(what: str, found: str, *, fault: str = "", hint: str = "") -> None:
-    """Something that was looked at: green, or red with what is wrong below; what could be improved follows in yellow."""
-    mark, style = ("!", "bold red") if fault else ("ok", "green")
-    _print_line(
-        (f"{mark:>2}  ", style), (f"{safe_line(what, 400):<15}  ", "bold"), (safe_line(_as_called(found), 1000), "")
+def show_check(subject: str, details: str, *, problem: str = "", hint: str = "") -> None:
+    """Print the result of a check: green, or red with the problem below; a hint follows in yellow."""
+    mark, style = ("!", "bold red") if problem else ("ok", "green")
+    _print_styled(
+        (f"{mark:>2}  ", style),
+        (f"{safe_line(subject, 400):<15}  ", "bold"),
+        (safe_line(_with_program_path(details), 1000), ""),
     )
-    for text, colour in ((fault, "red"), (hint, "yellow")):
+    for text, colour in ((problem, "red"), (hint, "yellow")):
         for line in text.splitlines():
-            _print_line((f"      {safe_line(_as_called(line), 1000)}", colour))
+            _print_styled((f"      {safe_line(_with_program_path(line), 1000)}", colour))
 
 
 def confirm(question: str) -> bool:
-    """Whether the person at the terminal says yes. Without one `InvalidRequest`: nothing goes unasked."""
+    """Ask the person at the terminal, and return whether the answer was yes. Raise `InvalidRequest` without a terminal."""
     if not sys.stdin.isatty():
         raise InvalidRequest("nobody is there to ask; add --yes to go on without a question: nothing was changed")
     _write(sys.stderr, f"{safe_line(question, 400)} [y/N] ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def ask_hidden(question: str) -> str | None:
-    """What the person at the terminal types, unseen; `None` where nobody is there."""
+def prompt_hidden(question: str) -> str | None:
+    """Ask for input that is not echoed and return it, or None without a terminal."""
     if not sys.stdin.isatty():
         return None
     from getpass import getpass
@@ -132,8 +134,8 @@ def ask_hidden(question: str) -> str | None:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error for work that takes long; silent where that is no terminal."""
+def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar on standard error; nothing if that is not a terminal."""
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
@@ -141,30 +143,30 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=_console(sys.stderr), transient=True) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def when(moment: datetime) -> str:
-    """A moment in this machine's zone, to the minute."""
+def format_time(moment: datetime) -> str:
+    """Return a moment in the time zone of this machine, to the minute."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M}"
 
 
-def size(count: int) -> str:
-    """A number of bytes as people say it."""
+def format_size(count: int) -> str:
+    """Return a number of bytes for people, such as `1.5 MB`."""
     value, unit = float(count), 0
     while value >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
     return f"{count} bytes" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """`1 session`, `2 sessions`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+def count_text(number: int, singular: str, plural: str | None = None) -> str:
+    """Return a number with its noun: `1 session`, `2 sessions`."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-def _as_called(text: str) -> str:
-    """The text with the commands that it advises as they work here: by the path of this program, where no shell finds its name."""
+def _with_program_path(text: str) -> str:
+    """Put the path of this program in front of advised commands where a shell does not find `threadline` by name."""
     program = sys.argv[0]
     if "`threadline " not in text or Path(program).name != "threadline":
         return text
@@ -181,7 +183,7 @@ def _console(file: TextIO) -> Console:
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
-def _print_line(*pieces: tuple[str, str]) -> None:
+def _print_styled(*pieces: tuple[str, str]) -> None:
     from rich.text import Text
 
     # A Text is never read as markup: brackets in a stranger's name stay brackets.
@@ -191,11 +193,11 @@ def _print_line(*pieces: tuple[str, str]) -> None:
 def _cell(text: str) -> Text:
     from rich.text import Text
 
-    return Text(safe_line(text, _LONGEST_CELL), no_wrap=True, overflow="ellipsis")
+    return Text(safe_line(text, _MAX_CELL_CHARS), no_wrap=True, overflow="ellipsis")
 
 
 def _write(file: TextIO, text: str) -> None:
-    # A terminal that can't show a character shows its number instead of ending the program.
+    # A character that the terminal can't encode is printed as an escape instead of raising.
     reconfigure = getattr(file, "reconfigure", None)
     if reconfigure is not None and getattr(file, "errors", "") == "strict":
         reconfigure(errors="backslashreplace")
@@ -203,10 +205,10 @@ def _write(file: TextIO, text: str) -> None:
     file.flush()
 
 
-def _plain(value: object) -> Any:
+def _json_value(value: object) -> Any:
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, msgspec.Struct):
-        # By their names in JSON: a field that was renamed keeps its key.
+        # By the encoded name: a field that was renamed keeps its key.
         return {field.encode_name: getattr(value, field.name) for field in msgspec.structs.fields(value)}
     raise TypeError(f"{type(value).__name__} has no JSON form")

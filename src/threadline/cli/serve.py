@@ -1,4 +1,4 @@
-"""`threadline serve`: the gateway and its web page. `threadline chat`: the same agent at this terminal."""
+"""`threadline serve`: the gateway and its web page. `threadline chat` and `threadline acp`: a terminal's and an editor's agent."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 from threadline.cli import render
-from threadline.cli.options import Db, examples
-from threadline.cli.values import parse_path, whole_number
+from threadline.cli.options import Db, examples, parse_path, whole_number
+from threadline.texts import editors as texts
 
 SERVE_EXAMPLES = examples(
     "threadline serve",
@@ -44,6 +44,25 @@ ConfigFile: TypeAlias = Annotated[
     ),
 ]
 
+ACP_EXAMPLES = (
+    examples(
+        "threadline acp",
+        "threadline acp --agent model",
+        "threadline acp --agent acp:claude",
+        "threadline acp --agent my_agents:answer",
+    )
+    + "\n\n"
+    + "\n".join(
+        (
+            "\b",
+            "Settings of editors:",
+            '  Zed        "agent_servers": {"Threadline": {"type": "custom", "command": "threadline", "args": ["acp"]}}',
+            '  JetBrains  ~/.jetbrains/acp.json: {"agent_servers": {"Threadline": {"command": "threadline", "args": ["acp"]}}}',
+            '  Neovim     CodeCompanion, adapters.acp: commands = {default = {"threadline", "acp"}}',
+        )
+    )
+)
+
 
 def serve(
     host: Annotated[
@@ -72,8 +91,8 @@ def serve(
 
     app.serve(
         app.Serving(db=db, host=host, port=port, agent=agent, config=config),
-        ready=lambda address: render.say(f"Threadline is at {address}"),
-        note=render.note,
+        ready=lambda address: render.print_line(f"Threadline is at {address}"),
+        note=render.print_note,
     )
 
 
@@ -91,6 +110,33 @@ def chat(
     """
     from threadline import app
 
-    is_answered = app.chat(app.Serving(db=db, agent=agent, config=config), note=render.note, whole_input=whole)
+    is_answered = app.chat(app.Serving(db=db, agent=agent, config=config), note=render.print_note, whole_input=whole)
     if not is_answered and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise typer.Exit(1)
+
+
+def acp(
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            "--agent",
+            metavar="NAME",
+            help="Who answers: a configured agent, a kind such as `echo` or `model`, another ACP agent as acp:NAME (a configured "
+            "one or a preset such as claude), or a Python function as package.module:callable.",
+            show_default="the configured one, else echo",
+        ),
+    ] = None,
+    config: ConfigFile = None,
+    db: Db = None,
+) -> None:
+    """Serve an editor over standard input and output, in sessions that last.
+
+    An editor starts this command by itself and speaks the Agent Client Protocol with it: Zed, JetBrains, Neovim and others. Its
+    sessions are in the same store as everything else, survive restarts, and are found by `threadline sessions search`. Standard
+    output carries the protocol alone; the log goes to standard error. It ends when the editor closes its input.
+    """
+    from threadline import app
+
+    if sys.stdin.isatty():
+        render.print_note(texts.AT_A_TERMINAL)
+    app.run_acp(app.Serving(db=db, agent=agent, config=config))

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
 from threadline.cli import render
-from threadline.cli.options import AsJson, Cursor, Db, Format, Platform, SessionId, Yes, examples
-from threadline.cli.values import one_of, parse_age, parse_path, parse_since, parse_until, whole_number
-
-if TYPE_CHECKING:
-    from threadline.model.session import SessionEntry
-    from threadline.store.conversations.search import Hit
+from threadline.cli.options import (
+    AsJson,
+    Cursor,
+    Db,
+    Platform,
+    SessionId,
+    Yes,
+    examples,
+    one_of,
+    parse_age,
+    parse_path,
+    parse_since,
+    parse_until,
+    whole_number,
+)
+from threadline.model.message import TranscriptMessage
+from threadline.model.session import SessionEntry
+from threadline.store.conversations.search import Hit, SearchPage
+from threadline.store.facade import SessionStore
+from threadline.store.rows import Page
+from threadline.transfer.export import (
+    WRITERS,
+    CountingIterator,
+    Format,
+    read_log_tail,
+    readable_parts,
+    select_messages,
+    write_new_file,
+)
 
 app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="Conversations: find them, read them, take them away."
 )
 
 _AN_ID = "20260301_142200_3f9c2a7b51de"
+
+_STYLES = {"text": "", "call": "cyan", "other": "dim"}
 
 
 @app.command(
@@ -48,23 +74,22 @@ def list_(
 ) -> None:
     """List sessions, the most recently updated first."""
     from threadline.app import open_existing
-    from threadline.cli.shapes import page_shape
 
     with open_existing(db) as store:
         page = store.list_sessions(
             active_minutes, include_ended=every, person=person, platform=platform, limit=limit, cursor=cursor
         )
     if as_json:
-        render.show_json(page_shape(page))
+        render.show_json(page_json(page))
         return
     if not page.items:
-        render.say("No sessions." if every else "No sessions. --all shows ended ones too.")
+        render.print_line("No sessions." if every else "No sessions. --all shows ended ones too.")
         return
     columns = ["Updated", "Conversation", "Messages", *(["State"] if every else []), "Session"]
     rows = [_row(entry, with_state=every) for entry in page]
     render.show_table(columns, rows, numbers=["Messages"], gives_way="Conversation")
     if page.cursor:
-        render.note(f"There are more: add --cursor {page.cursor}")
+        render.print_note(f"There are more: add --cursor {page.cursor}")
 
 
 @app.command(
@@ -86,20 +111,16 @@ def show(
 ) -> None:
     """Show a session and the last messages that its agent sees."""
     from threadline.app import open_existing
-    from threadline.cli.shapes import transcript_shape
-    from threadline.cli.transcripts import read_log_tail
 
     with open_existing(db) as store:
         entry = store.get_session(session_id)
         read = read_log_tail(store, session_id, limit) if every else store.read_transcript(session_id, limit)
     if as_json:
-        render.show_json(transcript_shape(entry, read))
+        render.show_json(transcript_json(entry, read))
         return
-    from threadline.cli.portrait import show_message, show_session
-
-    show_session(entry)
+    render_session(entry)
     for message in read:
-        show_message(message, with_id=ids)
+        render_message(message, with_id=ids)
 
 
 @app.command(
@@ -137,7 +158,6 @@ def search(
 ) -> None:
     """Search what was said, in any language; the found words stand out."""
     from threadline.app import open_existing
-    from threadline.cli.shapes import search_shape
 
     with open_existing(db) as store:
         page = store.search(
@@ -153,17 +173,17 @@ def search(
             cursor=cursor,
         )
     if as_json:
-        render.show_json(search_shape(page))
+        render.show_json(search_json(page))
         return
     for hit in page:
-        _show_hit(hit)
+        _render_hit(hit)
     if not page.items:
-        render.say("Nothing found.")
+        render.print_line("Nothing found.")
     if page.cursor:
-        render.note(f"There are more: add --cursor {page.cursor}")
+        render.print_note(f"There are more: add --cursor {page.cursor}")
     if page.unindexed:
-        late = render.counted(page.unindexed, "message")
-        render.note(f"{late} could not be searched yet: the index is still catching up; search again in a while.")
+        late = render.count_text(page.unindexed, "message")
+        render.print_note(f"{late} could not be searched yet: the index is still catching up; search again in a while.")
 
 
 @app.command(
@@ -186,9 +206,9 @@ def title(
     if as_json:
         render.show_json(entry.to_dict())
     elif entry.title is None:
-        render.say(f"{entry.session_id} has no title now.")
+        render.print_line(f"{entry.session_id} has no title now.")
     else:
-        render.say(f"{entry.session_id} is called “{entry.title}”.")
+        render.print_line(f"{entry.session_id} is called “{entry.title}”.")
 
 
 @app.command(
@@ -226,12 +246,11 @@ def export(
     Markdown and HTML show text and tool calls; JSON lines hold everything.
     """
     from threadline.app import open_existing
-    from threadline.cli.transcripts import export_session
 
     with open_existing(db) as store:
-        written = export_session(store, session_id, style, output, limit=limit, every=every)
+        written = _export_session(store, session_id, style, output, limit=limit, every=every)
     if output is not None:
-        render.note(f"Wrote {render.counted(written, 'message')} to {output}.")
+        render.print_note(f"Wrote {render.count_text(written, 'message')} to {output}.")
 
 
 @app.command(epilog=examples(f"threadline sessions delete {_AN_ID}", f"threadline sessions delete {_AN_ID} --yes"))
@@ -241,15 +260,15 @@ def delete(session_id: SessionId, yes: Yes = False, db: Db = None, as_json: AsJs
 
     with open_existing(db) as store:
         entry = store.get_session(session_id)
-        count = render.counted(entry.message_count, "message")
+        count = render.count_text(entry.message_count, "message")
         if not yes and not render.confirm(f"Delete {session_id} ({_place(entry)}, {count}) for good?"):
-            render.note("Nothing was deleted.")
+            render.print_note("Nothing was deleted.")
             raise typer.Exit(1)
         store.delete_session(session_id)
     if as_json:
         render.show_json({"deleted": [session_id]})
     else:
-        render.say(f"Deleted {session_id}.")
+        render.print_line(f"Deleted {session_id}.")
 
 
 @app.command(
@@ -283,21 +302,21 @@ def prune(
     with open_existing(db) as store:
         count = store.prune(older_than, ended_only=ended_only, platform=platform, dry_run=True)
         if count and not dry_run:
-            if not yes and not render.confirm(f"Delete {render.counted(count, 'session')} for good?"):
-                render.note("Nothing was deleted.")
+            if not yes and not render.confirm(f"Delete {render.count_text(count, 'session')} for good?"):
+                render.print_note("Nothing was deleted.")
                 raise typer.Exit(1)
-            with render.progress("Deleting") as told:
-                count = store.prune(older_than, ended_only=ended_only, platform=platform, progress=told)
+            with render.progress("Deleting") as progress:
+                count = store.prune(older_than, ended_only=ended_only, platform=platform, progress=progress)
     if as_json:
         render.show_json({"sessions": count, "dry_run": dry_run})
     else:
-        render.say(f"{'Would delete' if dry_run else 'Deleted'} {render.counted(count, 'session')}.")
+        render.print_line(f"{'Would delete' if dry_run else 'Deleted'} {render.count_text(count, 'session')}.")
 
 
 def _row(entry: SessionEntry, *, with_state: bool) -> list[str]:
     state = ["ended" if entry.ended_at else "current"] if with_state else []
     return [
-        render.when(entry.updated_at),
+        render.format_time(entry.updated_at),
         _place(entry),
         f"{entry.message_count:,}",
         *state,
@@ -309,8 +328,104 @@ def _place(entry: SessionEntry) -> str:
     return f"{entry.platform}, {entry.label}"
 
 
-def _show_hit(hit: Hit) -> None:
+def _render_hit(hit: Hit) -> None:
     message = hit.message
-    who = f"{message.role}, {message.author}" if message.author else message.role
-    render.show_heading(_place(hit.session), f"{who}, {render.when(message.at)}, {hit.ref}")
+    speaker = f"{message.role}, {message.author}" if message.author else message.role
+    render.show_heading(_place(hit.session), f"{speaker}, {render.format_time(message.at)}, {hit.ref}")
     render.show_snippet(hit.snippet)
+
+
+def _export_session(
+    store: SessionStore,
+    session_id: str,
+    style: Format,
+    output: Path | None,
+    *,
+    limit: int | None,
+    every: bool,
+) -> int:
+    """Write a session to a new file that only its owner can read, or to the screen; return the number of messages.
+
+    Raise `InvalidRequest` if the file exists or can't be written; no partial file is left.
+    """
+    entry = store.get_session(session_id)
+    counted = CountingIterator(select_messages(store, entry, limit, every=every))
+    chunks = WRITERS[style](entry, counted)
+    if output is not None:
+        write_new_file(output, chunks)
+    elif style == "jsonl":
+        for line in chunks:
+            render.print_stored(line)
+    else:
+        render.print_text(chunks)
+    return counted.count
+
+
+def render_session(entry: SessionEntry) -> None:
+    """Print the facts of a session."""
+    facts = [
+        ("Session", entry.session_id),
+        ("Title", entry.title or ""),
+        ("Conversation", entry.session_key),
+        ("Where", f"{entry.platform}, {entry.origin.description}"),
+        ("Folder", entry.cwd or ""),
+        ("Started", render.format_time(entry.created_at)),
+        ("Updated", render.format_time(entry.updated_at)),
+        ("Ended", f"{render.format_time(entry.ended_at)}, {entry.end_reason}" if entry.ended_at else ""),
+        ("Continues", entry.parent_session_id or ""),
+        ("Model", entry.model or ""),
+        ("Messages", f"{entry.message_count:,} of its own"),
+        ("Tokens", f"{entry.total_tokens:,}" if entry.total_tokens else ""),
+        ("Cost", f"${entry.estimated_cost_usd:.4f}, {entry.cost_status}" if entry.cost_micros else ""),
+    ]
+    render.show_facts((name, value) for name, value in facts if value)
+
+
+def render_message(message: TranscriptMessage, *, with_id: bool) -> None:
+    """Print the heading of a message, then its readable parts."""
+    beside = [render.format_time(message.at)]
+    beside += [message.author] if message.author else []
+    beside += [tool] if isinstance(tool := message.message.get("tool_name"), str) else []
+    beside += [str(message.ref)] if with_id else []
+    render.print_line("")
+    render.show_heading(message.role, ", ".join(beside))
+    for part in readable_parts(message.message):
+        render.show_indented(part.text, _STYLES[part.kind])
+
+
+def message_json(message: TranscriptMessage) -> dict[str, Any]:
+    """Return a message as `--json` prints it; `message` holds the stored form."""
+    return {
+        "id": str(message.ref),
+        "role": message.role,
+        "at": message.at,
+        "author": message.author,
+        "redacted": message.redacted,
+        "message": message.message,
+    }
+
+
+def page_json(page: Page[SessionEntry]) -> dict[str, Any]:
+    """Return a page of sessions with the cursor of the next page."""
+    return {"sessions": [entry.to_dict() for entry in page], "cursor": page.cursor}
+
+
+def transcript_json(entry: SessionEntry, messages: Sequence[TranscriptMessage]) -> dict[str, Any]:
+    """Return a session with its messages."""
+    return {"session": entry.to_dict(), "messages": [message_json(message) for message in messages]}
+
+
+def search_json(page: SearchPage) -> dict[str, Any]:
+    """Return hits, the cursor of the next page, and the number of messages that are not indexed yet."""
+    return {"hits": [_hit_json(hit) for hit in page], "cursor": page.cursor, "behind": page.unindexed}
+
+
+def _hit_json(hit: Hit) -> dict[str, Any]:
+    return {
+        "session": hit.session.to_dict(),
+        "message": message_json(hit.message),
+        "snippet": hit.snippet,
+        "rank": hit.rank,
+        "before": None if hit.before is None else message_json(hit.before),
+        "after": None if hit.after is None else message_json(hit.after),
+    }

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar, get_ar
 import typer
 
 from threadline.cli import render
-from threadline.cli.options import AsJson, Db, examples
-from threadline.cli.values import one_of, whole_number
+from threadline.cli.options import AsJson, Db, examples, one_of, whole_number
 
 if TYPE_CHECKING:
     from threadline.store.facade import GatewayStore
@@ -38,9 +37,9 @@ def link(as_json: AsJson = False) -> None:
 
     base, fragment = _base(), owner_fragment(_token_file().current())
     if as_json:
-        render.show_json({"link": _joined(base, fragment), "fragment": fragment})
+        render.show_json({"link": _join_link(base, fragment), "fragment": fragment})
     else:
-        _say_link(base, fragment)
+        _print_link(base, fragment)
 
 
 @app.command(
@@ -62,21 +61,21 @@ def token(
 
     A gateway that runs takes the new token at once. People whom you invited stay logged in.
     """
-    held = _token_file()
+    token_file = _token_file()
     if not rotate:
-        current = held.current()
+        current = token_file.current()
         if as_json:
             render.show_json({"token": current})
         else:
-            render.say(current)
+            render.print_line(current)
         return
-    fresh = held.rotate()
+    new_token = token_file.rotate()
     ended = _end_owners_logins(db)
     if as_json:
-        render.show_json({"token": fresh, "ended_logins": ended})
+        render.show_json({"token": new_token, "ended_logins": ended})
     else:
-        render.say(
-            f"There is a new token, and {render.counted(ended, 'login')} ended; `threadline web link` shows the new link."
+        render.print_line(
+            f"There is a new token, and {render.count_text(ended, 'login')} ended; `threadline web link` shows the new link."
         )
 
 
@@ -119,34 +118,36 @@ def invite(
     """
     from threadline.web.token import invite_fragment
 
-    made = _with_store(db, lambda store: store.web_access.invite(who, role, days=days))
-    base, fragment, known = _base(), invite_fragment(made.code), made.invite
+    created = _with_store(db, lambda store: store.web_access.invite(who, role, days=days))
+    base, fragment, invited = _base(), invite_fragment(created.code), created.invite
     if as_json:
         render.show_json(
             {
-                "link": _joined(base, fragment),
+                "link": _join_link(base, fragment),
                 "fragment": fragment,
-                "name": known.name,
-                "user_id": known.user_id,
-                "role": known.role,
-                "expires_at": known.expires_at,
+                "name": invited.name,
+                "user_id": invited.user_id,
+                "role": invited.role,
+                "expires_at": invited.expires_at,
             }
         )
         return
-    _say_link(base, fragment)
-    render.note(f"This link lets {known.name} in once, until {render.when(known.expires_at)}. It can't be shown again.")
+    _print_link(base, fragment)
+    render.print_note(
+        f"This link lets {invited.name} in once, until {render.format_time(invited.expires_at)}. It can't be shown again."
+    )
 
 
 @app.command("people", epilog=examples("threadline web people", "threadline web people --json"))
 def people(db: Db = None, as_json: AsJson = False) -> None:
     """Show who may use the page, and which links nobody has used yet."""
-    found = _with_store(db, lambda store: store.web_access.list_all())
+    listing = _with_store(db, lambda store: store.web_access.list_all())
     if as_json:
-        render.show_json({"people": found.people, "invites": found.invites})
+        render.show_json({"people": listing.people, "invites": listing.invites})
         return
-    _show_people(found.people)
-    if found.invites:
-        _show_invites(found.invites)
+    _render_people(listing.people)
+    if listing.invites:
+        _render_invites(listing.invites)
 
 
 @app.command(
@@ -167,38 +168,44 @@ def revoke(
 
     All their logins end. What they wrote stays; `threadline people erase` erases it.
     """
-    gone = _with_store(db, lambda store: store.web_access.revoke(who))
+    revoked = _with_store(db, lambda store: store.web_access.revoke(who))
     if as_json:
-        render.show_json(gone)
-    elif gone.user_id is None:
-        render.say(f"The link for {gone.name} is taken back.")
+        render.show_json(revoked)
+    elif revoked.user_id is None:
+        render.print_line(f"The link for {revoked.name} is taken back.")
     else:
-        logins = render.counted(gone.logins, "login")
-        render.say(f"{gone.name} ({gone.user_id}) can't use the page any more: {logins} ended.")
+        logins = render.count_text(revoked.logins, "login")
+        render.print_line(f"{revoked.name} ({revoked.user_id}) can't use the page any more: {logins} ended.")
 
 
-def _show_people(known: list[WebPerson]) -> None:
+def _render_people(people: list[WebPerson]) -> None:
     render.show_heading("People")
     rows = [
         (
-            one.user_id,
-            one.name,
-            one.role,
-            render.when(one.since) if one.since else "",
-            str(one.logins),
-            render.when(one.seen_at) if one.seen_at else "",
+            person.user_id,
+            person.name,
+            person.role,
+            render.format_time(person.since) if person.since else "",
+            str(person.logins),
+            render.format_time(person.seen_at) if person.seen_at else "",
         )
-        for one in known
+        for person in people
     ]
     columns = ("Id", "Name", "Role", "Since", "Logins", "Last seen")
     render.show_table(columns, rows, numbers=("Logins",), gives_way="Name")
 
 
-def _show_invites(waiting: list[WebInvite]) -> None:
+def _render_invites(invites: list[WebInvite]) -> None:
     render.show_heading("Links that nobody has used yet")
     rows = [
-        (one.name, one.role or "", one.user_id or "", render.when(one.created_at), render.when(one.expires_at))
-        for one in waiting
+        (
+            invite.name,
+            invite.role or "",
+            invite.user_id or "",
+            render.format_time(invite.created_at),
+            render.format_time(invite.expires_at),
+        )
+        for invite in invites
     ]
     render.show_table(("For", "Role", "Id", "Made", "Until"), rows, gives_way="For")
 
@@ -213,7 +220,7 @@ def _end_owners_logins(db: str | None) -> int:
 
 
 def _base() -> str | None:
-    """The address that people open: that of the page that runs, else the configured one. `None`: nobody knows it."""
+    """Return the address of the running page, else the configured address; None if there is neither."""
     from threadline.config.load import load_config
     from threadline.local_user import web_token_file
     from threadline.web.address import address_file, announced_at
@@ -222,19 +229,19 @@ def _base() -> str | None:
     running = announced_at(address_file(web_token_file())) or web.public_url
     if running is not None or not web.port:
         return running
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.host, web.host)  # noqa: S104 - none that a browser can open
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.host, web.host)  # noqa: S104 - a browser can't open these
     return f"http://{f'[{host}]' if ':' in host else host}:{web.port}"
 
 
-def _joined(base: str | None, fragment: str) -> str | None:
+def _join_link(base: str | None, fragment: str) -> str | None:
     return None if base is None else f"{base.rstrip('/')}/{fragment}"
 
 
-def _say_link(base: str | None, fragment: str) -> None:
-    link = _joined(base, fragment)
-    render.say(link or fragment)
+def _print_link(base: str | None, fragment: str) -> None:
+    link = _join_link(base, fragment)
+    render.print_line(link or fragment)
     if link is None:
-        render.note(
+        render.print_note(
             "That is the end of the link. No page runs here, so its address is not known: start `threadline serve` and ask"
             " again, or put this behind the address yourself."
         )
@@ -244,7 +251,7 @@ def _token_file() -> TokenFile:
     from threadline.local_user import web_token_file
     from threadline.web.token import TokenFile
 
-    return TokenFile(web_token_file(), render.note)
+    return TokenFile(web_token_file(), render.print_note)
 
 
 def _with_store(db: str | None, work: Callable[[GatewayStore], Awaitable[T]]) -> T:

@@ -1,7 +1,7 @@
 """A provider of models on this machine, for tests: real requests over real sockets, and answers from a script.
 
     with ModelServer(Says("Good ", "morning")) as server:
-        agent = ModelAgent(AgentSettings(kind="model", model="openai:gpt-5", base_url=server.openai_url))
+        agent = ModelAgent(AgentSetup(kind="model", model="openai:gpt-5", base_url=server.openai_url))
 
 It speaks the streamed protocols of OpenAI (chat-completions and responses) and of Anthropic (messages).
 """

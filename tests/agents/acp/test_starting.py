@@ -14,8 +14,8 @@ from tests.agents.acp.world import SCRIPT, World, answered, is_alive, run
 
 from threadline.agents.acp.presets import PRESETS
 from threadline.agents.acp.wanted import wanted_of
-from threadline.agents.registry import AgentSettings, make_agent
-from threadline.cli.doctor import diagnose
+from threadline.agents.registry import AgentSetup, make_agent
+from threadline.cli.doctor import run_checks
 from threadline.config.load import load_config
 from threadline.config.settings import AcpPreset
 from threadline.errors import ConfigError, InvalidRequest
@@ -86,7 +86,7 @@ def test_a_presets_key_signs_it_in_where_it_is_set(tmp_path: Path) -> None:
     program = tmp_path / "gemini"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    settings = AgentSettings(kind="acp", preset="gemini")
+    settings = AgentSetup(kind="acp", preset="gemini")
     environment = {"PATH": str(tmp_path), "GEMINI_API_KEY": "k", "OPENAI_API_KEY": "another's"}
     wanted = wanted_of(settings, environment)
     assert wanted.command == (str(program), "--acp")
@@ -103,14 +103,14 @@ def test_every_known_agent_can_be_named_in_the_configuration() -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_program_that_is_not_there_is_told_with_how_to_get_it(preset: AcpPreset) -> None:
     with pytest.raises(AgentError, match="is not on the PATH") as fault:
-        wanted_of(AgentSettings(kind="acp", preset=preset), {"PATH": "/nowhere"})
+        wanted_of(AgentSetup(kind="acp", preset=preset), {"PATH": "/nowhere"})
     assert PRESETS[preset].install in str(fault.value)
     assert fault.value.is_owners
 
 
 def test_an_agent_without_a_program_is_none() -> None:
     with pytest.raises(InvalidRequest, match="needs `preset`, one of claude"):
-        make_agent(AgentSettings(kind="acp"))
+        make_agent(AgentSetup(kind="acp"))
 
 
 def test_the_configuration_makes_one(tmp_path: Path) -> None:
@@ -155,13 +155,13 @@ DYING = """
 import asyncio, json, os, sys
 from pathlib import Path
 from threadline.agents.acp import AcpAgent
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.ports.agent import Text
 from threadline.testing.contracts.agents import a_turn
 
 async def main(script, folder):
     setup = json.dumps({"folder": folder, "stubborn": True})
-    settings = AgentSettings(kind="acp", command=(sys.executable, script, setup))
+    settings = AgentSetup(kind="acp", command=(sys.executable, script, setup))
     agent = AcpAgent(settings, dict(os.environ), Path(folder) / "people")
     said = [event.text async for event in agent.run(a_turn("breed")) if isinstance(event, Text)]
     print("".join(said), flush=True)
@@ -188,5 +188,5 @@ def test_a_gateway_that_is_killed_leaves_nothing_of_its_agents_behind(world: Wor
 def test_doctor_says_when_the_program_is_not_there(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f'db = "{tmp_path}/t.db"\n[agents.main]\nkind = "acp"\ncommand = ["no-such-agent"]\n')
-    faults = {finding.what: finding.fault for finding in diagnose(config=file)}
+    faults = {finding.subject: finding.problem for finding in run_checks(config=file)}
     assert faults["agent main"].startswith("The program no-such-agent of the agent no-such-agent is not on the PATH.")

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from threadline.agents.acp import AcpAgent
 from threadline.agents.acp.wanted import Limits
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.ports.agent import Event, Remember, Turn
 from threadline.testing.contracts.agents import PATIENCE, a_turn, events_of
 
@@ -35,7 +35,7 @@ class World:
     def agent(self, **setup: Any) -> AcpAgent:
         """The agent, with a program that can do what `setup` says."""
         asked = json.dumps({"folder": str(self.folder), **self.setup, **setup})
-        settings = AgentSettings(kind="acp", command=(sys.executable, str(SCRIPT), asked), **self.settings)
+        settings = AgentSetup(kind="acp", command=(sys.executable, str(SCRIPT), asked), **self.settings)
         return AcpAgent(settings, self.environment, self.folder / "people", self.limits)
 
     def log(self) -> list[tuple[str, Any]]:

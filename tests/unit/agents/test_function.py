@@ -123,7 +123,7 @@ def test_it_takes_in_what_is_said_meanwhile(shape: str) -> None:
         return more
 
     def plain(turn: FunctionTurn) -> str:
-        return turn.more_now()[0].text
+        return turn.take_new_messages_sync()[0].text
 
     async def awaited(turn: FunctionTurn) -> str:
         return (await turn.more())[0].text
@@ -429,6 +429,11 @@ def test_replay_is_as_declared() -> None:
     assert FunctionAgent(sys.intern, "never").replay == "never"  # type: ignore[arg-type]
 
 
+def test_the_earlier_names_of_the_blocking_methods_still_work() -> None:
+    assert FunctionTurn.more_now is FunctionTurn.take_new_messages_sync
+    assert FunctionTurn.read_file_now is FunctionTurn.read_file_sync
+
+
 def test_a_plain_function_and_an_async_one_read_files() -> None:
     file = Attachment(handle="f1")
 
@@ -436,11 +441,11 @@ def test_a_plain_function_and_an_async_one_read_files() -> None:
         return b"herons"
 
     def plain(turn: FunctionTurn) -> str:
-        return turn.read_file_now(file).decode()
+        return turn.read_file_sync(file).decode()
 
     async def awaiting(turn: FunctionTurn) -> str:
         with pytest.raises(RuntimeError, match=r"await turn\.read_file"):
-            turn.read_file_now(file)
+            turn.read_file_sync(file)
         return (await turn.read_file(file)).decode()
 
     for function in (plain, awaiting):

@@ -14,7 +14,7 @@ from rich.pretty import pretty_repr
 from threadline.agents.echo import EchoAgent
 from threadline.agents.function import FunctionAgent
 from threadline.agents.model import ModelAgent
-from threadline.agents.registry import AgentSettings, agent_kinds, make_agent
+from threadline.agents.registry import AgentSetup, agent_kinds, make_agent
 from threadline.assembly import Agents
 from threadline.config.load import load_config
 from threadline.errors import InvalidRequest
@@ -56,17 +56,15 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 def test_the_built_in_kinds_are_made() -> None:
     assert set(agent_kinds()) >= {"acp", "echo", "function", "model"}
-    assert isinstance(make_agent(AgentSettings(kind="echo")), EchoAgent)
-    assert isinstance(make_agent(AgentSettings(kind="function", call="builtins:repr")), FunctionAgent)
-    model = AgentSettings(kind="model", model="openai:gpt-5", api_key="k")
+    assert isinstance(make_agent(AgentSetup(kind="echo")), EchoAgent)
+    assert isinstance(make_agent(AgentSetup(kind="function", call="builtins:repr")), FunctionAgent)
+    model = AgentSetup(kind="model", model="openai:gpt-5", api_key="k")
     assert isinstance(make_agent(model), ModelAgent)
 
 
 def test_an_agent_tells_how_much_history_it_reads() -> None:
     def limit_of(kind: str, limit: int | None) -> int | None:
-        settings = AgentSettings(
-            kind=kind, call="builtins:repr", model="openai:gpt-5", api_key="k", history_limit=limit
-        )
+        settings = AgentSetup(kind=kind, call="builtins:repr", model="openai:gpt-5", api_key="k", history_limit=limit)
         agent = make_agent(settings)
         assert isinstance(agent, LimitsHistory)
         return agent.history_limit
@@ -77,23 +75,23 @@ def test_an_agent_tells_how_much_history_it_reads() -> None:
 
 def test_an_unknown_kind_is_told_with_the_nearest_and_how_to_get_another() -> None:
     with pytest.raises(InvalidRequest, match=r"'ehco'.*did you mean 'echo'\?.*echo, function, model.*pip"):
-        make_agent(AgentSettings(kind="ehco"))
+        make_agent(AgentSetup(kind="ehco"))
     with pytest.raises(InvalidRequest, match=r"'xyzzy' is installed; there are acp, echo, function, model"):
-        make_agent(AgentSettings(kind="xyzzy"))
+        make_agent(AgentSetup(kind="xyzzy"))
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [("function", "`call`"), ("model", "`model`")])
 def test_what_a_kind_needs_is_asked_for(kind: str, wanted: str) -> None:
     with pytest.raises(InvalidRequest, match=wanted):
-        make_agent(AgentSettings(kind=kind))
+        make_agent(AgentSetup(kind=kind))
 
 
 def test_another_package_brings_a_kind(install: Install) -> None:
     install("parrots", parrot="parrots:Parrot")
     assert "parrot" in agent_kinds()
-    agent = make_agent(AgentSettings(kind="parrot", system_prompt="squawk", options={"perch": "oak"}))
+    agent = make_agent(AgentSetup(kind="parrot", system_prompt="squawk", options={"perch": "oak"}))
     assert agent.replay == "safe"
-    settings: AgentSettings = getattr(agent, "settings")  # noqa: B009
+    settings: AgentSetup = getattr(agent, "settings")  # noqa: B009
     assert (settings.system_prompt, settings.options) == ("squawk", {"perch": "oak"})
 
 
@@ -102,7 +100,7 @@ def test_a_configured_agent_of_another_package_gets_its_own_settings(install: In
     file = tmp_path / "config.toml"
     file.write_text('[agents.main]\nkind = "parrot"\nperch = "oak"\ntoken = "env:PATH"\n[agents.main.cage]\nbars = 7\n')
     agents = Agents(load_config(file, {}))
-    settings: AgentSettings = getattr(agents.named("main"), "settings")  # noqa: B009
+    settings: AgentSetup = getattr(agents.named("main"), "settings")  # noqa: B009
     assert settings.options == {"perch": "oak", "token": os.environ["PATH"], "cage": {"bars": 7}}
     again = Agents(load_config(file, {}), agents)
     assert again.named("main") is agents.named("main"), "nothing about it has changed"
@@ -112,7 +110,7 @@ def test_a_configured_agent_of_another_package_gets_its_own_settings(install: In
 
 def test_another_package_takes_no_built_in_kind_over(install: Install) -> None:
     install("parrots", echo="parrots:Parrot")
-    assert isinstance(make_agent(AgentSettings(kind="echo")), EchoAgent)
+    assert isinstance(make_agent(AgentSetup(kind="echo")), EchoAgent)
     assert agent_kinds().count("echo") == 1
 
 
@@ -120,7 +118,7 @@ def test_a_kind_that_two_packages_bring_is_refused(install: Install) -> None:
     install("parrots", parrot="parrots:Parrot")
     install("cockatoos", parrot="parrots:not_an_agent")
     with pytest.raises(InvalidRequest, match="several packages"):
-        make_agent(AgentSettings(kind="parrot"))
+        make_agent(AgentSetup(kind="parrot"))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +128,7 @@ def test_a_kind_that_two_packages_bring_is_refused(install: Install) -> None:
 def test_a_package_that_can_not_be_loaded_is_named(install: Install, value: str, told: str) -> None:
     install("parrots", parrot=value)
     with pytest.raises(InvalidRequest, match=told) as error:
-        make_agent(AgentSettings(kind="parrot"))
+        make_agent(AgentSetup(kind="parrot"))
     assert value in str(error.value)
     assert error.value.__cause__ is not None
 
@@ -138,12 +136,12 @@ def test_a_package_that_can_not_be_loaded_is_named(install: Install, value: str,
 def test_what_is_no_agent_is_refused(install: Install) -> None:
     install("parrots", parrot="parrots:not_an_agent")
     with pytest.raises(InvalidRequest, match="made a str"):
-        make_agent(AgentSettings(kind="parrot"))
+        make_agent(AgentSetup(kind="parrot"))
 
 
 def test_settings_never_show_the_key() -> None:
     options = {"token": "sk-very-secret"}
-    settings = AgentSettings(kind="model", model="openai:gpt-5", api_key="sk-very-secret", options=options)
+    settings = AgentSetup(kind="model", model="openai:gpt-5", api_key="sk-very-secret", options=options)
     for shown in (repr(settings), str(settings), f"{settings}", pretty_repr(settings)):
         assert "sk-very-secret" not in shown
         assert "gpt-5" in shown

@@ -18,8 +18,8 @@ from threadline.agents.acp.prompt import blocks_of
 from threadline.agents.acp.prompting import Ended, Prompting, Question
 from threadline.agents.acp.reporting import last_events
 from threadline.agents.acp.wanted import Limits, wanted_of
-from threadline.agents.registry import AgentSettings
-from threadline.agents.stopping import until_cancelled
+from threadline.agents.cancellation import until_cancelled
+from threadline.agents.registry import AgentSetup
 from threadline.errors import InvalidRequest
 from threadline.model.ownership import file_owner_of
 from threadline.model.safe_text import safe_line
@@ -67,7 +67,7 @@ class AcpAgent:
     """
 
     def __init__(
-        self, settings: AgentSettings, environment: Mapping[str, str], folder: Path, limits: Limits | None = None
+        self, settings: AgentSetup, environment: Mapping[str, str], folder: Path, limits: Limits | None = None
     ) -> None:
         """`folder`: where people have folders of their own. `AgentError` where the program is not there."""
         self._limits = limits or Limits()

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from threadline.agents.acp.presets import PRESETS, Preset
-from threadline.agents.registry import AgentSettings
+from threadline.agents.registry import AgentSetup
 from threadline.config.settings import AcpPreset
 from threadline.errors import InvalidRequest
 from threadline.ports.agent import AgentError
@@ -81,7 +81,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return [("name", self.name)]
 
 
-def wanted_of(settings: AgentSettings, environment: Mapping[str, str]) -> Wanted:
+def wanted_of(settings: AgentSetup, environment: Mapping[str, str]) -> Wanted:
     """The agent that the settings describe; `AgentError` where its program is not there."""
     preset = PRESETS.get(cast(AcpPreset, settings.preset))
     command = settings.command or (() if preset is None else preset.command)

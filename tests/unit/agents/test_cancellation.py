@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from threadline.agents.stopping import until_cancelled
+from threadline.agents.cancellation import until_cancelled
 from threadline.testing.contracts.agents import PATIENCE
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""How an agent stops once nobody waits for its answer any more."""
+"""Ends the event stream of an agent after its turn was cancelled."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ async def until_cancelled(
     grace: float = 0.0,
     on_cancelled: Callable[[], None] | None = None,
 ) -> AsyncGenerator[T, None]:
-    """What `events` yields, until it ends, or until `grace` seconds after `cancelled` is set.
+    """Yield the items of `events` until it ends, or until `grace` seconds after `cancelled` is set.
 
-    Nothing is started where `cancelled` is set from the beginning. `on_cancelled` is called once, when it is seen. However
-    this ends, `events` is closed. It runs in the caller's own task and asks for the next event only when the caller does:
-    what an agent announces can be stored before the agent goes on.
+    If `cancelled` is already set, nothing is started. `on_cancelled` is called once, when the cancellation is noticed. However
+    the generator ends, `events` is closed. It runs in the task of the caller and takes the next event only when the caller
+    asks: an event can be stored before the agent continues.
     """
-    async with aclosing(events), aclosing(_Watch[T](cancelled, grace, on_cancelled)) as watch:
+    async with aclosing(events), aclosing(_CancellationWatch[T](cancelled, grace, on_cancelled)) as watch:
         if cancelled.is_set():
             return
         while not watch.is_over():
@@ -33,23 +33,23 @@ async def until_cancelled(
             yield event
 
 
-class _Watch(Generic[T]):
-    """Ends a wait when the time after a cancellation is up. As long as nothing is cancelled an event costs no timer."""
+class _CancellationWatch(Generic[T]):
+    """Ends the wait for an event when the grace period after a cancellation is over. Until a cancellation no timer is set."""
 
     def __init__(self, cancelled: asyncio.Event, grace: float, on_cancelled: Callable[[], None] | None) -> None:
         self._cancelled = cancelled
         self._grace = grace
-        self._on_cancelled = on_cancelled
+        self._notify_cancelled = on_cancelled
         self._ends_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._call_off = None if cancelled.is_set() else _when_set(cancelled, self._see)
-        # Who waits for an event just now, and how often it had been cancelled before.
+        self._call_off = None if cancelled.is_set() else _when_set(cancelled, self._on_cancelled)
+        # The task that waits for an event now, and how often that task had been cancelled before.
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
-        self._has_struck = False
+        self._has_expired = False
 
     async def aclose(self) -> None:
-        """Nobody is watched for any more, and a cancellation that comes now is not seen."""
+        """Stop watching. A cancellation that comes later is ignored."""
         self._ends_at = self._ends_at or 0.0
         if self._call_off is not None:
             self._call_off()
@@ -57,14 +57,14 @@ class _Watch(Generic[T]):
             self._timer.cancel()
 
     def is_over(self) -> bool:
-        """Whether the time that was left after the cancellation is up."""
+        """Return whether the grace period after the cancellation is over."""
         if not self._cancelled.is_set():
             return False
-        self._see()
+        self._on_cancelled()
         return asyncio.get_running_loop().time() >= (self._ends_at or 0.0)
 
     async def next_of(self, events: AsyncGenerator[T, None]) -> T | None:
-        """The next event; none if there is none, or if the time was up first."""
+        """Return the next event, or None if the stream has ended or the grace period was over first."""
         self._task = task = asyncio.current_task()
         self._cancelling = 0 if task is None else task.cancelling()
         try:
@@ -72,40 +72,40 @@ class _Watch(Generic[T]):
         except StopAsyncIteration:
             return None
         except asyncio.CancelledError:
-            if self._was_struck():
+            if self._take_expiry():
                 return None
             raise
         finally:
-            self._was_struck()
+            self._take_expiry()
 
-    def _was_struck(self) -> bool:
-        """Whether the cancellation of the task was this watch's doing and no other's. The wait is over with that."""
+    def _take_expiry(self) -> bool:
+        """Return whether this watch, and nobody else, cancelled the task. End the wait."""
         task, self._task = self._task, None
-        if task is None or not self._has_struck:
+        if task is None or not self._has_expired:
             return False
-        self._has_struck = False
+        self._has_expired = False
         return task.uncancel() <= self._cancelling
 
-    def _see(self) -> None:
+    def _on_cancelled(self) -> None:
         if self._ends_at is not None:
             return
         loop = asyncio.get_running_loop()
         self._ends_at = loop.time() + self._grace
-        self._timer = loop.call_at(self._ends_at, self._strike)
-        if self._on_cancelled is not None:
-            self._on_cancelled()
+        self._timer = loop.call_at(self._ends_at, self._expire)
+        if self._notify_cancelled is not None:
+            self._notify_cancelled()
 
-    def _strike(self) -> None:
+    def _expire(self) -> None:
         if self._task is not None:
-            self._has_struck = True
+            self._has_expired = True
             self._task.cancel()
 
 
 def _when_set(event: asyncio.Event, call: Callable[[], None]) -> Callable[[], object]:
-    """Calls `call` once the event, which is not set yet, is; what is returned calls that off.
+    """Call `call` once the event, which is not set yet, is set; return a function that cancels this.
 
-    The wait is stepped by hand, as far as the future that it stands at: a task for it is the supervisor's alone to start,
-    and to look at the event now and then instead costs as much as the events themselves.
+    The coroutine of `event.wait()` is driven by hand up to its future. A task for it could be started by the supervisor alone,
+    and polling the event costs as much as the agent events themselves.
     """
     waiting = event.wait()
     future: asyncio.Future[Any] = waiting.send(None)

@@ -1,4 +1,4 @@
-"""What went wrong at a model's provider, in one sentence that says what to do. Providers' errors are read here alone."""
+"""Turn errors of model providers into one sentence that says what to do. No other module reads these errors."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ from pydantic_ai.exceptions import (
 
 from threadline.ports.agent import AgentError
 
-# What asking a provider may raise; anything else is a fault of ours.
+# The errors that a request to a provider may raise; any other exception is our bug.
 FAILURES = (AgentRunError, UserError)
 
-# For those who are asked to wait without being told how long.
+# Where the provider names no waiting time.
 _A_WHILE = "in a minute"
 
 
-def failure_of(error: Exception, provider: str, name: str, *, has_begun: bool, is_chosen: bool = False) -> AgentError:
-    """The sentence for `error`. `has_begun`: some of the answer is there already, so that it broke off.
+def agent_error_of(
+    error: Exception, provider: str, name: str, *, has_begun: bool, is_chosen: bool = False
+) -> AgentError:
+    """Return an `AgentError` with a sentence for `error`. `has_begun`: part of the answer has arrived already.
 
-    `is_chosen`: somebody named the model in the chat, and can name another. Nothing of the error's own text is in it: that
-    may repeat the conversation, or parts of the key.
+    `is_chosen`: the model was chosen in the chat, so another can be chosen. The sentence has nothing of the error's own text,
+    which may repeat the conversation or parts of the key.
     """
     match error:
         case ModelRateLimitError() | ModelUnavailableError():
@@ -44,9 +46,9 @@ def failure_of(error: Exception, provider: str, name: str, *, has_begun: bool, i
         case ModelRequestRejectedError() | ModelQuotaExceededError():
             return _refusal(error, provider, name, is_chosen=is_chosen)
         case ContentFilterError():
-            return declined()
+            return refused_by_provider()
         case _ if has_begun:
-            return broken_off(provider)
+            return stream_broken(provider)
         case ModelTimeoutError() | ModelRequestTimeout():
             return AgentError(f"{provider} did not answer in time. Try again {_A_WHILE}.")
         case ModelConnectionError():
@@ -59,18 +61,18 @@ def failure_of(error: Exception, provider: str, name: str, *, has_begun: bool, i
             return AgentError(f"{provider} gave an answer that can't be read. Try again, or use another model.")
 
 
-def broken_off(provider: str) -> AgentError:
-    """The stream ended in the middle."""
+def stream_broken(provider: str) -> AgentError:
+    """Return the error for a stream that ended in the middle."""
     return AgentError(f"The answer broke off: the connection to {provider} was lost. /retry asks again.")
 
 
-def declined() -> AgentError:
-    """The provider's filter, or the model itself, refused."""
+def refused_by_provider() -> AgentError:
+    """Return the error for a refusal by the provider's filter or by the model."""
     return AgentError("The model declined to answer this. Put it in other words.")
 
 
-def used_up() -> AgentError:
-    """Nothing was said before the limit of the answer's length was reached."""
+def token_limit_reached() -> AgentError:
+    """Return the error for an answer that reached its token limit before any text."""
     return AgentError(
         "The model thought for so long that no room was left for its answer. Ask for less, or have `max_tokens` raised."
     )
@@ -100,7 +102,7 @@ def _refusal(error: ModelAPIError, provider: str, name: str, *, is_chosen: bool)
 
 
 def _busy(error: ModelRateLimitError | ModelUnavailableError, provider: str) -> AgentError:
-    """It takes no more just now. That it is not there at all is for the owner to know."""
+    """Return the error for a provider that accepts no request now. Only an outage alerts the owner."""
     wait = _A_WHILE if error.retry_after is None else f"in {_seconds(error.retry_after)}"
     match error:
         case ModelRateLimitError():

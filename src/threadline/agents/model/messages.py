@@ -1,7 +1,7 @@
-"""Histories in chat-completions form as a model library's messages, and back.
+"""Convert histories and files to the messages of the model library, and back.
 
-A stored history may hold anything. What comes out here is always something that a provider takes: roles that nobody knows are
-passed over, every tool result follows its call, every call has a result, and a model never speaks first.
+A stored history may hold anything. The result is always accepted by providers: unknown roles are left out, every tool result
+follows its call, every call has a result, and the first message is never the model's.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelRequest,
     ModelRequestPart,
@@ -23,35 +24,46 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from threadline.agents.model_files import mention
+from threadline.errors import UnknownFile
 from threadline.model.files import attachments_of
+from threadline.model.inbound import Attachment
 from threadline.model.message import Message, text_of
+from threadline.model.safe_text import safe_line
+from threadline.ports.agent import Turn
 
 NO_RESULT = "(There is no result of this call.)"
 NO_TEXT = "(This message has no text.)"
 MODEL_FIRST = "(The conversation begins with a message of yours.)"
 
+PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_TEXTS = frozenset(
+    {"application/json", "application/xml", "application/yaml", "application/x-yaml", "application/toml"}
+)
+_MAX_PICTURE_BYTES = 5_000_000
+_MAX_TEXT_BYTES = 200_000
+_NAME_CHARS = 120
 
-def to_model(history: Sequence[Message], text: str, files: Sequence[UserContent] = ()) -> list[ModelMessage]:
-    """The messages of a request that answers `text` and what came with it."""
-    asked = _Messages()
+
+def to_model_messages(history: Sequence[Message], text: str, files: Sequence[UserContent] = ()) -> list[ModelMessage]:
+    """Return the messages of a request: the history, then `text` with its files."""
+    builder = _MessageBuilder()
     for message in history:
-        asked.add(message)
-    said = clean(text) if text.strip() else NO_TEXT
+        builder.add(message)
+    prompt = clean(text) if text.strip() else NO_TEXT
     # One text stays a plain string: some servers that speak a provider's protocol know no other form.
-    asked.add_request(
-        UserPromptPart([said, *(clean(f) if isinstance(f, str) else f for f in files)] if files else said)
+    builder.add_request(
+        UserPromptPart([prompt, *(clean(f) if isinstance(f, str) else f for f in files)] if files else prompt)
     )
-    return asked.messages
+    return builder.messages
 
 
-def from_model(messages: Sequence[ModelMessage]) -> list[Message]:
-    """The same in chat-completions form. Thoughts and files are left out."""
+def from_model_messages(messages: Sequence[ModelMessage]) -> list[Message]:
+    """Return the messages in chat-completions form, without thoughts and files."""
     return [plain for message in messages for plain in _plain_messages(message)]
 
 
-def recent(history: Sequence[Message], limit: int | None) -> Sequence[Message]:
-    """The last `limit` messages at most, from the first of a user's on: a tool result without its call is of no use."""
+def last_messages(history: Sequence[Message], limit: int | None) -> Sequence[Message]:
+    """Return at most the last `limit` messages, starting at a user message: a tool result without its call is of no use."""
     if limit is None or len(history) <= limit:
         return history
     starts = range(len(history) - limit, len(history))
@@ -59,12 +71,12 @@ def recent(history: Sequence[Message], limit: int | None) -> Sequence[Message]:
 
 
 def clean(text: str) -> str:
-    """`text` without halves of surrogate pairs, which no request can carry."""
+    """Return `text` without lone surrogates, which no request can carry."""
     return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
 
 
-class _Messages:
-    """Requests and responses in turns, as they are put together."""
+class _MessageBuilder:
+    """Builds the alternating requests and responses."""
 
     def __init__(self) -> None:
         self.messages: list[ModelMessage] = []
@@ -77,8 +89,8 @@ class _Messages:
         elif role == "assistant":
             self._add_response(_with_files(text, message), list(_calls_of(message)))
         elif role == "user":
-            if said := _with_files(text, message):
-                self.add_request(UserPromptPart(said))
+            if content := _with_files(text, message):
+                self.add_request(UserPromptPart(content))
         elif role in ("system", "developer") and text.strip():
             self.add_request(SystemPromptPart(text))
 
@@ -117,8 +129,8 @@ class _Messages:
 
 
 def _with_files(text: str, message: Message) -> str:
-    """What a message says, and which files went with it."""
-    return "\n".join(part for part in (text, clean(mention(attachments_of(message)))) if part.strip())
+    """Return the text of a message, with a line for each of its files."""
+    return "\n".join(part for part in (text, clean(file_names_line(attachments_of(message)))) if part.strip())
 
 
 def _calls_of(message: Message) -> Iterator[ToolCallPart]:
@@ -133,7 +145,7 @@ def _calls_of(message: Message) -> Iterator[ToolCallPart]:
 
 
 def _arguments(written: object) -> str:
-    """What a tool was called with, as JSON; what is no object that a request can carry counts as an empty one."""
+    """Return the arguments of a tool call as JSON; anything but an object that a request can carry becomes an empty object."""
     try:
         value = json.loads(written) if isinstance(written, str) else written
         plain = json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -178,3 +190,41 @@ def _plain_response(message: ModelResponse) -> Message | None:
     if not text and not calls:
         return None
     return {"role": "assistant", "content": text or None} | ({"tool_calls": calls} if calls else {})
+
+
+async def file_parts(turn: Turn) -> list[UserContent]:
+    """Return the files of a turn as content for a model, in their order: pictures and text, for other files a line."""
+    files = [file for spoken in turn.messages for file in spoken.attachments]
+    return [part for file in files for part in await _parts_of_file(turn, file)]
+
+
+def file_names_line(files: Sequence[Attachment]) -> str:
+    """Return a line for each file of an earlier message; the content of such a file is not sent again."""
+    return "\n".join(f"[file: {quoted_file_name(file)}]" for file in files)
+
+
+def quoted_file_name(file: Attachment) -> str:
+    """Return the name of a file for a model. It is untrusted: quoted, on one line, and of bounded length."""
+    return json.dumps(safe_line(file.name, _NAME_CHARS) or "without a name", ensure_ascii=False)
+
+
+async def _parts_of_file(turn: Turn, file: Attachment) -> list[UserContent]:
+    limit = _max_bytes(file.mime)
+    if limit is None or (file.size or 0) > limit:
+        return [f"[file: {quoted_file_name(file)}, which can't be shown here]"]
+    try:
+        body = await turn.fetch(file)
+        if file.mime in PICTURES and len(body) <= limit:
+            return [f"[file: {quoted_file_name(file)}]", BinaryContent(body, media_type=file.mime)]
+        text = body[:limit].decode() if file.mime not in PICTURES else None
+    except (UnknownFile, UnicodeDecodeError):
+        text = None
+    if text is None:
+        return [f"[file: {quoted_file_name(file)}, which can't be shown here]"]
+    return [f"[file: {quoted_file_name(file)}]\n{text}\n[end of file]"]
+
+
+def _max_bytes(mime: str) -> int | None:
+    if mime in PICTURES:
+        return _MAX_PICTURE_BYTES
+    return _MAX_TEXT_BYTES if mime.startswith("text/") or mime in _TEXTS else None

@@ -1,4 +1,4 @@
-"""A language model as an agent, at any provider that pydantic-ai knows."""
+"""The agent that sends a turn to a language model and yields the answer as events."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from contextlib import aclosing, asynccontextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from threadline.agents.model_choice import Models, OpenModel
-from threadline.agents.model_files import shown_files
-from threadline.agents.registry import AgentSettings
-from threadline.agents.stopping import until_cancelled
+from threadline.agents.cancellation import until_cancelled
+from threadline.agents.model.models import ModelPool, OpenModel
+from threadline.agents.registry import AgentSetup
 from threadline.model.safe_text import quoted_label
 from threadline.model.turn import Replay
 from threadline.model.usage import micros_of
@@ -22,29 +21,29 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
 _RETRIES = 2
-# So much of what somebody answers is told.
+# The model sees at most so many characters of a quoted message.
 _QUOTED_CHARS = 1_000
 
 
 class ModelAgent:
-    """Answers with what a model says: its text, its thoughts, and what they cost.
+    """Answers with the output of a model: text, thoughts and usage.
 
-    `AgentSettings.model` is "provider:name". With a `base_url`, "openai:name" is any server that speaks chat-completions,
-    and a key from the environment stays at home: only a key that is set is sent there. The model is told the agent's system
-    prompt, the chat's, and the context block, in this order; then the history, at most `history_limit` messages of it.
+    `AgentSetup.model` is "provider:name". With a `base_url`, "openai:name" is any server that speaks chat-completions,
+    and a key from the environment is not sent there: only a key in the settings is. The model gets the system prompt of the
+    agent, the one of the chat, and the context block, in this order; then at most `history_limit` messages of the history.
 
-    Requests that fail at the start are repeated `retries` times. What still fails is an `AgentError` of one sentence; the
-    usage known by then is told before it. A cancelled turn drops its request at once.
+    Requests that fail at the start are repeated `retries` times. A request that still fails raises an `AgentError` of one
+    sentence, after the usage known by then. A cancelled turn drops its request at once.
 
-    A session may have chosen another model, "provider:name" or a name at the agent's own provider. The agent's key and address
-    are never used for another provider: that one needs a key of its own in the environment.
+    A session may have chosen another model, "provider:name" or a name at the agent's own provider. The key and the address of
+    the agent are never used for another provider, which needs a key of its own in the environment.
     """
 
-    def __init__(self, settings: AgentSettings, *, retries: int = _RETRIES) -> None:
-        """`AgentError` where the extra or a key is missing, `InvalidRequest` where the settings can't be used."""
+    def __init__(self, settings: AgentSetup, *, retries: int = _RETRIES) -> None:
+        """Raise `AgentError` if the extra or a key is missing, `InvalidRequest` if the settings can't be used."""
         self._settings = settings
         self._request_settings = _request_settings(settings, retries)
-        self._models = Models(settings)
+        self._models = ModelPool(settings)
 
     @property
     def replay(self) -> Replay:
@@ -52,92 +51,94 @@ class ModelAgent:
 
     @property
     def history_limit(self) -> int | None:
-        """One more than the model is shown, which tells that there was more: then its history begins with a user's words."""
+        """Return one more than the model sees. The extra message shows that the history is cut, so it has to start at a user."""
         limit = self._settings.history_limit
         return None if limit is None else limit + 1
 
     async def run(self, turn: Turn) -> AsyncIterator[Event]:
-        """The model's words and thoughts as they come; at the end, or where it broke off, one `UsageOf`."""
-        asked = _Asked()
+        """Yield text and thoughts as they come; at the end, or after a failure, one `UsageOf`."""
+        state = _RequestState()
         failure: AgentError | None = None
         try:
-            async with aclosing(until_cancelled(self._answer(turn, asked), turn.cancelled)) as events:
+            async with aclosing(until_cancelled(self._answer(turn, state), turn.cancelled)) as events:
                 async for event in events:
                     yield event
         except AgentError as error:
             failure = error
-        if (usage := asked.usage()) is not None:
+        if (usage := state.usage()) is not None:
             yield usage
         if failure is not None:
             raise failure
 
     async def check_model(self, name: str) -> str:
-        """The full name of a model that a session can choose; `InvalidRequest` where it can't be asked. Nothing is sent."""
+        """Return the full name of a model that a session can choose. `InvalidRequest` if it can't be used. Sends nothing."""
         return await self._models.check(name)
 
     async def close(self) -> None:
-        """Closes the connections that are kept for the next turn. The agent can be used again."""
+        """Close the connections kept for the next turn. The agent can be used again."""
         await self._models.aclose()
 
-    async def _answer(self, turn: Turn, asked: _Asked) -> AsyncGenerator[Event, None]:
+    async def _answer(self, turn: Turn, state: _RequestState) -> AsyncGenerator[Event, None]:
         from pydantic_ai.direct import model_request_stream
 
         messages = await self._messages(turn)
         async with (
-            self._models.using(turn.session.chosen_model) as model,
-            _failures_told(model, asked),
+            self._models.lease_model(turn.session.chosen_model) as model,
+            _provider_errors(model, state),
             model_request_stream(await model.connected(), messages, model_settings=self._request_settings) as stream,
         ):
-            asked.stream = stream
+            state.stream = stream
             async for event in stream:
-                if (said := _event_of(event)) is not None:
-                    asked.has_text |= isinstance(said, Text)
-                    yield said
-            asked.require_end(model.asks)
+                if (output := _event_of(event)) is not None:
+                    state.has_text |= isinstance(output, Text)
+                    yield output
+            state.require_end(model.provider_text)
 
     async def _messages(self, turn: Turn) -> list[ModelMessage]:
-        from threadline.agents.model_history import clean, recent, to_model
+        from threadline.agents.model.messages import clean, file_parts, last_messages, to_model_messages
 
-        files = await shown_files(turn)
-        messages = to_model(recent(turn.history, self._settings.history_limit), _said(turn), files)
-        told = (self._settings.system_prompt, turn.system_prompt, turn.context_prompt)
-        instructions = "\n\n".join(clean(text.strip()) for text in told if text and text.strip())
+        files = await file_parts(turn)
+        messages = to_model_messages(
+            last_messages(turn.history, self._settings.history_limit), _prompt_text(turn), files
+        )
+        prompts = (self._settings.system_prompt, turn.system_prompt, turn.context_prompt)
+        instructions = "\n\n".join(clean(text.strip()) for text in prompts if text and text.strip())
         if instructions and messages[-1].kind == "request":
             messages[-1].instructions = instructions
         return messages
 
 
-class _Asked:
-    """What is known of one request."""
+class _RequestState:
+    """The state of one request to the model."""
 
     def __init__(self) -> None:
         self.stream: StreamedResponse | None = None
         self.has_text = False
 
     def usage(self) -> UsageOf | None:
-        """What it cost so far; none where nothing was told of it."""
+        """Return the usage so far, or None if the provider reported none."""
         if self.stream is None:
             return None
         response = self.stream.get()
         return usage_of(response) if response.usage.has_values() else None
 
     def require_end(self, provider: str) -> None:
-        """Raises an `AgentError` where the stream is over and the answer is not."""
-        from threadline.agents.model_failures import broken_off, declined, used_up
+        """Raise an `AgentError` if the stream has ended and the answer is incomplete."""
+        from threadline.agents.model.failures import refused_by_provider, stream_broken, token_limit_reached
 
         if self.stream is None:
             return
         response = self.stream.get()
         if response.finish_reason == "content_filter":
-            raise declined()
+            raise refused_by_provider()
         if response.state == "incomplete" or response.finish_reason == "error":
-            raise broken_off(provider)
+            raise stream_broken(provider)
         if response.finish_reason == "length" and not self.has_text:
-            raise used_up()
+            raise token_limit_reached()
 
 
-def _said(turn: Turn) -> str:
-    """What a turn says, each message behind the words that it answers. They may be a stranger's: quoted, and on one line."""
+def _prompt_text(turn: Turn) -> str:
+    """Return the text of the turn, each message after the message that it answers. Untrusted: quoted, and on one line."""
     if not any(spoken.quoted for spoken in turn.messages):
         return turn.text
     return "\n\n".join(
@@ -147,23 +148,20 @@ def _said(turn: Turn) -> str:
 
 
 @asynccontextmanager
-async def _failures_told(model: OpenModel, asked: _Asked) -> AsyncIterator[None]:
-    from threadline.agents.model_failures import FAILURES, failure_of
+async def _provider_errors(model: OpenModel, state: _RequestState) -> AsyncIterator[None]:
+    from threadline.agents.model.failures import FAILURES, agent_error_of
 
     try:
         yield
     except FAILURES as cause:
-        has_begun = asked.stream is not None
-        raise failure_of(cause, model.asks, model.name, has_begun=has_begun, is_chosen=model.is_chosen) from cause
-
-
-def make(settings: AgentSettings) -> ModelAgent:
-    """The agent that asks `model`."""
-    return ModelAgent(settings)
+        has_begun = state.stream is not None
+        raise agent_error_of(
+            cause, model.provider_text, model.name, has_begun=has_begun, is_chosen=model.is_chosen
+        ) from cause
 
 
 def usage_of(response: ModelResponse) -> UsageOf:
-    """What a request used, with the price that is listed for the model; without one the cost is unknown."""
+    """Return the usage of a request, with the listed price of the model; without a listed price the cost is unknown."""
     used = response.usage
     dollars = _price(response)
     return UsageOf(
@@ -208,8 +206,8 @@ def _event_of(event: object) -> Event | None:
             return None
 
 
-def _request_settings(settings: AgentSettings, retries: int) -> ModelSettings:
-    # Prompts are the same bytes from turn to turn; a provider that keeps them charges a tenth for them.
+def _request_settings(settings: AgentSetup, retries: int) -> ModelSettings:
+    # Prompts are the same bytes from turn to turn; a provider that caches them charges a tenth for them.
     chosen: ModelSettings = {"max_retries": retries, "cache": True}
     if settings.temperature is not None:
         chosen["temperature"] = settings.temperature

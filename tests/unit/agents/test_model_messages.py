@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart, UserPromptPart
 
-from threadline.agents.model_history import MODEL_FIRST, NO_RESULT, NO_TEXT, from_model, recent, to_model
+from threadline.agents.model.messages import (
+    MODEL_FIRST,
+    NO_RESULT,
+    NO_TEXT,
+    from_model_messages,
+    last_messages,
+    to_model_messages,
+)
 from threadline.model.message import Message
 from threadline.testing import assistant, exchange, system, tool_call, tool_result, tool_use, user
 
@@ -26,7 +33,7 @@ CONVERSATION = [
 
 def shown(*history: Message, text: str = "now") -> list[Message]:
     """What a provider would be shown, in the form that people write it in."""
-    return from_model(to_model(history, text))
+    return from_model_messages(to_model_messages(history, text))
 
 
 def test_a_conversation_comes_back_as_it_was() -> None:
@@ -115,10 +122,10 @@ def test_a_message_without_text_is_still_a_message() -> None:
     ],
 )
 def test_a_limit_cuts_at_what_a_user_said(limit: int | None, left: list[Message]) -> None:
-    assert list(recent(CONVERSATION, limit)) == left
+    assert list(last_messages(CONVERSATION, limit)) == left
     if limit is not None:
         # What a turn holds for a model: one more than it is shown.
-        assert list(recent(CONVERSATION[-limit - 1 :], limit)) == left
+        assert list(last_messages(CONVERSATION[-limit - 1 :], limit)) == left
 
 
 _ids = st.sampled_from(["a", "b", "c\ud800", ""])
@@ -142,7 +149,7 @@ _messages = st.fixed_dictionaries(
 
 @given(st.lists(_messages, max_size=12))
 def test_any_history_becomes_one_that_a_provider_takes(history: list[Message]) -> None:
-    messages = to_model(history, "now")
+    messages = to_model_messages(history, "now")
     kinds = [type(message) for message in messages]
     assert kinds[0] is ModelRequest
     assert kinds[-1] is ModelRequest
@@ -150,7 +157,7 @@ def test_any_history_becomes_one_that_a_provider_takes(history: list[Message]) -
     assert isinstance(messages[-1].parts[-1], UserPromptPart)
     for message, answer in pairwise(messages):
         assert calls_in(message) == results_in(answer) or isinstance(message, ModelRequest)
-    json.dumps(from_model(messages), ensure_ascii=False).encode()
+    json.dumps(from_model_messages(messages), ensure_ascii=False).encode()
 
 
 def calls_in(message: ModelMessage) -> set[str]:
