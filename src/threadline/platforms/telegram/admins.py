@@ -10,7 +10,7 @@ from threadline.platforms.telegram.client import Client
 from threadline.platforms.telegram.remembering import Remembered, Times
 
 # A command does not wait longer than that. Who was an admin stays one for an hour where Telegram does not say so any more.
-_TIMES = Times(patience=5.0, known=300.0, again=10.0, at_most=3_600.0)
+_ADMIN_TIMES = Times(patience=5.0, known=300.0, again=10.0, at_most=3_600.0)
 
 
 class _Person(msgspec.Struct, frozen=True):
@@ -24,9 +24,9 @@ class _Admin(msgspec.Struct, frozen=True):
 class Admins:
     """Tells who runs a group. Telegram is asked for commands alone, and once in five minutes for a group."""
 
-    def __init__(self, client: Client, *, times: Times = _TIMES) -> None:
+    def __init__(self, client: Client, *, times: Times = _ADMIN_TIMES) -> None:
         nobody: frozenset[str] = frozenset()
-        self._known = Remembered(client, "getChatAdministrators", _read, unknown=nobody, times=times)
+        self._known = Remembered(client, "getChatAdministrators", _read_admins, unknown=nobody, times=times)
 
     async def named(self, event: Inbound) -> Inbound:
         """The event, with what Telegram says of its sender where that matters."""
@@ -40,5 +40,5 @@ class Admins:
         return msgspec.structs.replace(event, sender_is_admin=True)
 
 
-def _read(answer: object) -> frozenset[str]:
+def _read_admins(answer: object) -> frozenset[str]:
     return frozenset(str(one.user.id) for one in msgspec.convert(answer, list[_Admin]))

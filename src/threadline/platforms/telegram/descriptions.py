@@ -9,7 +9,7 @@ from threadline.platforms.telegram.client import Client
 from threadline.platforms.telegram.remembering import Remembered, Times
 
 # Telegram does not tell when one changes. The first message of a chat waits a moment for it, and comes without where there is none.
-_TIMES = Times(patience=2.0, known=6 * 3_600.0, again=300.0, at_most=24 * 3_600.0)
+_DESCRIPTION_TIMES = Times(patience=2.0, known=6 * 3_600.0, again=300.0, at_most=24 * 3_600.0)
 
 
 class _Chat(msgspec.Struct, frozen=True):
@@ -19,8 +19,8 @@ class _Chat(msgspec.Struct, frozen=True):
 class Descriptions:
     """Tells what chats are about. Telegram is asked with the first message of a group or channel, then some times a day."""
 
-    def __init__(self, client: Client, *, times: Times = _TIMES) -> None:
-        self._known = Remembered(client, "getChat", _read, unknown=None, times=times)
+    def __init__(self, client: Client, *, times: Times = _DESCRIPTION_TIMES) -> None:
+        self._known = Remembered(client, "getChat", _read_description, unknown=None, times=times)
 
     async def told(self, event: Inbound) -> Inbound:
         """The event, with the description of its chat as its topic. In a topic of a forum it is the name of that."""
@@ -35,5 +35,5 @@ class Descriptions:
         return msgspec.structs.replace(event, source=msgspec.structs.replace(source, chat_topic=topic))
 
 
-def _read(answer: object) -> str | None:
+def _read_description(answer: object) -> str | None:
     return msgspec.convert(answer, _Chat).description or None

@@ -11,7 +11,7 @@ from threadline.ports.platform import Probed, Transient
 from threadline.texts import platforms as texts
 
 
-class _Me(msgspec.Struct, frozen=True):
+class _GetMe(msgspec.Struct, frozen=True):
     id: int
     username: str = ""
     can_join_groups: bool = True
@@ -27,14 +27,14 @@ class _Hook(msgspec.Struct, frozen=True):
 async def probe_bot(client: Client) -> Probed:
     """Who we are, and what is worth knowing about it."""
     try:
-        me = msgspec.convert(await client.call("getMe", {}), _Me)
+        me = msgspec.convert(await client.call("getMe", {}), _GetMe)
         hook = msgspec.convert(await client.call("getWebhookInfo", {}), _Hook)
     except msgspec.ValidationError as cause:
         raise Transient(f"Telegram does not say who we are: {cause}") from cause
     return Probed(f"@{me.username} (id {me.id})", tuple(_remarks(me, hook)))
 
 
-def _remarks(me: _Me, hook: _Hook) -> Iterator[str]:
+def _remarks(me: _GetMe, hook: _Hook) -> Iterator[str]:
     if not me.can_join_groups:
         yield texts.TELEGRAM_NO_GROUPS
     elif me.can_read_all_group_messages:
