@@ -31,7 +31,7 @@ from threadline.ids import new_lease_owner
 from threadline.log import get_logger
 from threadline.model.source import SessionSource
 from threadline.platforms.registry import PlatformSettings, make_platform
-from threadline.platforms.text import plain, split
+from threadline.platforms.shared import plain, split
 from threadline.ports.agent import Agent, Closes
 from threadline.ports.platform import Capabilities, Platform, Probed, Probes, Transient
 from threadline.store.facade import GatewayStore

@@ -20,7 +20,7 @@ from threadline.model.delivery import Target
 from threadline.model.files import StoredFile, file_id_of
 from threadline.model.source import SessionSource
 from threadline.platforms.local import Terminal
-from threadline.platforms.local.lines import Lines
+from threadline.platforms.local.pipe import Lines
 from threadline.platforms.web import WebPlatform
 from threadline.ports.live import Ending, Growth, Said, Speaker
 from threadline.ports.platform import BadMarkup, Gone, Outgoing, OutgoingFile, Platform

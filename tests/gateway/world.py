@@ -12,7 +12,7 @@ from threadline.gateway.access import AccessRules
 from threadline.gateway.gateway import Gateway
 from threadline.gateway.settings import GatewaySettings
 from threadline.ids import new_lease_owner
-from threadline.platforms.text import plain, split
+from threadline.platforms.shared import plain, split
 from threadline.ports.agent import Agent
 from threadline.store.facade import GatewayStore
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform

@@ -12,7 +12,7 @@ from tests.system.test_scripted import Gateway, joined
 from threadline.errors import InvalidRequest
 from threadline.model.delivery import Target
 from threadline.platforms.registry import PlatformSettings, make_platform
-from threadline.platforms.text import split
+from threadline.platforms.shared import split
 from threadline.ports.platform import (
     Ambiguous,
     BadMarkup,

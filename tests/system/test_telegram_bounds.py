@@ -10,7 +10,7 @@ from tests.system.telegram_bot import Heard, make_bot, opened, to, with_api
 from threadline.model.files import MAX_FILE_BYTES
 from threadline.model.inbound import Attachment
 from threadline.platforms.telegram.client import Client
-from threadline.platforms.telegram.offering import Menu
+from threadline.platforms.telegram.menu import Menu
 from threadline.ports.platform import Ambiguous, OfferedCommand, Outgoing, OutgoingFile, Transient
 from threadline.testing.telegram import BotApi, refuse
 

@@ -11,9 +11,9 @@ from tests.system.telegram_bot import Heard, listening, make_bot, opened, with_a
 
 from threadline.model.inbound import Inbound
 from threadline.model.source import SessionSource
-from threadline.platforms.telegram.admins import Admins
+from threadline.platforms.telegram.cache import Times
+from threadline.platforms.telegram.chat_facts import Admins
 from threadline.platforms.telegram.client import Client
-from threadline.platforms.telegram.remembering import Times
 from threadline.testing.telegram import BotApi, Chat, Fault, disconnect, hang, refuse
 
 # Asked each time, and whatever was known stays so.

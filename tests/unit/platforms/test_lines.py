@@ -15,7 +15,7 @@ from threadline.errors import StoreUnavailable
 from threadline.model.delivery import target_of
 from threadline.model.inbound import Arrival, Inbound
 from threadline.platforms.local import Terminal
-from threadline.platforms.local.lines import Lines
+from threadline.platforms.local.pipe import Lines
 from threadline.platforms.registry import PlatformSettings, make_platform
 from threadline.ports.platform import Outgoing, Verdict
 
@@ -168,7 +168,7 @@ class Out(io.StringIO):
 
 
 def event() -> Inbound:
-    from threadline.platforms.local.codec import typed
+    from threadline.platforms.local.platform import typed
     from threadline.testing import FakeClock
 
     return typed("", user="ada", account="main", message_id="1", at=FakeClock().now())

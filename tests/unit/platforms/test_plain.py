@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.platforms.text import plain, safe_text
+from threadline.platforms.shared import plain, safe_text
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from threadline.errors import StoreUnavailable
 from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival, Inbound
 from threadline.platforms.local import Terminal
-from threadline.platforms.local.client import Prompt
+from threadline.platforms.local.prompt import Prompt
 from threadline.ports.platform import Outgoing, Verdict
 
 HERE = Target(platform="local", chat_id="cli")

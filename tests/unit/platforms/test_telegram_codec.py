@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadline.model.inbound import Inbound, Unreadable, sanitized, validation_error
-from threadline.platforms.telegram.batches import updates_in
-from threadline.platforms.telegram.codec import Here, Ignored, Read, Topic, read_update
-from threadline.platforms.telegram.entities import Us, mentions, without_our_name
+from threadline.platforms.telegram.client import updates_in
+from threadline.platforms.telegram.codec import Here, Ignored, Read, Topic, Us, mentions, read_update, without_our_name
 from threadline.platforms.telegram.wire import Entity
 
 HERE = Here("tg", "work", Us(110000001, "our_bot"))

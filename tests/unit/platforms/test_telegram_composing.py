@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from threadline.model.delivery import Target
-from threadline.platforms.telegram.composing import (
+from threadline.platforms.telegram.markup import Shown
+from threadline.platforms.telegram.menu import shown_commands
+from threadline.platforms.telegram.sending import (
     chat_of,
     edit_call,
     file_call,
@@ -19,8 +21,6 @@ from threadline.platforms.telegram.composing import (
     text_call,
     with_reply,
 )
-from threadline.platforms.telegram.markup import Shown
-from threadline.platforms.telegram.offering import shown_commands
 from threadline.ports.platform import Button, Gone, OfferedCommand, Outgoing, OutgoingFile, PlatformError
 
 HERE: dict[str, object] = {"chat_id": -9}

@@ -12,9 +12,8 @@ import msgspec
 import pytest
 from telegram import Message, Update
 
-from threadline.platforms.telegram import kinds
-from threadline.platforms.telegram.codec import Here, read_update
-from threadline.platforms.telegram.entities import Us
+from threadline.platforms.telegram import wire as kinds
+from threadline.platforms.telegram.codec import Here, Us, read_update
 from threadline.platforms.telegram.wire import Message as ReadMessage
 
 GOLDEN = Path(__file__).parent / "telegram_golden"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threadline.platforms.shared import length, split
 from threadline.platforms.telegram.markup import LONGEST_TEXT, Shown, mended, shown
 from threadline.platforms.telegram.texts import NOTHING_TO_SEE
-from threadline.platforms.text import length, split
 from threadline.ports.platform import BadMarkup, Outgoing, TooLong
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from threadline.platforms.telegram.refusals import Migrated, NotAsPicture, NoText, Webhook, read_refusal
+from threadline.platforms.telegram.errors import Migrated, NotAsPicture, NoText, Webhook, read_refusal
 from threadline.ports.platform import (
     Ambiguous,
     BadMarkup,

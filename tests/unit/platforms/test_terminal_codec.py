@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadline.model.address import build_session_key
-from threadline.platforms.local.codec import finished, typed
+from threadline.platforms.local.platform import typed
+from threadline.platforms.local.prompt import finished
 
 
 def test_a_typed_line_comes_from_this_terminal_and_from_who_sits_there() -> None:

@@ -7,8 +7,9 @@ import itertools
 import sys
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -16,12 +17,36 @@ from threadline.clock import Clock, SystemClock
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.local_user import login_name
 from threadline.model.delivery import Target
-from threadline.model.source import MAIN_ACCOUNT
-from threadline.platforms.local.codec import typed
-from threadline.platforms.local.lines import Lines
-from threadline.platforms.local.screen import Screen
+from threadline.model.inbound import Inbound
+from threadline.model.source import MAIN_ACCOUNT, SessionSource
+from threadline.platforms.local.pipe import Lines
 from threadline.platforms.registry import PlatformSettings
 from threadline.ports.platform import Accept, Capabilities, NotDeclared, Outgoing, Transient, refuse_undeclared
+
+
+class Screen(Protocol):
+    """A person at a keyboard, or a program at the other end of a pipe.
+
+    `is_busy` is set while an answer is being written. Nothing but `run` waits for anything.
+    """
+
+    is_busy: bool
+
+    async def run(self, take: Callable[[str], None]) -> None:
+        """Hands over every message that is written; returns at the end of input."""
+
+    def echo(self, line: str) -> None:
+        """Shows a message that was written as part of the conversation."""
+
+    def show(self, message_id: str, text: str) -> None:
+        """Shows an answer, or what it says now. `OSError` where nobody can see it any more."""
+
+    def settle(self) -> None:
+        """What was shown will not change any more."""
+
+    def note(self, sentence: str) -> None:
+        """Tells something that is no part of the conversation."""
+
 
 # Returns when nothing waits for an answer: no turn is to run or running, no message is to be sent.
 Idle: TypeAlias = Callable[[], Awaitable[None]]
@@ -149,7 +174,20 @@ def _screen(
 ) -> Screen:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Lines(sys.stdin.fileno(), sys.stdout, sys.stderr, whole_input=whole_input, waits=waits)
-    from threadline.platforms.local.client import Prompt
+    from threadline.platforms.local.prompt import Prompt
 
     helped = commands if isinstance(commands, Mapping) else dict.fromkeys(commands, "")
     return Prompt(commands=helped, history=history)
+
+
+def typed(text: str, *, user: str, account: str, message_id: str, at: datetime) -> Inbound:
+    """A line that `user` typed."""
+    place = SessionSource.local_cli()
+    return Inbound(
+        dedupe_key=message_id,
+        message_id=message_id,
+        source=msgspec.structs.replace(place, account=account, user_id=user, user_name=user),
+        sent_at=at,
+        text=text,
+        mentions_us=True,
+    )

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
+import json
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
+import aiohttp
+import msgspec
 from telegram import InputFile
-from telegram.error import TelegramError
+from telegram.error import NetworkError, TelegramError
 from telegram.ext import AIORateLimiter, ExtBot
-from telegram.request import BaseRequest
+from telegram.request import BaseRequest, RequestData
 
-from threadline.platforms.telegram.transport import PollingTransport, Refused, Transport
-from threadline.ports.platform import Ambiguous, OutgoingFile
+from threadline.platforms.telegram.errors import read_refusal
+from threadline.platforms.telegram.markup import mended
+from threadline.ports.platform import Ambiguous, Gone, OutgoingFile, PlatformError, TooLong, Transient
 
 # A file takes so much longer than words until it is answered.
 _UPLOAD_TIMES: Final = 6
@@ -107,3 +113,200 @@ def _sent(value: object) -> object:
     if isinstance(value, OutgoingFile):
         return InputFile(value.body, filename=value.name)
     return value
+
+
+# Many chats at once; each waits for its own answer.
+_CONNECTIONS: Final = 256
+_CONNECT_SECONDS: Final = 10.0
+_DOWNLOAD_SECONDS: Final = 120.0
+_CHUNK: Final = 65_536
+# So many times the patience for an answer a whole request may take. An answer is waited for only once all of the request has left,
+# and one that nobody takes in never would.
+_TIMES_IN_ALL: Final = 5
+
+# Of these it is certain that nothing has left.
+_NOT_LEFT: Final = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.ClientProxyConnectionError,
+    aiohttp.ClientHttpProxyError,
+    aiohttp.InvalidURL,
+)
+
+
+class Refused(TelegramError):
+    """Carries what an answer means through the library."""
+
+    def __init__(self, meaning: PlatformError) -> None:
+        super().__init__("refused")
+        self.meaning = meaning
+
+
+class Transport(BaseRequest):
+    """Connections to Telegram. It counts what is on its way, so that closing can wait for it. No error of it holds an address."""
+
+    __slots__ = ("_flying", "_is_closing", "_landed", "_patience", "_proxy", "_session")
+
+    def __init__(self, *, patience: float, proxy: str | None) -> None:
+        """`patience`: the seconds that an answer may take, unless a call says otherwise."""
+        self._patience = patience
+        self._proxy = proxy
+        self._session: aiohttp.ClientSession | None = None
+        self._flying = 0
+        self._is_closing = False
+        self._landed = asyncio.Event()
+        self._landed.set()
+
+    @property
+    def read_timeout(self) -> float:
+        """The seconds that an answer may take."""
+        return self._patience
+
+    async def initialize(self) -> None:
+        """Nothing: connections are made when they are needed."""
+
+    async def shutdown(self) -> None:
+        """Hangs up."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def do_request(
+        self,
+        url: str,
+        method: str,
+        request_data: RequestData | None = None,
+        read_timeout: Any = BaseRequest.DEFAULT_NONE,
+        *_: Any,
+        **__: Any,
+    ) -> tuple[int, bytes]:
+        """The answer to a request; `Refused` where it says no, or where there was none."""
+        if self._is_closing:
+            # It waited for its turn meanwhile.
+            raise Refused(Transient("the platform is being closed"))
+        seconds = self._patience if read_timeout is BaseRequest.DEFAULT_NONE else read_timeout
+        self._flying += 1
+        self._landed.clear()
+        try:
+            code, body = await self._answer(url, method, request_data, seconds)
+        finally:
+            self._flying -= 1
+            if not self._flying:
+                self._landed.set()
+        if code >= 300:
+            raise Refused(read_refusal(code, body))
+        return code, body
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        """What an answer says."""
+        try:
+            return msgspec.json.decode(payload, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError) as cause:
+            raise Refused(Ambiguous("Telegram's answer can't be read")) from cause
+
+    async def download(self, url: str, at_most: int) -> bytes:
+        """What is at an address. `Gone` where there is nothing any more, `TooLong` as soon as it is more than so many bytes."""
+        if self._is_closing:
+            raise Transient("the platform is being closed")
+        try:
+            async with self._connected().get(url, proxy=self._proxy, timeout=_within(_DOWNLOAD_SECONDS)) as answer:
+                if answer.status == 429 or answer.status >= 500:
+                    raise Transient(f"Telegram does not give the file out just now (error {answer.status})")
+                if answer.status >= 300:
+                    raise Gone(f"Telegram no longer has the file (error {answer.status})")
+                return await _read_some(answer, at_most)
+        except (aiohttp.ClientError, TimeoutError, OSError) as cause:
+            raise Transient(f"the file did not arrive: {type(cause).__name__}") from None
+
+    async def close(self, seconds: float) -> None:
+        """Nothing more leaves; what is on its way gets so many seconds."""
+        self._is_closing = True
+        try:
+            async with asyncio.timeout(seconds):
+                await self._landed.wait()
+        except TimeoutError:
+            pass
+        await self.shutdown()
+
+    async def _answer(self, url: str, method: str, asked: RequestData | None, seconds: float) -> tuple[int, bytes]:
+        try:
+            async with self._connected().request(
+                method, url, data=_body(asked), proxy=self._proxy, timeout=_within(seconds), allow_redirects=False
+            ) as answer:
+                return answer.status, await answer.read()
+        except _NOT_LEFT as cause:
+            raise Refused(Transient(f"Telegram can't be reached: {type(cause).__name__}")) from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as cause:
+            raise Refused(Ambiguous(f"the connection to Telegram broke: {type(cause).__name__}")) from None
+
+    def _connected(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # Made here: it belongs to the loop that runs.
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=_CONNECTIONS))
+        elif self._session.closed:
+            raise NetworkError("closed")
+        return self._session
+
+
+class PollingTransport(Transport):
+    """A connection for long polls. Updates stay as they came: one that can't be read harms no other."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        """The updates in an answer."""
+        try:
+            return {"result": updates_in(payload)}
+        except ValueError as cause:
+            raise Refused(Transient("Telegram's answer can't be read")) from cause
+
+
+async def _read_some(answer: aiohttp.ClientResponse, at_most: int) -> bytes:
+    body = bytearray()
+    async for chunk in answer.content.iter_chunked(_CHUNK):
+        body += chunk
+        if len(body) > at_most:
+            raise TooLong(f"the file is larger than {at_most:,} bytes")
+    return bytes(body)
+
+
+def _within(seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=_TIMES_IN_ALL * seconds, sock_connect=_CONNECT_SECONDS, sock_read=seconds)
+
+
+def _body(asked: RequestData | None) -> aiohttp.FormData | aiohttp.BytesPayload | None:
+    if asked is None:
+        return None
+    if not asked.contains_files:
+        # A form costs several times as much.
+        return aiohttp.BytesPayload(msgspec.json.encode(asked.parameters), content_type="application/json")
+    form = aiohttp.FormData()
+    for name, value in asked.json_parameters.items():
+        form.add_field(name, value)
+    for name, (filename, content, mime) in asked.multipart_data.items():
+        # In pieces: a large file in one would hold everybody else up.
+        pieces = io.BytesIO(content) if isinstance(content, bytes) else content
+        form.add_field(name, pieces, filename=filename, content_type=mime)
+    return form
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    result: list[msgspec.Raw]
+
+
+class _Loose(msgspec.Struct, frozen=True):
+    result: list[object]
+
+
+_answer = msgspec.json.Decoder(_Answer)
+
+
+def updates_in(answer: bytes) -> list[bytes]:
+    """The updates in an answer, each as JSON of its own; `ValueError` for what is no such answer."""
+    try:
+        return [bytes(update) for update in _answer.decode(answer).result]
+    except msgspec.DecodeError:
+        # Half of a surrogate pair in one of them is no reason to lose the others.
+        loose = msgspec.convert(json.loads(answer), _Loose)
+        return [mended(json.dumps(update, ensure_ascii=False)).encode() for update in loose.result]

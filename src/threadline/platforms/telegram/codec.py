@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias
 from zlib import crc32
@@ -10,18 +10,25 @@ from zlib import crc32
 import msgspec
 
 from threadline.clock import from_instant
-from threadline.model.inbound import IdChange, Inbound, InboundKind, Quote, Unreadable
+from threadline.model.inbound import Attachment, IdChange, Inbound, InboundKind, Quote, Unreadable
 from threadline.model.source import ChatType, SessionSource
-from threadline.platforms.telegram.contents import attachments_of, shared_line
-from threadline.platforms.telegram.entities import Us, command_bot, mentions, quoted, without_our_name
-from threadline.platforms.telegram.kinds import (
+from threadline.platforms.telegram import texts
+from threadline.platforms.telegram.wire import (
     PASSED_OVER_UPDATES,
     READ_FIELDS,
     SERVICE_FIELDS,
     SHARED_FIELDS,
     UNUSED_FIELDS,
+    Checklist,
+    Entity,
+    File,
+    Message,
+    Pressed,
+    Shared,
+    Sticker,
+    Update,
+    Venue,
 )
-from threadline.platforms.telegram.wire import Message, Pressed, Update
 
 _CHAT_TYPES: Mapping[str, ChatType] = {
     "private": "dm",
@@ -263,3 +270,158 @@ def _unreadable(raw: bytes, here: Here, number: int | None, reason: str) -> Unre
         reason=reason,
         dedupe_key="" if number is None else f"u:{here.us.id}:{number}",
     )
+
+
+_shared = msgspec.json.Decoder(Shared)
+
+
+def attachments_of(message: Message) -> tuple[Attachment, ...]:
+    """The files of a message. Of a picture it is the largest size."""
+    return tuple(_files(message))
+
+
+def shared_line(message: Message, raw: bytes) -> str:
+    """A line that stands for what is neither text nor a file; empty where there is nothing of the kind."""
+    if message.sticker is not None:
+        return texts.STICKER.format(emoji=message.sticker.emoji) if message.sticker.emoji else ""
+    shared = _shared.decode(raw)
+    return _place(shared) or _list(shared) or _thing(shared)
+
+
+def _place(shared: Shared) -> str:
+    if shared.venue is not None:
+        return _venue(shared.venue)
+    if shared.location is not None:
+        return texts.LOCATION.format(latitude=shared.location.latitude, longitude=shared.location.longitude)
+    if shared.contact is not None:
+        name = f"{shared.contact.first_name} {shared.contact.last_name or ''}".strip()
+        return texts.CONTACT.format(name=name, phone=shared.contact.phone_number)
+    return ""
+
+
+def _list(shared: Shared) -> str:
+    if shared.poll is not None:
+        options = ", ".join(option.text for option in shared.poll.options)
+        return texts.POLL.format(question=shared.poll.question, options=options)
+    return "" if shared.checklist is None else _checklist(shared.checklist)
+
+
+def _thing(shared: Shared) -> str:
+    if shared.dice is not None:
+        return texts.DICE.format(emoji=shared.dice.emoji, value=shared.dice.value)
+    if shared.game is not None:
+        return texts.GAME.format(title=shared.game.title)
+    if shared.invoice is not None:
+        return texts.INVOICE.format(title=shared.invoice.title)
+    if shared.story:
+        return texts.STORY
+    return texts.PAID_MEDIA if shared.paid_media else ""
+
+
+def _venue(venue: Venue) -> str:
+    return texts.VENUE.format(
+        title=venue.title,
+        address=venue.address,
+        latitude=venue.location.latitude,
+        longitude=venue.location.longitude,
+    )
+
+
+def _checklist(checklist: Checklist) -> str:
+    tasks = ", ".join(
+        texts.TASK_DONE.format(text=task.text) if task.completion_date else task.text for task in checklist.tasks
+    )
+    return texts.CHECKLIST.format(title=checklist.title, tasks=tasks)
+
+
+def _files(message: Message) -> Iterator[Attachment]:
+    if message.photo:
+        largest = max(message.photo, key=lambda size: size.width * size.height)
+        yield _attachment(largest, "image/jpeg")
+    elif message.live_photo is not None:
+        yield _attachment(message.live_photo, "video/mp4")
+    if message.animation is not None:
+        # Telegram tells it a second time as a document.
+        yield _attachment(message.animation, "video/mp4")
+    elif message.document is not None:
+        yield _attachment(message.document, "application/octet-stream")
+    if message.voice is not None:
+        yield _attachment(message.voice, "audio/ogg")
+    if message.audio is not None:
+        yield _attachment(message.audio, "audio/mpeg")
+    for video in (message.video, message.video_note):
+        if video is not None:
+            yield _attachment(video, "video/mp4")
+    if message.sticker is not None:
+        yield _sticker(message.sticker)
+
+
+def _attachment(file: File, usual: str) -> Attachment:
+    return Attachment(handle=file.file_id, name=file.file_name, mime=file.mime_type or usual, size=file.file_size)
+
+
+def _sticker(sticker: Sticker) -> Attachment:
+    mime = "image/webp"
+    if sticker.is_video:
+        mime = "video/webm"
+    elif sticker.is_animated:
+        mime = "application/x-tgsticker"
+    return Attachment(handle=sticker.file_id, mime=mime, size=sticker.file_size)
+
+
+_QUOTATIONS = ("blockquote", "expandable_blockquote")
+
+
+class Us(msgspec.Struct, frozen=True):
+    """The bot that we are. `handle` is its username in small letters, without the `@`."""
+
+    id: int
+    handle: str
+
+
+def mentions(text: str, entities: Iterable[Entity], us: Us) -> bool:
+    """Whether a text speaks to us by name."""
+    return any(_names_us(text, entity, us) for entity in entities)
+
+
+def command_bot(text: str, entities: Sequence[Entity]) -> str | None:
+    """The bot, in small letters, that the command at the start of a text is for; `None` where it names none."""
+    first = _first_command(entities)
+    if first is None:
+        return None
+    _, at, bot = _marked(text, first).partition("@")
+    return bot.lower() if at else None
+
+
+def without_our_name(text: str, entities: Sequence[Entity], us: Us) -> str:
+    """The text with `/command` for a `/command@us` at its start."""
+    first = _first_command(entities)
+    if first is None or command_bot(text, entities) != us.handle:
+        return text
+    written = _marked(text, first)
+    return written.partition("@")[0] + text[len(written) :]
+
+
+def quoted(text: str, entities: Iterable[Entity]) -> str:
+    """The text with a `> ` before it where it begins with a quotation: a command in there is somebody else's."""
+    return f"> {text}" if any(one.type in _QUOTATIONS and one.offset == 0 for one in entities) else text
+
+
+def _first_command(entities: Sequence[Entity]) -> Entity | None:
+    return next((one for one in entities if one.type == "bot_command" and one.offset == 0), None)
+
+
+def _names_us(text: str, entity: Entity, us: Us) -> bool:
+    if entity.type == "text_mention":
+        return entity.user is not None and entity.user.id == us.id
+    if entity.type == "mention":
+        return _marked(text, entity).lower() == f"@{us.handle}"
+    return entity.type == "bot_command" and _marked(text, entity).lower().endswith(f"@{us.handle}")
+
+
+def _marked(text: str, entity: Entity) -> str:
+    """The stretch of the text. One that lies outside of it is empty."""
+    start, end = max(entity.offset, 0), max(entity.offset + entity.length, 0)
+    if text.isascii():
+        return text[start:end]
+    return text.encode("utf-16-le", "surrogatepass")[2 * start : 2 * end].decode("utf-16-le", "replace")

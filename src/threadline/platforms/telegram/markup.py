@@ -8,8 +8,8 @@ import unicodedata
 import msgspec
 from telegramify_markdown import MessageEntity, RenderConfig, convert
 
+from threadline.platforms.shared import length
 from threadline.platforms.telegram.texts import NOTHING_TO_SEE
-from threadline.platforms.text import length
 from threadline.ports.platform import BadMarkup, Outgoing, TooLong
 
 LONGEST_TEXT = 4096

@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
 
@@ -17,16 +17,12 @@ from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival, Attachment, Inbound
 from threadline.model.source import MAIN_ACCOUNT
 from threadline.platforms.registry import PlatformSettings
-from threadline.platforms.telegram.admins import Admins
+from threadline.platforms.telegram.chat_facts import Admins, Descriptions
 from threadline.platforms.telegram.client import Client
-from threadline.platforms.telegram.codec import Here, Ignored, Read, Topic, read_update
-from threadline.platforms.telegram.descriptions import Descriptions
-from threadline.platforms.telegram.entities import Us
-from threadline.platforms.telegram.fetching import fetch_file
-from threadline.platforms.telegram.offering import Menu
+from threadline.platforms.telegram.codec import Here, Ignored, Read, Topic, Us, read_update
+from threadline.platforms.telegram.menu import Menu
 from threadline.platforms.telegram.polling import Poller
-from threadline.platforms.telegram.probing import probe_bot
-from threadline.platforms.telegram.sending import Sender
+from threadline.platforms.telegram.sending import Sender, fetch_file
 from threadline.ports.platform import (
     Accept,
     Ambiguous,
@@ -40,6 +36,7 @@ from threadline.ports.platform import (
     Unauthorized,
     refuse_undeclared,
 )
+from threadline.texts import platforms as texts
 
 log = get_logger(__name__)
 
@@ -295,3 +292,39 @@ async def _answer_press(client: Client, press: str) -> None:
         await client.call("answerCallbackQuery", {"callback_query_id": press})
     except PlatformError as cause:
         log.debug("telegram.press_not_answered", reason=str(cause))
+
+
+class _GetMe(msgspec.Struct, frozen=True):
+    id: int
+    username: str = ""
+    can_join_groups: bool = True
+    can_read_all_group_messages: bool = False
+
+
+class _Hook(msgspec.Struct, frozen=True):
+    # Where it is may be a secret of another program.
+    url: str = ""
+    pending_update_count: int = 0
+
+
+async def probe_bot(client: Client) -> Probed:
+    """Who we are, and what is worth knowing about it."""
+    try:
+        me = msgspec.convert(await client.call("getMe", {}), _GetMe)
+        hook = msgspec.convert(await client.call("getWebhookInfo", {}), _Hook)
+    except msgspec.ValidationError as cause:
+        raise Transient(f"Telegram does not say who we are: {cause}") from cause
+    return Probed(f"@{me.username} (id {me.id})", tuple(_remarks(me, hook)))
+
+
+def _remarks(me: _GetMe, hook: _Hook) -> Iterator[str]:
+    if not me.can_join_groups:
+        yield texts.TELEGRAM_NO_GROUPS
+    elif me.can_read_all_group_messages:
+        yield texts.TELEGRAM_HEARS_ALL
+    else:
+        yield texts.TELEGRAM_PRIVATE
+    if hook.url:
+        yield texts.TELEGRAM_HOOKED
+    if hook.pending_update_count:
+        yield texts.TELEGRAM_WAITING.format(count=hook.pending_update_count)

@@ -9,8 +9,8 @@ from typing import TypeAlias
 from threadline.log import get_logger
 from threadline.platforms.telegram.client import Client
 from threadline.platforms.telegram.codec import Read
-from threadline.platforms.telegram.kinds import ALLOWED_UPDATES
-from threadline.platforms.telegram.refusals import Webhook
+from threadline.platforms.telegram.errors import Webhook
+from threadline.platforms.telegram.wire import ALLOWED_UPDATES
 from threadline.ports.platform import Contested, PlatformError, RateLimited, Unauthorized
 
 log = get_logger(__name__)

@@ -21,7 +21,7 @@ from threadline.model.delivery import Target, target_of
 from threadline.model.inbound import Arrival, Inbound
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
-from threadline.platforms.text import plain, split
+from threadline.platforms.shared import plain, split
 from threadline.ports.platform import Accept, ListensAlone, Outgoing, OutgoingFile, Platform, PlatformError, Verdict
 from threadline.store.facade import GatewayStore
 from threadline.testing.contracts.platforms.worlds import OpenWorld, PlatformWorld

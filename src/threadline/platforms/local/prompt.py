@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -24,7 +25,6 @@ from rich.segment import Segment, Segments
 
 from threadline.log import get_logger
 from threadline.model.safe_text import safe_text
-from threadline.platforms.local.codec import finished
 
 log = get_logger(__name__)
 
@@ -33,6 +33,8 @@ _MARK = "› "  # noqa: RUF001 - looks like a prompt, and is meant to
 _HINT = "Ctrl-D ends the conversation; it goes on where it was the next time."
 _KEPT_MESSAGES = 64
 _MENU_LINES = 6
+# An indented line may still belong to a list above it; only what begins at the margin begins something new.
+_FENCE_OR_GAP = re.compile(r"^[ \t]{0,12}(`{3,}(?=[^`\n]*$)|~{3,})([^\n]*)$|\n[^\S\n]*\n(?=\S)", re.MULTILINE)
 # Room for what is typed under an answer that is still growing.
 _LINES_BELOW = 4
 
@@ -175,6 +177,20 @@ class Prompt:
             event.current_buffer.reset()
         else:
             self.note(_HINT)
+
+
+def finished(text: str, start: int = 0) -> int:
+    """Where the last complete block of a markdown text that still grows ends, from `start` on, which is the start of one."""
+    end, fence = start, ""
+    for found in _FENCE_OR_GAP.finditer(text[start:]):
+        mark, info = found.groups()
+        if mark is None:
+            end = end if fence else start + found.end()
+        elif not fence:
+            fence = mark
+        elif mark.startswith(fence) and not info.strip():
+            fence = ""
+    return end
 
 
 class _Commands(Completer):
