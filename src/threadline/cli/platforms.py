@@ -18,7 +18,7 @@ from threadline.errors import ConfigError, InvalidRequest, ThreadlineError
 from threadline.texts import platforms as texts
 
 if TYPE_CHECKING:
-    from threadline.platforms.registry import PlatformSettings
+    from threadline.platforms.registry import PlatformSetup
     from threadline.ports.platform import Probed
 
 _LONGEST_TOKEN = 64 * 1024
@@ -50,11 +50,11 @@ class _Token(msgspec.Struct, frozen=True):
 def show(config: File = None, as_json: AsJson = False) -> None:
     """Show the configured platforms, and the kinds that can be added."""
     from threadline.config.load import load_config
-    from threadline.platforms.registry import addable_platforms, fault_of
+    from threadline.platforms.registry import addable_platforms, unusable_reason
 
     kinds = addable_platforms()
     lines = [
-        _Line(name=name, kind=one.kind, account=one.account, enabled=one.enabled, fault=fault_of(one.kind))
+        _Line(name=name, kind=one.kind, account=one.account, enabled=one.enabled, fault=unusable_reason(one.kind))
         for name, one in load_config(config).platforms.items()
     ]
     if as_json:
@@ -183,7 +183,7 @@ def _found(found: Probed | None) -> dict[str, object]:
     return {"who": None if found is None else found.who, "remarks": [] if found is None else list(found.remarks)}
 
 
-def _probed(kind: str, settings: PlatformSettings) -> Probed | None:
+def _probed(kind: str, settings: PlatformSetup) -> Probed | None:
     from threadline.app import probe_platform
 
     return probe_platform(kind, settings)
@@ -262,14 +262,14 @@ def _wants_token(kind: str, name: str, options: dict[str, object]) -> bool:
     return False
 
 
-def _settings(name: str, options: dict[str, object], token: _Token | None) -> PlatformSettings:
+def _settings(name: str, options: dict[str, object], token: _Token | None) -> PlatformSetup:
     from threadline.config.load import current_environment
     from threadline.config.secrets import resolve_all
-    from threadline.platforms.registry import PlatformSettings
+    from threadline.platforms.registry import PlatformSetup
 
     environment = current_environment()
     values = {key: resolve_all(value, environment) for key, value in options.items()}
-    return PlatformSettings(name, options=values if token is None else values | {"token": token.text})
+    return PlatformSetup(name, options=values if token is None else values | {"token": token.text})
 
 
 def _write(file: Path, name: str, kind: str, options: dict[str, object], token: _Token | None) -> str | None:

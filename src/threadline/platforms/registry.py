@@ -28,7 +28,7 @@ GROUP = "threadline.platforms"
 T = TypeVar("T")
 
 
-class PlatformSettings(msgspec.Struct, frozen=True):
+class PlatformSetup(msgspec.Struct, frozen=True):
     """What a platform is made of. `name` is the platform in every source; `options` are its kind's own and still unchecked."""
 
     name: str
@@ -43,7 +43,7 @@ class PlatformSettings(msgspec.Struct, frozen=True):
             raise InvalidRequest(f"the options of the platform {self.name!r} are wrong: {cause}") from cause
 
 
-PlatformFactory: TypeAlias = Callable[[PlatformSettings], Platform]
+PlatformFactory: TypeAlias = Callable[[PlatformSetup], Platform]
 
 
 class UnknownPlatform(InvalidRequest):
@@ -56,20 +56,20 @@ class BrokenPlatform(ThreadlineError):
 
 def known_platforms() -> list[str]:
     """The kinds that are installed, sorted. Being listed is no promise that one can be loaded."""
-    return sorted(_doors())
+    return sorted(_entry_points())
 
 
 def addable_platforms() -> list[str]:
     """The kinds that somebody may want to configure, sorted: not the terminal, which is there anyway, nor what is for tests."""
-    doors = _doors()
+    doors = _entry_points()
     return sorted(kind for kind in doors if kind != LOCAL and not doors[kind][0].value.startswith("threadline.testing"))
 
 
-def fault_of(kind: str) -> str:
+def unusable_reason(kind: str) -> str:
     """Why platforms of that kind can't be used here, and what to do; empty where they can."""
-    doors = _doors()
+    doors = _entry_points()
     if kind not in doors:
-        return _not_there(kind)
+        return _unknown_kind_text(kind)
     try:
         _load(doors[kind][0])
     except BrokenPlatform as cause:
@@ -77,7 +77,7 @@ def fault_of(kind: str) -> str:
     return ""
 
 
-def make_platform(kind: str, settings: PlatformSettings) -> Platform:
+def make_platform(kind: str, settings: PlatformSetup) -> Platform:
     """A platform of that kind, not yet connected.
 
     `UnknownPlatform` for a kind that nobody offers, `BrokenPlatform` for one that can't be loaded, `InvalidRequest` for
@@ -96,9 +96,9 @@ def make_platform(kind: str, settings: PlatformSettings) -> Platform:
         raise InvalidRequest(
             f"only the page that `serve` brings along is called {WEB!r}; give the platform another name"
         )
-    doors = _doors()
+    doors = _entry_points()
     if kind not in doors:
-        raise UnknownPlatform(_not_there(kind))
+        raise UnknownPlatform(_unknown_kind_text(kind))
     values = {door.value for door in doors[kind]}
     if len(values) > 1:
         packages = " and ".join(sorted({_package(door) for door in doors[kind]}))
@@ -113,7 +113,7 @@ def make_platform(kind: str, settings: PlatformSettings) -> Platform:
     return made
 
 
-def _doors() -> dict[str, list[EntryPoint]]:
+def _entry_points() -> dict[str, list[EntryPoint]]:
     doors: dict[str, list[EntryPoint]] = {}
     for door in entry_points(group=GROUP):
         doors.setdefault(door.name, []).append(door)
@@ -133,7 +133,7 @@ def _load(door: EntryPoint) -> PlatformFactory:
     return cast(PlatformFactory, factory)
 
 
-def _not_there(kind: str) -> str:
+def _unknown_kind_text(kind: str) -> str:
     offered = addable_platforms()
     near = difflib.get_close_matches(kind, offered, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"use one of these: {', '.join(offered) or 'none is installed'}"
@@ -141,14 +141,14 @@ def _not_there(kind: str) -> str:
 
 
 def _not_loaded(door: EntryPoint, cause: Exception) -> str:
-    package, extra = _package(door), _extra(door)
+    package, extra = _package(door), _missing_extra(door)
     reason = f"the platform {door.name!r} of {package} can't be loaded: {type(cause).__name__}: {cause}"
     if isinstance(cause, ImportError) and extra:
         return f"{reason}; install what it needs with: pip install '{package}[{extra}]'"
     return f"{reason}; install {package} again, or report it to its authors"
 
 
-def _extra(door: EntryPoint) -> str | None:
+def _missing_extra(door: EntryPoint) -> str | None:
     """The extra that the entry point names, else one of the package's that is called like the platform."""
     offered = door.dist.metadata.get_all("Provides-Extra") if door.dist else None
     return ",".join(door.extras) or (door.name if door.name in (offered or []) else None)

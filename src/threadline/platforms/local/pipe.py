@@ -14,7 +14,7 @@ from threadline.model.safe_text import safe_text
 _CHUNK = 65_536
 
 
-class Lines:
+class PipeScreen:
     """Each line of the input is a message, or the whole input is one.
 
     With `waits` a line is read only when everything before it was answered: the end of input is told after the last answer.
@@ -54,7 +54,7 @@ class Lines:
         """Keeps the text until it is settled."""
         self._shown[message_id] = text
 
-    def settle(self) -> None:
+    def finish_messages(self) -> None:
         """Writes what was shown and not yet written, in the order in which it came."""
         try:
             for message_id, text in self._shown.items():

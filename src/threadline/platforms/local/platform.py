@@ -19,8 +19,8 @@ from threadline.local_user import login_name
 from threadline.model.delivery import Target
 from threadline.model.inbound import Inbound
 from threadline.model.source import MAIN_ACCOUNT, SessionSource
-from threadline.platforms.local.pipe import Lines
-from threadline.platforms.registry import PlatformSettings
+from threadline.platforms.local.pipe import PipeScreen
+from threadline.platforms.registry import PlatformSetup
 from threadline.ports.platform import Accept, Capabilities, NotDeclared, Outgoing, Transient, refuse_undeclared
 
 
@@ -41,7 +41,7 @@ class Screen(Protocol):
     def show(self, message_id: str, text: str) -> None:
         """Shows an answer, or what it says now. `OSError` where nobody can see it any more."""
 
-    def settle(self) -> None:
+    def finish_messages(self) -> None:
         """What was shown will not change any more."""
 
     def note(self, sentence: str) -> None:
@@ -49,7 +49,7 @@ class Screen(Protocol):
 
 
 # Returns when nothing waits for an answer: no turn is to run or running, no message is to be sent.
-Idle: TypeAlias = Callable[[], Awaitable[None]]
+WaitUntilIdle: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class TerminalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,7 +59,7 @@ class TerminalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     whole_input: bool = False
 
 
-def make_terminal(settings: PlatformSettings) -> Terminal:
+def make_terminal(settings: PlatformSetup) -> Terminal:
     """The terminal that these settings describe; `InvalidRequest` where they describe none."""
     try:
         options = msgspec.convert(dict(settings.options), TerminalOptions)
@@ -84,7 +84,7 @@ class Terminal:
         commands: Mapping[str, str] | Iterable[str] = (),
         history: Path | None = None,
         whole_input: bool = False,
-        idle: Idle | None = None,
+        idle: WaitUntilIdle | None = None,
         clock: Clock | None = None,
     ) -> None:
         """`commands` are those to complete, with a line of help each where it is a mapping. `user` is who logged in, unless said.
@@ -136,12 +136,12 @@ class Terminal:
 
     async def close(self) -> None:
         """What was shown stays on the screen."""
-        self._screen.settle()
+        self._screen.finish_messages()
 
     def _take(self, line: str, lines: asyncio.Queue[str | None]) -> None:
         if self._idle is None:
             # Nobody tells when an answer is complete; that its reader goes on must do.
-            self._screen.settle()
+            self._screen.finish_messages()
         self._screen.echo(line)
         self._untaken += 1
         lines.put_nowait(line)
@@ -149,7 +149,9 @@ class Terminal:
     async def _accept_lines(self, lines: asyncio.Queue[str | None], accept: Accept) -> None:
         while (line := await lines.get()) is not None:
             message_id = f"{self._run_id}-{next(self._numbers)}"
-            event = typed(line, user=self._user, account=self.account, message_id=message_id, at=self._clock.now())
+            event = typed_event(
+                line, user=self._user, account=self.account, message_id=message_id, at=self._clock.now()
+            )
             self._screen.is_busy = True
             try:
                 await accept(event)
@@ -166,21 +168,21 @@ class Terminal:
             await self._idle()
             if not self._untaken and not self._stirred.is_set():
                 self._screen.is_busy = False
-                self._screen.settle()
+                self._screen.finish_messages()
 
 
 def _screen(
     commands: Mapping[str, str] | Iterable[str], history: Path | None, *, whole_input: bool, waits: bool
 ) -> Screen:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return Lines(sys.stdin.fileno(), sys.stdout, sys.stderr, whole_input=whole_input, waits=waits)
-    from threadline.platforms.local.prompt import Prompt
+        return PipeScreen(sys.stdin.fileno(), sys.stdout, sys.stderr, whole_input=whole_input, waits=waits)
+    from threadline.platforms.local.prompt import TerminalPrompt
 
     helped = commands if isinstance(commands, Mapping) else dict.fromkeys(commands, "")
-    return Prompt(commands=helped, history=history)
+    return TerminalPrompt(commands=helped, history=history)
 
 
-def typed(text: str, *, user: str, account: str, message_id: str, at: datetime) -> Inbound:
+def typed_event(text: str, *, user: str, account: str, message_id: str, at: datetime) -> Inbound:
     """A line that `user` typed."""
     place = SessionSource.local_cli()
     return Inbound(

@@ -39,7 +39,7 @@ _FENCE_OR_GAP = re.compile(r"^[ \t]{0,12}(`{3,}(?=[^`\n]*$)|~{3,})([^\n]*)$|\n[^
 _LINES_BELOW = 4
 
 
-class _Message:
+class _ShownMessage:
     """A message on the screen: printed for good up to `done`; `printed` is what it said when it was last printed to its end."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class _Message:
             # What has scrolled away can't be changed, so all of it is said again.
             self.done = 0
         begin, self.text = self.done, text
-        self.done = finished(text, begin)
+        self.done = printable_prefix(text, begin)
         return text[begin : self.done]
 
     @property
@@ -62,13 +62,13 @@ class _Message:
         return self.text[self.done :] if self.text != self.printed else ""
 
 
-class Prompt:
+class TerminalPrompt:
     """A person at a terminal. What is complete goes into the terminal's own scrollback; what grows is drawn above the prompt."""
 
     def __init__(self, *, commands: Mapping[str, str], history: Path | None = None) -> None:
         """`commands` are completed, each shown with its one line of help."""
         self.is_busy = False
-        self._messages: dict[str, _Message] = {}
+        self._messages: dict[str, _ShownMessage] = {}
         self._awaits_answer = False
         self._take: Callable[[str], None] = lambda _line: None
         self._drawn: tuple[str, int, str] = ("", 0, "")
@@ -104,13 +104,13 @@ class Prompt:
         """Draws the message; a block of it that is complete is printed."""
         self._awaits_answer = False
         if message_id not in self._messages:
-            self._messages[message_id] = _Message()
-            self.settle()
+            self._messages[message_id] = _ShownMessage()
+            self.finish_messages()
         if printed := self._messages[message_id].grow(safe_text(text)):
             self._print(self._rendered(printed) + "\n")
         self._session.app.invalidate()
 
-    def settle(self) -> None:
+    def finish_messages(self) -> None:
         """Prints what was only drawn."""
         self._awaits_answer = False
         for message in list(self._messages.values()):
@@ -179,7 +179,7 @@ class Prompt:
             self.note(_HINT)
 
 
-def finished(text: str, start: int = 0) -> int:
+def printable_prefix(text: str, start: int = 0) -> int:
     """Where the last complete block of a markdown text that still grows ends, from `start` on, which is the start of one."""
     end, fence = start, ""
     for found in _FENCE_OR_GAP.finditer(text[start:]):

@@ -24,7 +24,7 @@ _INLINE = re.compile(
 )
 
 
-def plain(text: str) -> str:
+def to_plain_text(text: str) -> str:
     """`text` as one would write it without markup: every word is kept, links show where they lead, code stays as it is."""
     shown: list[str] = []
     fence = ""

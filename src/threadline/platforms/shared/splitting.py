@@ -38,7 +38,7 @@ def split(text: str, limit: int, unit: LengthUnit = "chars") -> list[str]:
         raise ValueError(f"{limit} is too little for some characters; give a limit of {SMALLEST_LIMIT} or more")
     if not text.strip():
         return []
-    return list(_Cutter(text, limit, unit).parts()) if length(text, unit) > limit else [text]
+    return list(_Splitter(text, limit, unit).parts()) if length(text, unit) > limit else [text]
 
 
 class _Block(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class _Block(msgspec.Struct, frozen=True):
     closing: str
 
 
-class _Cutter:
+class _Splitter:
     """One text on its way into parts."""
 
     def __init__(self, text: str, limit: int, unit: LengthUnit) -> None:
@@ -88,17 +88,17 @@ class _Cutter:
         """Where the part that begins at `place` ends."""
         opened = self._inside(place)
         room = self._limit - (0 if opened is None else length(opened.opening, self._unit) + 1)
-        top = reach(self._text, place, room, self._unit)
+        top = longest_prefix(self._text, place, room, self._unit)
         if top == len(self._text):
             return top
-        pauses = list(self._pauses(place, top))
+        pauses = list(self._break_points(place, top))
         for lowest in (place + (top - place) // 2, place):
             fitting = (cut for cuts in pauses for cut in reversed(cuts) if cut > lowest and self._may_cut(place, cut))
             if (found := next(fitting, None)) is not None:
                 return found
         return self._cut_anywhere(place, top)
 
-    def _pauses(self, place: int, top: int) -> Iterator[list[int]]:
+    def _break_points(self, place: int, top: int) -> Iterator[list[int]]:
         """Where a reader would pause, the kinds of pause that read best first."""
         # White space at a cut goes, so a cut may lie behind all of it.
         white = _WHITE.match(self._text, top)
@@ -108,14 +108,14 @@ class _Cutter:
             yield [cut for cut in found if in_code or self._inside(cut) is None]
 
     def _cut_anywhere(self, place: int, top: int) -> int:
-        cuts = [cut for cut in range(top, place, -1) if not self._tears_a_fence(cut)]
+        cuts = [cut for cut in range(top, place, -1) if not self._splits_fence(cut)]
         whole = (cut for cut in cuts if is_boundary(self._text, cut) and self._may_cut(place, cut))
         torn = (cut for cut in cuts if self._may_cut(place, cut))
         # Fences take half of a part at most, so that there is always room for a character.
         return next(whole, None) or next(torn)
 
     def _may_cut(self, place: int, cut: int) -> bool:
-        return not self._tears_a_fence(cut) and length(self._part(place, cut), self._unit) <= self._limit
+        return not self._splits_fence(cut) and length(self._part(place, cut), self._unit) <= self._limit
 
     def _resume(self, cut: int) -> int:
         """Where the next part begins: behind the white space, but with the indentation of its first line."""
@@ -139,7 +139,7 @@ class _Cutter:
         block = self._block_at(place)
         return block if block and block.code <= place <= block.close else None
 
-    def _tears_a_fence(self, place: int) -> bool:
+    def _splits_fence(self, place: int) -> bool:
         """Also right behind an opening fence: the part would end with an empty block."""
         block = self._block_at(place)
         return block is not None and (block.start < place <= block.code or block.close < place < block.end)
@@ -168,7 +168,7 @@ _JOINER = "\u200d"
 _VIRAMA = 9
 
 
-def reach(text: str, start: int, room: int, unit: LengthUnit) -> int:
+def longest_prefix(text: str, start: int, room: int, unit: LengthUnit) -> int:
     """The last place at which `text`, taken from `start`, is at most `room` long."""
     # No character is shorter than one unit, so there is nothing to look for beyond.
     end = min(len(text), start + max(room, 0))

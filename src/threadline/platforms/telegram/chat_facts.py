@@ -6,11 +6,11 @@ import msgspec
 
 from threadline.model.access import command_name
 from threadline.model.inbound import Inbound
-from threadline.platforms.telegram.cache import Remembered, Times
-from threadline.platforms.telegram.client import Client
+from threadline.platforms.telegram.cache import CacheTimes, TtlCache
+from threadline.platforms.telegram.client import TelegramClient
 
 # A command does not wait longer than that. Who was an admin stays one for an hour where Telegram does not say so any more.
-_ADMIN_TIMES = Times(patience=5.0, known=300.0, again=10.0, at_most=3_600.0)
+_ADMIN_TIMES = CacheTimes(timeout=5.0, ttl=300.0, retry_after=10.0, at_most=3_600.0)
 
 
 class _Person(msgspec.Struct, frozen=True):
@@ -24,11 +24,11 @@ class _Admin(msgspec.Struct, frozen=True):
 class Admins:
     """Tells who runs a group. Telegram is asked for commands alone, and once in five minutes for a group."""
 
-    def __init__(self, client: Client, *, times: Times = _ADMIN_TIMES) -> None:
+    def __init__(self, client: TelegramClient, *, times: CacheTimes = _ADMIN_TIMES) -> None:
         nobody: frozenset[str] = frozenset()
-        self._known = Remembered(client, "getChatAdministrators", _read_admins, unknown=nobody, times=times)
+        self._known = TtlCache(client, "getChatAdministrators", _read_admins, unknown=nobody, times=times)
 
-    async def named(self, event: Inbound) -> Inbound:
+    async def with_admin_flag(self, event: Inbound) -> Inbound:
         """The event, with what Telegram says of its sender where that matters."""
         source = event.source
         if event.sender_is_admin or source.chat_type != "group" or event.kind != "message":
@@ -45,7 +45,7 @@ def _read_admins(answer: object) -> frozenset[str]:
 
 
 # Telegram does not tell when one changes. The first message of a chat waits a moment for it, and comes without where there is none.
-_DESCRIPTION_TIMES = Times(patience=2.0, known=6 * 3_600.0, again=300.0, at_most=24 * 3_600.0)
+_DESCRIPTION_TIMES = CacheTimes(timeout=2.0, ttl=6 * 3_600.0, retry_after=300.0, at_most=24 * 3_600.0)
 
 
 class _Chat(msgspec.Struct, frozen=True):
@@ -55,10 +55,10 @@ class _Chat(msgspec.Struct, frozen=True):
 class Descriptions:
     """Tells what chats are about. Telegram is asked with the first message of a group or channel, then some times a day."""
 
-    def __init__(self, client: Client, *, times: Times = _DESCRIPTION_TIMES) -> None:
-        self._known = Remembered(client, "getChat", _read_description, unknown=None, times=times)
+    def __init__(self, client: TelegramClient, *, times: CacheTimes = _DESCRIPTION_TIMES) -> None:
+        self._known = TtlCache(client, "getChat", _read_description, unknown=None, times=times)
 
-    async def told(self, event: Inbound) -> Inbound:
+    async def with_description(self, event: Inbound) -> Inbound:
         """The event, with the description of its chat as its topic. In a topic of a forum it is the name of that."""
         source = event.source
         if source.chat_type not in ("group", "channel") or source.chat_id is None:

@@ -16,8 +16,8 @@ from telegram.error import NetworkError, TelegramError
 from telegram.ext import AIORateLimiter, ExtBot
 from telegram.request import BaseRequest, RequestData
 
-from threadline.platforms.telegram.errors import read_refusal
-from threadline.platforms.telegram.markup import mended
+from threadline.platforms.telegram.errors import parse_error
+from threadline.platforms.telegram.markup import repair_surrogates
 from threadline.ports.platform import Ambiguous, Gone, OutgoingFile, PlatformError, TooLong, Transient
 
 # A file takes so much longer than words until it is answered.
@@ -56,7 +56,7 @@ class _Bot(ExtBot[int]):
         return await self._do_post(method, parameters, read_timeout=waits)
 
 
-class Client:
+class TelegramClient:
     """One bot's connections to Telegram. Errors are the port's; none of them, and no line in a log, holds the key."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Client:
 
     async def call(self, method: str, parameters: Mapping[str, object]) -> Any:
         """What Telegram answers. `Transient` if the call has surely not arrived, `Ambiguous` if nobody knows."""
-        sent = {name: _sent(value) for name, value in parameters.items()}
+        sent = {name: _encoded(value) for name, value in parameters.items()}
         has_files = any(isinstance(value, InputFile) for value in sent.values())
         return await self._call(method, sent, self._upload_seconds if has_files else None)
 
@@ -102,14 +102,14 @@ class Client:
     async def _call(self, method: str, parameters: dict[str, Any], read_timeout: float | None) -> Any:
         try:
             return await self._bot.call(method, parameters, read_timeout=read_timeout)
-        except Refused as refused:
+        except RequestRefused as refused:
             raise refused.meaning from None
         except TelegramError as cause:
             # Its text may hold an address, and that the key.
             raise Ambiguous(f"the connection to Telegram broke: {type(cause).__name__}") from None
 
 
-def _sent(value: object) -> object:
+def _encoded(value: object) -> object:
     if isinstance(value, OutgoingFile):
         return InputFile(value.body, filename=value.name)
     return value
@@ -134,7 +134,7 @@ _NOT_LEFT: Final = (
 )
 
 
-class Refused(TelegramError):
+class RequestRefused(TelegramError):
     """Carries what an answer means through the library."""
 
     def __init__(self, meaning: PlatformError) -> None:
@@ -179,10 +179,10 @@ class Transport(BaseRequest):
         *_: Any,
         **__: Any,
     ) -> tuple[int, bytes]:
-        """The answer to a request; `Refused` where it says no, or where there was none."""
+        """The answer to a request; `RequestRefused` where it says no, or where there was none."""
         if self._is_closing:
             # It waited for its turn meanwhile.
-            raise Refused(Transient("the platform is being closed"))
+            raise RequestRefused(Transient("the platform is being closed"))
         seconds = self._patience if read_timeout is BaseRequest.DEFAULT_NONE else read_timeout
         self._flying += 1
         self._landed.clear()
@@ -193,7 +193,7 @@ class Transport(BaseRequest):
             if not self._flying:
                 self._landed.set()
         if code >= 300:
-            raise Refused(read_refusal(code, body))
+            raise RequestRefused(parse_error(code, body))
         return code, body
 
     @staticmethod
@@ -202,7 +202,7 @@ class Transport(BaseRequest):
         try:
             return msgspec.json.decode(payload, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError) as cause:
-            raise Refused(Ambiguous("Telegram's answer can't be read")) from cause
+            raise RequestRefused(Ambiguous("Telegram's answer can't be read")) from cause
 
     async def download(self, url: str, at_most: int) -> bytes:
         """What is at an address. `Gone` where there is nothing any more, `TooLong` as soon as it is more than so many bytes."""
@@ -235,9 +235,9 @@ class Transport(BaseRequest):
             ) as answer:
                 return answer.status, await answer.read()
         except _NOT_LEFT as cause:
-            raise Refused(Transient(f"Telegram can't be reached: {type(cause).__name__}")) from None
+            raise RequestRefused(Transient(f"Telegram can't be reached: {type(cause).__name__}")) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as cause:
-            raise Refused(Ambiguous(f"the connection to Telegram broke: {type(cause).__name__}")) from None
+            raise RequestRefused(Ambiguous(f"the connection to Telegram broke: {type(cause).__name__}")) from None
 
     def _connected(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -257,9 +257,9 @@ class PollingTransport(Transport):
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
         """The updates in an answer."""
         try:
-            return {"result": updates_in(payload)}
+            return {"result": split_updates(payload)}
         except ValueError as cause:
-            raise Refused(Transient("Telegram's answer can't be read")) from cause
+            raise RequestRefused(Transient("Telegram's answer can't be read")) from cause
 
 
 async def _read_some(answer: aiohttp.ClientResponse, at_most: int) -> bytes:
@@ -295,18 +295,18 @@ class _Answer(msgspec.Struct, frozen=True):
     result: list[msgspec.Raw]
 
 
-class _Loose(msgspec.Struct, frozen=True):
+class _LooseResponse(msgspec.Struct, frozen=True):
     result: list[object]
 
 
 _answer = msgspec.json.Decoder(_Answer)
 
 
-def updates_in(answer: bytes) -> list[bytes]:
+def split_updates(answer: bytes) -> list[bytes]:
     """The updates in an answer, each as JSON of its own; `ValueError` for what is no such answer."""
     try:
         return [bytes(update) for update in _answer.decode(answer).result]
     except msgspec.DecodeError:
         # Half of a surrogate pair in one of them is no reason to lose the others.
-        loose = msgspec.convert(json.loads(answer), _Loose)
-        return [mended(json.dumps(update, ensure_ascii=False)).encode() for update in loose.result]
+        loose = msgspec.convert(json.loads(answer), _LooseResponse)
+        return [repair_surrogates(json.dumps(update, ensure_ascii=False)).encode() for update in loose.result]

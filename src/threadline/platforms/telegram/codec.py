@@ -12,23 +12,7 @@ import msgspec
 from threadline.clock import from_instant
 from threadline.model.inbound import Attachment, IdChange, Inbound, InboundKind, Quote, Unreadable
 from threadline.model.source import ChatType, SessionSource
-from threadline.platforms.telegram import texts
-from threadline.platforms.telegram.wire import (
-    PASSED_OVER_UPDATES,
-    READ_FIELDS,
-    SERVICE_FIELDS,
-    SHARED_FIELDS,
-    UNUSED_FIELDS,
-    Checklist,
-    Entity,
-    File,
-    Message,
-    Pressed,
-    Shared,
-    Sticker,
-    Update,
-    Venue,
-)
+from threadline.platforms.telegram import texts, wire
 
 _CHAT_TYPES: Mapping[str, ChatType] = {
     "private": "dm",
@@ -38,7 +22,7 @@ _CHAT_TYPES: Mapping[str, ChatType] = {
 }
 
 
-class Ignored(msgspec.Struct, frozen=True):
+class SkippedUpdate(msgspec.Struct, frozen=True):
     """An update that nobody waits for, and why."""
 
     reason: str
@@ -52,24 +36,24 @@ class Topic(msgspec.Struct, frozen=True):
     name: str
 
 
-Outcome: TypeAlias = Inbound | IdChange | Unreadable | Ignored
+UpdateEvent: TypeAlias = Inbound | IdChange | Unreadable | SkippedUpdate
 # The names of topics, by chat and thread.
 Topics: TypeAlias = Mapping[tuple[int, int], str]
 
 
-class Here(msgspec.Struct, frozen=True):
+class BotAccount(msgspec.Struct, frozen=True):
     """Who reads: a platform and its account, and the bot that they stand for."""
 
     platform: str
     account: str
-    us: Us
+    us: BotIdentity
 
 
-class Read(msgspec.Struct, frozen=True, kw_only=True):
+class ParsedUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """An update that was read. `number` is `None` where not even that could be."""
 
     number: int | None
-    what: Outcome
+    event: UpdateEvent
     # In which chat it has its place; `None`: it must stay where it is among those of all chats.
     chat: int | None = 0
     # The press of a button that waits for a sign.
@@ -77,13 +61,13 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     topic: Topic | None = None
 
 
-_update = msgspec.json.Decoder(Update)
-_message = msgspec.json.Decoder(Message)
-_pressed = msgspec.json.Decoder(Pressed)
+_update = msgspec.json.Decoder(wire.Update)
+_message = msgspec.json.Decoder(wire.Message)
+_pressed = msgspec.json.Decoder(wire.Pressed)
 _names = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def read_update(raw: bytes, here: Here, *, topics: Topics, at: datetime) -> Read:
+def read_update(raw: bytes, here: BotAccount, *, topics: Topics, at: datetime) -> ParsedUpdate:
     """What an update means; `at` is when it came. One that makes no sense is `Unreadable`, and says why."""
     number: int | None = None
     try:
@@ -91,44 +75,44 @@ def read_update(raw: bytes, here: Here, *, topics: Topics, at: datetime) -> Read
         number = update.update_id
         return _read(update, raw, here, topics, at)
     except (msgspec.DecodeError, OverflowError, UnicodeDecodeError) as cause:
-        return Read(number=number, what=_unreadable(raw, here, number, f"it can't be read: {cause}"))
+        return ParsedUpdate(number=number, event=_unreadable(raw, here, number, f"it can't be read: {cause}"))
 
 
-def _read(update: Update, raw: bytes, here: Here, topics: Topics, at: datetime) -> Read:
+def _read(update: wire.Update, raw: bytes, here: BotAccount, topics: Topics, at: datetime) -> ParsedUpdate:
     if update.callback_query:
         return _read_press(_pressed.decode(update.callback_query), update.update_id, here, topics, at)
     said = update.message or update.channel_post
     edited = update.edited_message or update.edited_channel_post
     found = said or edited
     if not found:
-        return Read(number=update.update_id, what=_passed_over(raw, here, update.update_id))
+        return ParsedUpdate(number=update.update_id, event=_skipped(raw, here, update.update_id))
     message = _message.decode(found)
     moved = _moved(message, here)
     if moved is not None:
-        return Read(number=update.update_id, what=moved, chat=None)
+        return ParsedUpdate(number=update.update_id, event=moved, chat=None)
     topic = _topic_of(message)
-    what = _said(message, bytes(found), here, topics, "message" if said else "edit", topic)
+    what = _message_event(message, bytes(found), here, topics, "message" if said else "edit", topic)
     outcome = _unreadable(raw, here, update.update_id, what) if isinstance(what, str) else what
-    return Read(number=update.update_id, what=outcome, chat=message.chat.id, topic=topic)
+    return ParsedUpdate(number=update.update_id, event=outcome, chat=message.chat.id, topic=topic)
 
 
-def _said(
-    message: Message, raw: bytes, here: Here, topics: Topics, kind: InboundKind, topic: Topic | None
-) -> Inbound | Ignored | str:
+def _message_event(
+    message: wire.Message, raw: bytes, here: BotAccount, topics: Topics, kind: InboundKind, topic: Topic | None
+) -> Inbound | SkippedUpdate | str:
     """What somebody said, or why that is nothing to us; as a text, why it can't be read."""
     if message.chat.type not in _CHAT_TYPES:
         return f"nobody here knows a chat of the type {message.chat.type!r}"
     if message.sender is not None and message.sender.id == here.us.id:
-        return Ignored("we said it ourselves")
+        return SkippedUpdate("we said it ourselves")
     text = message.text or message.caption or ""
     entities = message.entities or message.caption_entities
     bot = command_bot(text, entities)
     if kind == "message" and bot is not None and bot != here.us.handle:
-        return Ignored("a command for another bot")
-    text = quoted(without_our_name(text, entities, here.us), entities)
+        return SkippedUpdate("a command for another bot")
+    text = quoted(strip_mention(text, entities, here.us), entities)
     files = attachments_of(message)
     if not text and (not files or message.sticker is not None):
-        text = shared_line(message, raw)
+        text = description_line(message, raw)
     if not text and not files:
         return _nothing_said(raw)
     chat, when = message.chat.id, message.date
@@ -157,11 +141,11 @@ def _said(
     )
 
 
-def _read_press(pressed: Pressed, number: int, here: Here, topics: Topics, at: datetime) -> Read:
+def _read_press(pressed: wire.Pressed, number: int, here: BotAccount, topics: Topics, at: datetime) -> ParsedUpdate:
     message = pressed.message
     if message is None or pressed.data is None or message.chat.type not in _CHAT_TYPES:
         # Nobody gets such a button from us, yet who pressed it waits for a sign.
-        return Read(number=number, what=Ignored("a button that we did not make"), press=pressed.id)
+        return ParsedUpdate(number=number, event=SkippedUpdate("a button that we did not make"), press=pressed.id)
     by = msgspec.structs.replace(message, sender=pressed.sender, sender_chat=None)
     what = Inbound(
         dedupe_key=f"c:{pressed.id}",
@@ -172,10 +156,10 @@ def _read_press(pressed: Pressed, number: int, here: Here, topics: Topics, at: d
         button=pressed.data,
         from_bot=pressed.sender.is_bot,
     )
-    return Read(number=number, what=what, chat=message.chat.id, press=pressed.id)
+    return ParsedUpdate(number=number, event=what, chat=message.chat.id, press=pressed.id)
 
 
-def _source(message: Message, here: Here, topics: Topics, topic: Topic | None) -> SessionSource:
+def _source(message: wire.Message, here: BotAccount, topics: Topics, topic: Topic | None) -> SessionSource:
     chat, thread = message.chat, message.message_thread_id if message.is_topic_message else None
     named = None
     if thread is not None:
@@ -200,7 +184,7 @@ def _source(message: Message, here: Here, topics: Topics, topic: Topic | None) -
     )
 
 
-def _quote(message: Message, us: Us) -> Quote | None:
+def _quote(message: wire.Message, us: BotIdentity) -> Quote | None:
     picked = None if message.quote is None else message.quote.text
     answered = message.reply_to_message
     if answered is not None:
@@ -217,7 +201,7 @@ def _quote(message: Message, us: Us) -> Quote | None:
     return Quote(message_id=f"{'' if chat is None else chat.id}/{found or ''}", text=picked or "")
 
 
-def _topic_of(message: Message) -> Topic | None:
+def _topic_of(message: wire.Message) -> Topic | None:
     """The topic that a message tells the name of."""
     answered = message.reply_to_message
     named = message.forum_topic_created or message.forum_topic_edited
@@ -228,7 +212,7 @@ def _topic_of(message: Message) -> Topic | None:
     return Topic(message.chat.id, message.message_thread_id, named.name)
 
 
-def _moved(message: Message, here: Here) -> IdChange | None:
+def _moved(message: wire.Message, here: BotAccount) -> IdChange | None:
     """A group has become a supergroup. It is told in both; whichever comes first counts."""
     old, new = message.migrate_from_chat_id or message.chat.id, message.migrate_to_chat_id or message.chat.id
     if old == new:
@@ -243,26 +227,26 @@ def _moved(message: Message, here: Here) -> IdChange | None:
     )
 
 
-def _nothing_said(raw: bytes) -> Ignored | str:
+def _nothing_said(raw: bytes) -> SkippedUpdate | str:
     fields = _names.decode(raw).keys()
-    reason = next((SERVICE_FIELDS[name] for name in fields if name in SERVICE_FIELDS), None)
+    reason = next((wire.SERVICE_FIELDS[name] for name in fields if name in wire.SERVICE_FIELDS), None)
     if reason is not None:
-        return Ignored(reason)
-    unknown = sorted(fields - READ_FIELDS - SHARED_FIELDS - UNUSED_FIELDS.keys())
+        return SkippedUpdate(reason)
+    unknown = sorted(fields - wire.READ_FIELDS - wire.SHARED_FIELDS - wire.UNUSED_FIELDS.keys())
     if unknown:
         return f"nothing in the message is known here, and these least of all: {', '.join(unknown)}"
-    return Ignored("nothing was said")
+    return SkippedUpdate("nothing was said")
 
 
-def _passed_over(raw: bytes, here: Here, number: int) -> Ignored | Unreadable:
+def _skipped(raw: bytes, here: BotAccount, number: int) -> SkippedUpdate | Unreadable:
     fields = _names.decode(raw).keys() - {"update_id"}
-    reason = next((PASSED_OVER_UPDATES[name] for name in fields if name in PASSED_OVER_UPDATES), None)
+    reason = next((wire.PASSED_OVER_UPDATES[name] for name in fields if name in wire.PASSED_OVER_UPDATES), None)
     if reason is not None:
-        return Ignored(reason)
+        return SkippedUpdate(reason)
     return _unreadable(raw, here, number, f"nobody here knows such an update: {', '.join(sorted(fields)) or 'empty'}")
 
 
-def _unreadable(raw: bytes, here: Here, number: int | None, reason: str) -> Unreadable:
+def _unreadable(raw: bytes, here: BotAccount, number: int | None, reason: str) -> Unreadable:
     return Unreadable(
         platform=here.platform,
         account=here.account,
@@ -272,15 +256,15 @@ def _unreadable(raw: bytes, here: Here, number: int | None, reason: str) -> Unre
     )
 
 
-_shared = msgspec.json.Decoder(Shared)
+_shared = msgspec.json.Decoder(wire.Shared)
 
 
-def attachments_of(message: Message) -> tuple[Attachment, ...]:
+def attachments_of(message: wire.Message) -> tuple[Attachment, ...]:
     """The files of a message. Of a picture it is the largest size."""
     return tuple(_files(message))
 
 
-def shared_line(message: Message, raw: bytes) -> str:
+def description_line(message: wire.Message, raw: bytes) -> str:
     """A line that stands for what is neither text nor a file; empty where there is nothing of the kind."""
     if message.sticker is not None:
         return texts.STICKER.format(emoji=message.sticker.emoji) if message.sticker.emoji else ""
@@ -288,7 +272,7 @@ def shared_line(message: Message, raw: bytes) -> str:
     return _place(shared) or _list(shared) or _thing(shared)
 
 
-def _place(shared: Shared) -> str:
+def _place(shared: wire.Shared) -> str:
     if shared.venue is not None:
         return _venue(shared.venue)
     if shared.location is not None:
@@ -299,14 +283,14 @@ def _place(shared: Shared) -> str:
     return ""
 
 
-def _list(shared: Shared) -> str:
+def _list(shared: wire.Shared) -> str:
     if shared.poll is not None:
         options = ", ".join(option.text for option in shared.poll.options)
         return texts.POLL.format(question=shared.poll.question, options=options)
     return "" if shared.checklist is None else _checklist(shared.checklist)
 
 
-def _thing(shared: Shared) -> str:
+def _thing(shared: wire.Shared) -> str:
     if shared.dice is not None:
         return texts.DICE.format(emoji=shared.dice.emoji, value=shared.dice.value)
     if shared.game is not None:
@@ -318,7 +302,7 @@ def _thing(shared: Shared) -> str:
     return texts.PAID_MEDIA if shared.paid_media else ""
 
 
-def _venue(venue: Venue) -> str:
+def _venue(venue: wire.Venue) -> str:
     return texts.VENUE.format(
         title=venue.title,
         address=venue.address,
@@ -327,14 +311,14 @@ def _venue(venue: Venue) -> str:
     )
 
 
-def _checklist(checklist: Checklist) -> str:
+def _checklist(checklist: wire.Checklist) -> str:
     tasks = ", ".join(
         texts.TASK_DONE.format(text=task.text) if task.completion_date else task.text for task in checklist.tasks
     )
     return texts.CHECKLIST.format(title=checklist.title, tasks=tasks)
 
 
-def _files(message: Message) -> Iterator[Attachment]:
+def _files(message: wire.Message) -> Iterator[Attachment]:
     if message.photo:
         largest = max(message.photo, key=lambda size: size.width * size.height)
         yield _attachment(largest, "image/jpeg")
@@ -356,11 +340,11 @@ def _files(message: Message) -> Iterator[Attachment]:
         yield _sticker(message.sticker)
 
 
-def _attachment(file: File, usual: str) -> Attachment:
+def _attachment(file: wire.File, usual: str) -> Attachment:
     return Attachment(handle=file.file_id, name=file.file_name, mime=file.mime_type or usual, size=file.file_size)
 
 
-def _sticker(sticker: Sticker) -> Attachment:
+def _sticker(sticker: wire.Sticker) -> Attachment:
     mime = "image/webp"
     if sticker.is_video:
         mime = "video/webm"
@@ -372,19 +356,19 @@ def _sticker(sticker: Sticker) -> Attachment:
 _QUOTATIONS = ("blockquote", "expandable_blockquote")
 
 
-class Us(msgspec.Struct, frozen=True):
+class BotIdentity(msgspec.Struct, frozen=True):
     """The bot that we are. `handle` is its username in small letters, without the `@`."""
 
     id: int
     handle: str
 
 
-def mentions(text: str, entities: Iterable[Entity], us: Us) -> bool:
+def mentions(text: str, entities: Iterable[wire.Entity], us: BotIdentity) -> bool:
     """Whether a text speaks to us by name."""
     return any(_names_us(text, entity, us) for entity in entities)
 
 
-def command_bot(text: str, entities: Sequence[Entity]) -> str | None:
+def command_bot(text: str, entities: Sequence[wire.Entity]) -> str | None:
     """The bot, in small letters, that the command at the start of a text is for; `None` where it names none."""
     first = _first_command(entities)
     if first is None:
@@ -393,7 +377,7 @@ def command_bot(text: str, entities: Sequence[Entity]) -> str | None:
     return bot.lower() if at else None
 
 
-def without_our_name(text: str, entities: Sequence[Entity], us: Us) -> str:
+def strip_mention(text: str, entities: Sequence[wire.Entity], us: BotIdentity) -> str:
     """The text with `/command` for a `/command@us` at its start."""
     first = _first_command(entities)
     if first is None or command_bot(text, entities) != us.handle:
@@ -402,16 +386,16 @@ def without_our_name(text: str, entities: Sequence[Entity], us: Us) -> str:
     return written.partition("@")[0] + text[len(written) :]
 
 
-def quoted(text: str, entities: Iterable[Entity]) -> str:
+def quoted(text: str, entities: Iterable[wire.Entity]) -> str:
     """The text with a `> ` before it where it begins with a quotation: a command in there is somebody else's."""
     return f"> {text}" if any(one.type in _QUOTATIONS and one.offset == 0 for one in entities) else text
 
 
-def _first_command(entities: Sequence[Entity]) -> Entity | None:
+def _first_command(entities: Sequence[wire.Entity]) -> wire.Entity | None:
     return next((one for one in entities if one.type == "bot_command" and one.offset == 0), None)
 
 
-def _names_us(text: str, entity: Entity, us: Us) -> bool:
+def _names_us(text: str, entity: wire.Entity, us: BotIdentity) -> bool:
     if entity.type == "text_mention":
         return entity.user is not None and entity.user.id == us.id
     if entity.type == "mention":
@@ -419,7 +403,7 @@ def _names_us(text: str, entity: Entity, us: Us) -> bool:
     return entity.type == "bot_command" and _marked(text, entity).lower().endswith(f"@{us.handle}")
 
 
-def _marked(text: str, entity: Entity) -> str:
+def _marked(text: str, entity: wire.Entity) -> str:
     """The stretch of the text. One that lies outside of it is empty."""
     start, end = max(entity.offset, 0), max(entity.offset + entity.length, 0)
     if text.isascii():

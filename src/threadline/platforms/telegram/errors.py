@@ -25,19 +25,19 @@ _USUAL_WAIT = 5.0
 _NOT_KNOWN = "Telegram does not know this token; copy it again from @BotFather, and check base_url if you have set one"
 
 
-class Webhook(Transient):
+class WebhookActive(Transient):
     """Updates go to a webhook that somebody has set, so that nobody can ask for them."""
 
 
-class NotAsPicture(PlatformError):
+class NotAnImage(PlatformError):
     """The file can't be shown as a picture or played as a voice; sent as a document it will do."""
 
 
-class NoText(PlatformError):
+class OnlyCaption(PlatformError):
     """The message has a caption instead of a text."""
 
 
-class Migrated(PlatformError):
+class ChatMigrated(PlatformError):
     """The group is a supergroup now, with another id. Nothing was done in the old one."""
 
     def __init__(self, new_id: int) -> None:
@@ -50,7 +50,7 @@ class _Parameters(msgspec.Struct, frozen=True):
     migrate_to_chat_id: int | None = None
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class ErrorResponse(msgspec.Struct, frozen=True):
     """An answer that says no."""
 
     description: str
@@ -60,17 +60,17 @@ class Refusal(msgspec.Struct, frozen=True):
 # Parts of what Telegram says of a bad request, in small letters; the first that is found counts.
 _MEANINGS: Final[Mapping[str, type[PlatformError]]] = {
     "message is not modified": NotModified,
-    "there is no text in the message": NoText,
+    "there is no text in the message": OnlyCaption,
     "can't parse entities": BadMarkup,
     "can't parse message": BadMarkup,
     "can't parse caption": BadMarkup,
     "entity_": BadMarkup,
     "entities_": BadMarkup,
     "entity ": BadMarkup,
-    "photo_": NotAsPicture,
-    "image_process_failed": NotAsPicture,
-    "too big for a photo": NotAsPicture,
-    "voice_messages_forbidden": NotAsPicture,
+    "photo_": NotAnImage,
+    "image_process_failed": NotAnImage,
+    "too big for a photo": NotAnImage,
+    "voice_messages_forbidden": NotAnImage,
     "too long": TooLong,
     "too_long": TooLong,
     "too big": TooLong,
@@ -99,20 +99,20 @@ _MEANINGS: Final[Mapping[str, type[PlatformError]]] = {
 }
 
 
-def read_refusal(code: int, body: bytes) -> PlatformError:
+def parse_error(code: int, body: bytes) -> PlatformError:
     """What an answer with an error means. One that is not Telegram's own, but of somebody on the way, settles nothing."""
     try:
-        return error_of(code, msgspec.json.decode(body, type=Refusal))
+        return error_of(code, msgspec.json.decode(body, type=ErrorResponse))
     except (msgspec.DecodeError, UnicodeDecodeError):
         told = f"somebody between us and Telegram answers with an error {code}"
         return Ambiguous(told) if code >= 500 else Transient(told)
 
 
-def error_of(code: int, refusal: Refusal) -> PlatformError:
+def error_of(code: int, refusal: ErrorResponse) -> PlatformError:
     """The error for a refusal, in terms of what can be done."""
     told = f"Telegram says: {refusal.description}"
     if refusal.parameters.migrate_to_chat_id is not None:
-        return Migrated(refusal.parameters.migrate_to_chat_id)
+        return ChatMigrated(refusal.parameters.migrate_to_chat_id)
     if code == 429:
         wait = refusal.parameters.retry_after
         return RateLimited(_USUAL_WAIT if wait is None else wait)
@@ -120,7 +120,7 @@ def error_of(code: int, refusal: Refusal) -> PlatformError:
         # A malformed token makes an address that is not there.
         return Unauthorized(_NOT_KNOWN)
     if code == 409:
-        return (Webhook if "webhook" in refusal.description.lower() else Contested)(told)
+        return (WebhookActive if "webhook" in refusal.description.lower() else Contested)(told)
     if code == 400:
         said = refusal.description.lower()
         return next((kind for part, kind in _MEANINGS.items() if part in said), PlatformError)(told)

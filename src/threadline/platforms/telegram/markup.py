@@ -6,7 +6,8 @@ import re
 import unicodedata
 
 import msgspec
-from telegramify_markdown import MessageEntity, RenderConfig, convert
+from telegramify_markdown import MessageEntity, RenderConfig
+from telegramify_markdown import convert as parse_markdown
 
 from threadline.platforms.shared import length
 from threadline.platforms.telegram.texts import NOTHING_TO_SEE
@@ -37,7 +38,7 @@ _SHAPELESS = frozenset(["Zs", "Zl", "Zp", "Cc", "Cf", "Cs"])
 _LINKS = ("http://", "https://", "tg://")
 
 
-class Shown(msgspec.Struct, frozen=True):
+class FormattedText(msgspec.Struct, frozen=True):
     """A text and its entities, as the Bot API takes them."""
 
     text: str
@@ -49,15 +50,15 @@ class Shown(msgspec.Struct, frozen=True):
         return length(self.text, "utf16")
 
 
-def shown(message: Outgoing) -> Shown:
+def format_text(message: Outgoing) -> FormattedText:
     """How a message is to be shown; one without a sign that can be seen says so.
 
     `BadMarkup` where the markup makes it longer than Telegram takes, `TooLong` where it is so without any.
     """
-    text = mended(message.text)
-    found = Shown(text) if message.is_plain or PLAIN.fullmatch(text) else converted(text)
+    text = repair_surrogates(message.text)
+    found = FormattedText(text) if message.is_plain or PLAIN.fullmatch(text) else convert(text)
     if not _is_visible(found.text):
-        found = Shown(text if _is_visible(text) else NOTHING_TO_SEE)
+        found = FormattedText(text if _is_visible(text) else NOTHING_TO_SEE)
     if found.length <= LONGEST_TEXT:
         return found
     if message.is_plain:
@@ -65,20 +66,20 @@ def shown(message: Outgoing) -> Shown:
     raise BadMarkup(f"with its markup the text is longer than the {LONGEST_TEXT} signs that Telegram takes")
 
 
-def mended(text: str) -> str:
+def repair_surrogates(text: str) -> str:
     """The text without halves of surrogate pairs, which nothing can carry: pairs are joined, single ones replaced."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def converted(text: str) -> Shown:
+def convert(text: str) -> FormattedText:
     """How a text with markup is to be shown, however long that is; `BadMarkup` where it can't be read."""
     hidden = _TAKEN.sub("\N{REPLACEMENT CHARACTER}", text)
     hidden = _NO_FORMULA.sub(rf"\1{_STAND_INS[1]}", _NO_TAG.sub(rf"\1{_STAND_INS[0]}", hidden))
     hidden = _NO_TABLE_ROW.sub(lambda line: line[0].replace("||", 2 * _STAND_INS[2]), hidden)
     try:
-        written, entities = convert(hidden, latex_escape=False, config=_LOOKS)
+        written, entities = parse_markdown(hidden, latex_escape=False, config=_LOOKS)
     except Exception as cause:
         # Somebody else's parser, on whatever a model makes up.
         raise BadMarkup(f"the markup can't be read: {type(cause).__name__}") from cause
@@ -96,7 +97,7 @@ def _clipped(entities: list[MessageEntity], end: int) -> list[MessageEntity]:
     return [entity for entity in entities if entity.length > 0]
 
 
-def _with_addresses(text: str, entities: list[MessageEntity]) -> Shown:
+def _with_addresses(text: str, entities: list[MessageEntity]) -> FormattedText:
     """The text with the addresses written out that Telegram makes no link of: files in a project, mailboxes."""
     kept = [one for one in entities if one.type != "text_link" or (one.url or "").startswith(_LINKS)]
     units = text.encode("utf-16-le", "surrogatepass")
@@ -114,7 +115,7 @@ def _with_addresses(text: str, entities: list[MessageEntity]) -> Shown:
                 other.offset += len(added) // 2
             elif other.offset + other.length > end:
                 other.length += len(added) // 2
-    return Shown(units.decode("utf-16-le", "replace"), tuple(entity.to_dict() for entity in kept))
+    return FormattedText(units.decode("utf-16-le", "replace"), tuple(entity.to_dict() for entity in kept))
 
 
 def _is_visible(text: str) -> bool:

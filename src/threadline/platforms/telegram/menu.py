@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 
 from threadline.log import get_logger
-from threadline.platforms.telegram.client import Client
-from threadline.platforms.telegram.markup import mended
+from threadline.platforms.telegram.client import TelegramClient
+from threadline.platforms.telegram.markup import repair_surrogates
 from threadline.ports.platform import Ambiguous, OfferedCommand, PlatformError, RateLimited, Transient
 
 log = get_logger(__name__)
@@ -19,7 +19,7 @@ _MOST = 100
 _PAUSE = 30.0
 
 
-class Menu:
+class CommandMenu:
     """Brings the menu to what is offered. Whatever goes wrong costs the menu alone."""
 
     def __init__(self, platform: str, *, pause: float = _PAUSE) -> None:
@@ -29,12 +29,12 @@ class Menu:
         self._offered: tuple[OfferedCommand, ...] | None = None
         self._changed = asyncio.Event()
 
-    def offer(self, commands: Sequence[OfferedCommand]) -> None:
+    def set_commands(self, commands: Sequence[OfferedCommand]) -> None:
         """From now on the menu shows these. Names that Telegram does not take are left out."""
         self._offered = tuple(commands)
         self._changed.set()
 
-    async def keep(self, client: Client) -> None:
+    async def run(self, client: TelegramClient) -> None:
         """Shows what is offered, now and whenever it changes."""
         if self._offered is not None:
             self._changed.set()
@@ -43,7 +43,7 @@ class Menu:
             self._changed.clear()
             await self._show(client)
 
-    async def _show(self, client: Client) -> None:
+    async def _show(self, client: TelegramClient) -> None:
         try:
             await client.call("setMyCommands", {"commands": shown_commands(self._offered or ())})
         except PlatformError as cause:
@@ -59,7 +59,7 @@ class Menu:
 def shown_commands(commands: Sequence[OfferedCommand]) -> list[dict[str, str]]:
     """The commands as Telegram takes them: some names it does not know, and no help is empty or long."""
     return [
-        {"command": one.name, "description": mended(one.help.strip() or one.name)[:_LONGEST_HELP]}
+        {"command": one.name, "description": repair_surrogates(one.help.strip() or one.name)[:_LONGEST_HELP]}
         for one in commands
         if _NAME.fullmatch(one.name)
     ][:_MOST]

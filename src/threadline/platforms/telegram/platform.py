@@ -16,13 +16,13 @@ from threadline.log import get_logger
 from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival, Attachment, Inbound
 from threadline.model.source import MAIN_ACCOUNT
-from threadline.platforms.registry import PlatformSettings
+from threadline.platforms.registry import PlatformSetup
 from threadline.platforms.telegram.chat_facts import Admins, Descriptions
-from threadline.platforms.telegram.client import Client
-from threadline.platforms.telegram.codec import Here, Ignored, Read, Topic, Us, read_update
-from threadline.platforms.telegram.menu import Menu
-from threadline.platforms.telegram.polling import Poller
-from threadline.platforms.telegram.sending import Sender, fetch_file
+from threadline.platforms.telegram.client import TelegramClient
+from threadline.platforms.telegram.codec import BotAccount, BotIdentity, ParsedUpdate, SkippedUpdate, Topic, read_update
+from threadline.platforms.telegram.menu import CommandMenu
+from threadline.platforms.telegram.polling import UpdatePoller
+from threadline.platforms.telegram.sending import MessageSender, fetch_file
 from threadline.ports.platform import (
     Accept,
     Ambiguous,
@@ -70,20 +70,20 @@ class _Me(msgspec.Struct, frozen=True):
     username: str = ""
 
 
-class _Link(msgspec.Struct, frozen=True):
+class _OpenBot(msgspec.Struct, frozen=True):
     """What there is once Telegram has said who we are."""
 
-    client: Client
-    sender: Sender
-    here: Here
+    client: TelegramClient
+    sender: MessageSender
+    here: BotAccount
 
 
-def make_telegram(settings: PlatformSettings) -> Telegram:
+def make_telegram(settings: PlatformSetup) -> TelegramPlatform:
     """The bot that these settings describe; `InvalidRequest` where they describe none."""
-    return Telegram(settings.read(TelegramOptions), name=settings.name, account=settings.account)
+    return TelegramPlatform(settings.read(TelegramOptions), name=settings.name, account=settings.account)
 
 
-class Telegram:
+class TelegramPlatform:
     """One bot on Telegram."""
 
     capabilities = Capabilities(
@@ -122,9 +122,9 @@ class Telegram:
         self._options = options
         self._clock = clock or SystemClock()
         self._jitter = jitter
-        self._client: Client | None = None
-        self._opened: _Link | None = None
-        self._menu = Menu(name)
+        self._client: TelegramClient | None = None
+        self._opened: _OpenBot | None = None
+        self._menu = CommandMenu(name)
         self._topics: OrderedDict[tuple[int, int], str] = OrderedDict()
         self._life: asyncio.Timeout | None = None
         self._is_closed = False
@@ -132,7 +132,7 @@ class Telegram:
 
     def offer(self, commands: Sequence[OfferedCommand]) -> None:
         """Shows these commands in the apps, from the next time on that this gateway listens, or at once where it does."""
-        self._menu.offer(commands)
+        self._menu.set_commands(commands)
 
     async def open(self) -> None:
         """Asks Telegram who we are; from then on messages can go out. Idempotent."""
@@ -148,8 +148,8 @@ class Telegram:
             raise Transient(str(cause)) from cause
         except msgspec.ValidationError as cause:
             raise Transient(f"Telegram does not say who we are: {cause}") from cause
-        here = Here(self.name, self.account, Us(me.id, me.username.lower()))
-        self._opened = self._opened or _Link(client, Sender(client), here)
+        here = BotAccount(self.name, self.account, BotIdentity(me.id, me.username.lower()))
+        self._opened = self._opened or _OpenBot(client, MessageSender(client), here)
 
     async def run(self, accept: Accept, ready: asyncio.Event) -> None:
         """Hands every message to `accept`, and asks for the next ones after it has returned.
@@ -205,9 +205,9 @@ class Telegram:
         if self._client is not None:
             await self._client.close(_CLOSING_SECONDS)
 
-    def _made_client(self) -> Client:
+    def _made_client(self) -> TelegramClient:
         options = self._options
-        return Client(
+        return TelegramClient(
             options.token,
             options.base_url.rstrip("/"),
             limits=options.limits,
@@ -215,12 +215,12 @@ class Telegram:
             patience=options.patience,
         )
 
-    def _link(self) -> _Link:
+    def _link(self) -> _OpenBot:
         if self._opened is None or self._is_closed:
             raise Transient("Telegram is not connected")
         return self._opened
 
-    async def _connected(self) -> _Link:
+    async def _connected(self) -> _OpenBot:
         """Tries until Telegram says who we are; `Unauthorized` where it does not know us."""
         pause = _FIRST_PAUSE
         while True:
@@ -234,48 +234,52 @@ class Telegram:
             await asyncio.sleep(pause * (0.5 + self._jitter() / 2))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _listen(self, link: _Link, accept: Accept, ready: asyncio.Event) -> Contested | Unauthorized:
+    async def _listen(self, link: _OpenBot, accept: Accept, ready: asyncio.Event) -> Contested | Unauthorized:
         admins, descriptions = Admins(link.client), Descriptions(link.client)
 
         async def store(what: Arrival) -> None:
-            await accept(await admins.named(await descriptions.told(what)) if isinstance(what, Inbound) else what)
+            await accept(
+                await admins.with_admin_flag(await descriptions.with_description(what))
+                if isinstance(what, Inbound)
+                else what
+            )
 
         async with asyncio.TaskGroup() as group:
             # Beside the messages: neither the menu nor the press of a button keeps anybody waiting.
-            showing = group.create_task(self._menu.keep(link.client))
+            showing = group.create_task(self._menu.run(link.client))
 
-            async def take(read: Read) -> bool:
-                is_done = await self._take(read, store)
+            async def take(read: ParsedUpdate) -> bool:
+                is_done = await self._accept_update(read, store)
                 if is_done and read.press is not None:
                     group.create_task(_answer_press(link.client, read.press))
                 return is_done
 
-            poller = Poller(link.client, self.name, lambda raws: self._read(raws, link.here), take, self._jitter)
+            poller = UpdatePoller(link.client, self.name, lambda raws: self._read(raws, link.here), take, self._jitter)
             end = await poller.run(ready, is_doubtful=self._was_contested)
             showing.cancel()
         return end
 
-    def _read(self, raws: Sequence[bytes], here: Here) -> list[Read]:
+    def _read(self, raws: Sequence[bytes], here: BotAccount) -> list[ParsedUpdate]:
         at = self._clock.now()
         reads = []
         for raw in raws:
             read = read_update(raw, here, topics=self._topics, at=at)
             if read.topic is not None:
-                self._learn(read.topic)
+                self._remember_topic(read.topic)
             reads.append(read)
         return reads
 
-    def _learn(self, topic: Topic) -> None:
+    def _remember_topic(self, topic: Topic) -> None:
         place = (topic.chat, topic.thread)
         self._topics[place] = topic.name
         self._topics.move_to_end(place)
         while len(self._topics) > _TOPICS_KEPT:
             self._topics.popitem(last=False)
 
-    async def _take(self, read: Read, store: Callable[[Arrival], Awaitable[None]]) -> bool:
+    async def _accept_update(self, read: ParsedUpdate, store: Callable[[Arrival], Awaitable[None]]) -> bool:
         """Whether the update is done with: it is stored, or nobody will ever want it."""
-        what = read.what
-        if isinstance(what, Ignored):
+        what = read.event
+        if isinstance(what, SkippedUpdate):
             log.debug("telegram.ignored", platform=self.name, update=read.number, reason=what.reason)
             return True
         try:
@@ -286,7 +290,7 @@ class Telegram:
         return True
 
 
-async def _answer_press(client: Client, press: str) -> None:
+async def _answer_press(client: TelegramClient, press: str) -> None:
     """Lets the button stop turning. Who pressed it has been heard, whatever becomes of this."""
     try:
         await client.call("answerCallbackQuery", {"callback_query_id": press})
@@ -307,7 +311,7 @@ class _Hook(msgspec.Struct, frozen=True):
     pending_update_count: int = 0
 
 
-async def probe_bot(client: Client) -> Probed:
+async def probe_bot(client: TelegramClient) -> Probed:
     """Who we are, and what is worth knowing about it."""
     try:
         me = msgspec.convert(await client.call("getMe", {}), _GetMe)

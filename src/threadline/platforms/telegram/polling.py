@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from threadline.log import get_logger
-from threadline.platforms.telegram.client import Client
-from threadline.platforms.telegram.codec import Read
-from threadline.platforms.telegram.errors import Webhook
-from threadline.platforms.telegram.wire import ALLOWED_UPDATES
+from threadline.platforms.telegram import wire
+from threadline.platforms.telegram.client import TelegramClient
+from threadline.platforms.telegram.codec import ParsedUpdate
+from threadline.platforms.telegram.errors import WebhookActive
 from threadline.ports.platform import Contested, PlatformError, RateLimited, Unauthorized
 
 log = get_logger(__name__)
 
 # Whether an update is done with: stored, or surely not wanted.
-Take: TypeAlias = Callable[[Read], Awaitable[bool]]
-ReadAll: TypeAlias = Callable[[Sequence[bytes]], list[Read]]
+AcceptUpdate: TypeAlias = Callable[[ParsedUpdate], Awaitable[bool]]
+ReadAll: TypeAlias = Callable[[Sequence[bytes]], list[ParsedUpdate]]
 
 _WAIT_SECONDS = 25
 _AT_ONCE = 100
@@ -28,15 +28,17 @@ _LONGEST_PAUSE = 30.0
 _CONTESTED_AFTER = 3
 
 
-class Poller:
+class UpdatePoller:
     """One stretch of listening."""
 
-    def __init__(self, client: Client, name: str, read: ReadAll, take: Take, jitter: Callable[[], float]) -> None:
+    def __init__(
+        self, client: TelegramClient, name: str, read: ReadAll, take: AcceptUpdate, jitter: Callable[[], float]
+    ) -> None:
         """`name` is for the log. `jitter` gives numbers from 0 to 1: gateways that lost Telegram together come back one by one."""
         self._client = client
         self._name = name
         self._read = read
-        self._take = take
+        self._accept = take
         self._jitter = jitter
         # The first update that is not done with; `None` once all before it are surely confirmed. Ids of updates start anew
         # after a week of silence, so that an old one kept too long would hide what comes then.
@@ -55,7 +57,7 @@ class Poller:
             try:
                 updates = await self._client.updates(self._asked(), wait=wait)
             except (Contested, Unauthorized) as cause:
-                if (end := await self._put_off(cause)) is not None:
+                if (end := await self._handle_conflict(cause)) is not None:
                     return end
                 alone_since = asyncio.get_running_loop().time()
                 continue
@@ -67,50 +69,50 @@ class Poller:
             if not is_doubtful or asyncio.get_running_loop().time() - alone_since > _ALONE_SECONDS:
                 ready.set()
             wait = _WAIT_SECONDS
-            await self._hand_on(updates)
+            await self._process_batch(updates)
 
     def _asked(self) -> dict[str, object]:
-        asked: dict[str, object] = {"limit": _AT_ONCE, "allowed_updates": ALLOWED_UPDATES}
+        asked: dict[str, object] = {"limit": _AT_ONCE, "allowed_updates": wire.ALLOWED_UPDATES}
         return asked if self._offset is None else asked | {"offset": self._offset}
 
-    async def _hand_on(self, updates: Sequence[bytes]) -> None:
+    async def _process_batch(self, updates: Sequence[bytes]) -> None:
         if not updates:
             # Asking with the offset has confirmed all before it.
             self._offset = None
             self._pause = _FIRST_PAUSE
             return
         reads = self._read(updates)
-        left = await self._take_all(reads)
+        left = await self._accept_all(reads)
         numbers = [read.number for read in reads if read.number is not None]
         if not left and numbers:
             self._offset = numbers[-1] + 1
             self._pause = _FIRST_PAUSE
             return
         self._offset = min((one.number for one in left if one.number is not None), default=self._offset)
-        await self._rest()
+        await self._back_off()
 
-    async def _take_all(self, reads: Sequence[Read]) -> list[Read]:
+    async def _accept_all(self, reads: Sequence[ParsedUpdate]) -> list[ParsedUpdate]:
         """Hands updates on, in order within a chat, chats side by side; those that were not taken."""
-        left: list[Read] = []
-        for stretch in _stretches(reads):
+        left: list[ParsedUpdate] = []
+        for stretch in _ordered_groups(reads):
             if left:
                 left += stretch
                 continue
-            queues: dict[int | None, list[Read]] = {}
+            queues: dict[int | None, list[ParsedUpdate]] = {}
             for read in stretch:
                 queues.setdefault(read.chat, []).append(read)
             async with asyncio.TaskGroup() as group:
                 for queue in queues.values():
-                    group.create_task(self._take_in_line(queue, left))
+                    group.create_task(self._accept_in_order(queue, left))
         return left
 
-    async def _take_in_line(self, queue: Sequence[Read], left: list[Read]) -> None:
+    async def _accept_in_order(self, queue: Sequence[ParsedUpdate], left: list[ParsedUpdate]) -> None:
         for place, read in enumerate(queue):
-            if not await self._take(read):
+            if not await self._accept(read):
                 left += queue[place:]
                 return
 
-    async def _put_off(self, cause: Contested | Unauthorized) -> Contested | Unauthorized | None:
+    async def _handle_conflict(self, cause: Contested | Unauthorized) -> Contested | Unauthorized | None:
         """Waits, in case that whoever took our place is on their way out; else why there is no use in it."""
         self._contests += 1
         if isinstance(cause, Unauthorized) or self._contests > _CONTESTED_AFTER:
@@ -120,18 +122,18 @@ class Poller:
             platform=self._name,
             reason="another program asks for the messages of this bot; stop it, or give each a bot of its own",
         )
-        await self._rest()
+        await self._back_off()
         return None
 
     async def _recover(self, cause: PlatformError) -> None:
-        if isinstance(cause, Webhook) and not self._is_webhook_gone:
+        if isinstance(cause, WebhookActive) and not self._is_webhook_gone:
             await self._remove_webhook()
             return
         if isinstance(cause, RateLimited):
             await asyncio.sleep(cause.retry_after)
             return
         log.warning("platform.unreachable", platform=self._name, reason=str(cause))
-        await self._rest()
+        await self._back_off()
 
     async def _remove_webhook(self) -> None:
         """Once: who sets it again means it."""
@@ -146,17 +148,17 @@ class Poller:
         except PlatformError as cause:
             self._is_webhook_gone = False
             log.warning("platform.unreachable", platform=self._name, reason=str(cause))
-            await self._rest()
+            await self._back_off()
 
-    async def _rest(self) -> None:
+    async def _back_off(self) -> None:
         pause = self._pause * (0.5 + self._jitter() / 2)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         await asyncio.sleep(pause)
 
 
-def _stretches(reads: Sequence[Read]) -> Iterator[list[Read]]:
+def _ordered_groups(reads: Sequence[ParsedUpdate]) -> Iterator[list[ParsedUpdate]]:
     """The updates cut before and behind each that must stay where it is among those of all chats."""
-    stretch: list[Read] = []
+    stretch: list[ParsedUpdate] = []
     for read in reads:
         if read.chat is None:
             yield stretch

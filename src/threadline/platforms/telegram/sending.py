@@ -11,9 +11,9 @@ import msgspec
 
 from threadline.model.delivery import Target
 from threadline.model.inbound import Attachment
-from threadline.platforms.telegram.client import Client
-from threadline.platforms.telegram.errors import Migrated, NotAsPicture, NoText
-from threadline.platforms.telegram.markup import LONGEST_CAPTION, Shown, mended, shown
+from threadline.platforms.telegram.client import TelegramClient
+from threadline.platforms.telegram.errors import ChatMigrated, NotAnImage, OnlyCaption
+from threadline.platforms.telegram.markup import LONGEST_CAPTION, FormattedText, format_text, repair_surrogates
 from threadline.ports.platform import (
     Ambiguous,
     BadMarkup,
@@ -35,10 +35,10 @@ class _Sent(msgspec.Struct, frozen=True):
     caption: str = ""
 
 
-class Sender:
+class MessageSender:
     """Sends and edits for one bot."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: TelegramClient) -> None:
         self._client = client
         # The text of a message whose files have not arrived yet, by its key: it must not be sent again with them.
         self._halves: OrderedDict[str, str] = OrderedDict()
@@ -46,59 +46,59 @@ class Sender:
 
     async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
         """Shows a message; its id."""
-        where = with_reply(place(to), message)
+        where = with_reply(chat_parameters(to), message)
         if not message.files:
-            return _id_of(await self._sent(text_call(where, shown(message), message.buttons)))
+            return _id_of(await self._sent(text_call(where, format_text(message), message.buttons)))
         if not message.text.strip() and not (message.buttons and len(message.files) > 1):
             return await self._send_files(where, message, None, message.buttons)
-        text = shown(message)
-        if fits_below(text, message):
+        text = format_text(message)
+        if fits_caption(text, message):
             return await self._send_files(where, message, text, message.buttons)
         if key not in self._halves:
             self._remember(key, _id_of(await self._sent(text_call(where, text, message.buttons))))
-        await self._send_files(place(to), message, None, ())
+        await self._send_files(chat_parameters(to), message, None, ())
         return self._halves.pop(key)
 
     async def edit(self, to: Target, message_id: str, message: Outgoing) -> None:
         """Lets a message say something else. Its files stay as they are."""
-        where, text = {"chat_id": place(to)["chat_id"]}, shown(message)
+        where, text = {"chat_id": chat_parameters(to)["chat_id"]}, format_text(message)
         try:
             await self._client_call(edit_call(where, message_id, text, message.buttons))
-        except NoText:
+        except OnlyCaption:
             _check_caption(text, message)
             await self._client_call(caption_call(where, message_id, text, message.buttons))
-        except Migrated as cause:
+        except ChatMigrated as cause:
             # Ids of messages mean something in their own chat only.
             raise Gone(str(cause)) from cause
 
     async def typing(self, to: Target) -> None:
         """Shows for some seconds that an answer is being written."""
-        await self._sent(Call("sendChatAction", place(to) | {"action": "typing"}))
+        await self._sent(ApiMethodCall("sendChatAction", chat_parameters(to) | {"action": "typing"}))
 
     async def _send_files(
-        self, where: Parameters, message: Outgoing, text: Shown | None, buttons: Sequence[Button]
+        self, where: Parameters, message: Outgoing, text: FormattedText | None, buttons: Sequence[Button]
     ) -> str:
         try:
             answer = await self._sent(file_call(where, message.files, text, buttons, as_documents=False))
-        except NotAsPicture:
+        except NotAnImage:
             answer = await self._sent(file_call(where, message.files, text, buttons, as_documents=True))
         return _id_of(answer)
 
-    async def _sent(self, call: Call) -> Any:
+    async def _sent(self, call: ApiMethodCall) -> Any:
         """What Telegram answers. A group that is a supergroup now is written to under its new id."""
         chat = call.parameters["chat_id"]
         try:
-            return await self._client_call(self._redirected(call, self._moved[chat]) if chat in self._moved else call)
-        except Migrated as cause:
+            return await self._client_call(self._to_new_chat(call, self._moved[chat]) if chat in self._moved else call)
+        except ChatMigrated as cause:
             self._moved[chat] = cause.new_id
-            return await self._client_call(self._redirected(call, cause.new_id))
+            return await self._client_call(self._to_new_chat(call, cause.new_id))
 
-    async def _client_call(self, call: Call) -> Any:
+    async def _client_call(self, call: ApiMethodCall) -> Any:
         return await self._client.call(call.method, call.parameters)
 
-    def _redirected(self, call: Call, chat: int) -> Call:
+    def _to_new_chat(self, call: ApiMethodCall, chat: int) -> ApiMethodCall:
         kept = {name: value for name, value in call.parameters.items() if name != "reply_parameters"}
-        return Call(call.method, kept | {"chat_id": chat})
+        return ApiMethodCall(call.method, kept | {"chat_id": chat})
 
     def _remember(self, key: str, message_id: str) -> None:
         self._halves[key] = message_id
@@ -106,7 +106,7 @@ class Sender:
             self._halves.popitem(last=False)
 
 
-def _check_caption(text: Shown, message: Outgoing) -> None:
+def _check_caption(text: FormattedText, message: Outgoing) -> None:
     if text.length > LONGEST_CAPTION:
         told = f"the text below a file can't be longer than the {LONGEST_CAPTION} signs that Telegram takes there"
         raise (TooLong if message.is_plain else BadMarkup)(told)
@@ -136,7 +136,7 @@ _BUTTONS_IN_A_ROW = 3
 _NO_PREVIEW: Parameters = {"is_disabled": True}
 
 
-class Call(msgspec.Struct, frozen=True):
+class ApiMethodCall(msgspec.Struct, frozen=True):
     """One call of the Bot API."""
 
     method: str
@@ -148,14 +148,14 @@ def chat_of(to: Target) -> int | str:
     return int(to.chat_id) if _NUMBER.fullmatch(to.chat_id) else to.chat_id
 
 
-def number_of(message_id: str) -> int:
+def message_number(message_id: str) -> int:
     """The id of a message; `Gone` for one that can't be Telegram's."""
     if not _NUMBER.fullmatch(message_id):
         raise Gone(f"there is no message {message_id!r} on Telegram")
     return int(message_id)
 
 
-def place(to: Target) -> Parameters:
+def chat_parameters(to: Target) -> Parameters:
     """Where something is shown."""
     if to.thread_id is None:
         return {"chat_id": chat_of(to)}
@@ -181,35 +181,40 @@ def keyboard(buttons: Sequence[Button]) -> Parameters:
             raise PlatformError(
                 f"what the button {button.label!r} stands for must be 1 to {_LONGEST_BUTTON} bytes long on Telegram"
             )
-    made = [{"text": mended(button.label), "callback_data": mended(button.value)} for button in buttons]
+    made = [
+        {"text": repair_surrogates(button.label), "callback_data": repair_surrogates(button.value)}
+        for button in buttons
+    ]
     rows = [made] if len(made) <= _BUTTONS_IN_A_ROW else [[button] for button in made]
     return {"reply_markup": {"inline_keyboard": rows}}
 
 
-def text_call(where: Parameters, text: Shown, buttons: Sequence[Button]) -> Call:
+def text_call(where: Parameters, text: FormattedText, buttons: Sequence[Button]) -> ApiMethodCall:
     """A message of text alone."""
-    return Call("sendMessage", where | _text(text) | keyboard(buttons))
+    return ApiMethodCall("sendMessage", where | _text(text) | keyboard(buttons))
 
 
-def edit_call(where: Parameters, message_id: str, text: Shown, buttons: Sequence[Button]) -> Call:
+def edit_call(where: Parameters, message_id: str, text: FormattedText, buttons: Sequence[Button]) -> ApiMethodCall:
     """Another text for a message. Buttons that are not given go."""
-    return Call("editMessageText", where | {"message_id": number_of(message_id)} | _text(text) | keyboard(buttons))
+    return ApiMethodCall(
+        "editMessageText", where | {"message_id": message_number(message_id)} | _text(text) | keyboard(buttons)
+    )
 
 
-def caption_call(where: Parameters, message_id: str, text: Shown, buttons: Sequence[Button]) -> Call:
+def caption_call(where: Parameters, message_id: str, text: FormattedText, buttons: Sequence[Button]) -> ApiMethodCall:
     """Another text for a message that has a file."""
-    numbered = where | {"message_id": number_of(message_id)}
-    return Call("editMessageCaption", numbered | caption(text) | keyboard(buttons))
+    numbered = where | {"message_id": message_number(message_id)}
+    return ApiMethodCall("editMessageCaption", numbered | caption(text) | keyboard(buttons))
 
 
-def caption(text: Shown | None) -> Parameters:
+def caption(text: FormattedText | None) -> Parameters:
     """The text below a file."""
     if text is None:
         return {}
     return {"caption": text.text} | ({"caption_entities": list(text.entities)} if text.entities else {})
 
 
-def fits_below(text: Shown, message: Outgoing) -> bool:
+def fits_caption(text: FormattedText, message: Outgoing) -> bool:
     """Whether a text can stand below the files of its message: a short one, and without buttons where there are several."""
     return text.length <= LONGEST_CAPTION and not (message.buttons and len(message.files) > 1)
 
@@ -217,26 +222,28 @@ def fits_below(text: Shown, message: Outgoing) -> bool:
 def file_call(
     where: Parameters,
     files: Sequence[OutgoingFile],
-    text: Shown | None,
+    text: FormattedText | None,
     buttons: Sequence[Button],
     *,
     as_documents: bool,
-) -> Call:
+) -> ApiMethodCall:
     """One message with files: an album where there are several."""
     if len(files) > 1:
         return _album_call(where, files, text, as_documents=as_documents)
     kind = "document" if as_documents else _kind(files[0])
-    sent = {kind: named(files[0])} | caption(text) | keyboard(buttons)
-    return Call(f"send{kind.capitalize()}", where | sent)
+    sent = {kind: with_file_name(files[0])} | caption(text) | keyboard(buttons)
+    return ApiMethodCall(f"send{kind.capitalize()}", where | sent)
 
 
-def named(file: OutgoingFile) -> OutgoingFile:
+def with_file_name(file: OutgoingFile) -> OutgoingFile:
     """The file with a name that can stand in a request."""
-    name = " ".join(mended(file.name).split())[-200:]
+    name = " ".join(repair_surrogates(file.name).split())[-200:]
     return msgspec.structs.replace(file, name=name or "file")
 
 
-def _album_call(where: Parameters, files: Sequence[OutgoingFile], text: Shown | None, *, as_documents: bool) -> Call:
+def _album_call(
+    where: Parameters, files: Sequence[OutgoingFile], text: FormattedText | None, *, as_documents: bool
+) -> ApiMethodCall:
     is_pictures = not as_documents and all(_kind(file) == "photo" for file in files)
     media: list[Parameters] = [
         {"type": "photo" if is_pictures else "document", "media": f"attach://file{number}"}
@@ -244,13 +251,13 @@ def _album_call(where: Parameters, files: Sequence[OutgoingFile], text: Shown | 
     ]
     # An album shows the first text as its own; of documents each has one, and it reads better below the last.
     media[0 if is_pictures else -1].update(caption(text))
-    return Call(
+    return ApiMethodCall(
         "sendMediaGroup",
-        where | {"media": media} | {f"file{number}": named(file) for number, file in enumerate(files)},
+        where | {"media": media} | {f"file{number}": with_file_name(file) for number, file in enumerate(files)},
     )
 
 
-def _text(text: Shown) -> Parameters:
+def _text(text: FormattedText) -> Parameters:
     sent: Parameters = {"text": text.text, "link_preview_options": _NO_PREVIEW}
     return sent | ({"entities": list(text.entities)} if text.entities else {})
 
@@ -267,7 +274,7 @@ class _FilePlace(msgspec.Struct, frozen=True):
     file_size: int | None = None
 
 
-async def fetch_file(client: Client, attachment: Attachment, *, at_most: int) -> bytes:
+async def fetch_file(client: TelegramClient, attachment: Attachment, *, at_most: int) -> bytes:
     """What is in a file. `Gone` where Telegram does not have it any more, `TooLong` where it is more than so many bytes."""
     _check_size(attachment.size, at_most)
     try:

@@ -74,7 +74,7 @@ class TopicNamed(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
-class Answered(msgspec.Struct, frozen=True, rename={"sender": "from"}):
+class RepliedMessage(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     """The message that another one answers."""
 
     message_id: int
@@ -84,7 +84,7 @@ class Answered(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     forum_topic_created: TopicNamed | None = None
 
 
-class Elsewhere(msgspec.Struct, frozen=True):
+class ExternalReply(msgspec.Struct, frozen=True):
     """A message of another chat that is answered."""
 
     message_id: int | None = None
@@ -104,8 +104,8 @@ class Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     edit_date: int | None = None
     forward_origin: msgspec.Raw = msgspec.Raw()
     via_bot: msgspec.Raw = msgspec.Raw()
-    reply_to_message: Answered | None = None
-    external_reply: Elsewhere | None = None
+    reply_to_message: RepliedMessage | None = None
+    external_reply: ExternalReply | None = None
     quote: TextQuote | None = None
     media_group_id: str | None = None
     text: str | None = None
@@ -189,7 +189,7 @@ class Dice(msgspec.Struct, frozen=True):
     value: int
 
 
-class Titled(msgspec.Struct, frozen=True):
+class TitledThing(msgspec.Struct, frozen=True):
     title: str
 
 
@@ -202,8 +202,8 @@ class Shared(msgspec.Struct, frozen=True):
     poll: Poll | None = None
     checklist: Checklist | None = None
     dice: Dice | None = None
-    game: Titled | None = None
-    invoice: Titled | None = None
+    game: TitledThing | None = None
+    invoice: TitledThing | None = None
     story: msgspec.Raw = msgspec.Raw()
     paid_media: msgspec.Raw = msgspec.Raw()
 
