@@ -1,4 +1,4 @@
-"""What platforms do to text: measure it, cut it, take its markup away, make it harmless. Pure."""
+"""What platforms share. Text: measure its length, split it, remove its markup, make it safe to show. Pure."""
 
 from threadline.model.safe_text import safe_text
 from threadline.platforms.shared.plain import to_plain_text

@@ -1,4 +1,4 @@
-"""Long texts in parts that a platform takes: cut where a reader would pause, code blocks closed and opened again."""
+"""Measure texts in a platform's unit and split long ones: at pauses of a reader, with code blocks closed and reopened."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from threadline.ports.platform import LengthUnit, length
 
-# The longest character has four bytes: below that there are texts that fit in no part.
+# The longest character has four bytes: with a smaller limit some texts would fit in no part.
 SMALLEST_LIMIT = 4
 
 _OPENING = re.compile(r"^([ \t]{0,12})(`{3,}(?=[^`\n]*$)|~{3,})[^\n]*$", re.MULTILINE)
@@ -24,15 +24,15 @@ _BLANK_REST = re.compile(r"(?:[^\S\n]*\n)+")
 
 
 def split(text: str, limit: int, unit: LengthUnit = "chars") -> list[str]:
-    """`text` in parts of at most `limit` units each, in order; nothing but white space at the cuts is lost.
+    """Split `text` into parts of at most `limit` units each, in order; only white space at the cuts is lost.
 
-    It is cut at a blank line, else at a line's end, a sentence's, a word's, else between any two characters as readers see them;
-    a cut that leaves a part less than half full is taken only where there is no other. A code block that is cut ends in one
-    part and begins again in the next with the same fence and language, which count towards the limit. A text that fits is one
-    part, unchanged; one of nothing but white space is none. A limit below 4 is a `ValueError`.
+    The text is cut at a blank line, else at the end of a line, of a sentence or of a word, else between any two characters
+    as readers see them. A cut that leaves a part less than half full is used only where there is no other. A code block that
+    is cut ends in one part and begins again in the next with the same fence and language, which count towards the limit. A
+    text that fits is returned unchanged as one part; white space alone gives no part. Raises `ValueError` for a limit below 4.
 
-    Where the limit leaves no choice it wins: over a character with thousands of accents, and over fences that would fill
-    half of a part by themselves; such a block is cut like any other text.
+    The limit is always kept: a character with thousands of accents is cut, and so is a code block, like any other text, if
+    its fences would fill half of a part.
     """
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"{limit} is too little for some characters; give a limit of {SMALLEST_LIMIT} or more")
@@ -42,7 +42,7 @@ def split(text: str, limit: int, unit: LengthUnit = "chars") -> list[str]:
 
 
 class _Block(msgspec.Struct, frozen=True):
-    """A fenced code block: where it starts, where its code and its closing fence do, and how to write its fences again."""
+    """A fenced code block: the offsets of its start, code, closing fence and end, and the text of its fences."""
 
     start: int
     code: int
@@ -71,7 +71,7 @@ class _Splitter:
             place = self._resume(cut)
 
     def _part(self, place: int, cut: int) -> str:
-        """What stands between two cuts, with the fences that they call for; empty where there is nothing to see."""
+        """Return the text between two cuts, with the fences that the cuts require; empty for white space alone."""
         body = self._text[place:cut]
         if not body.strip():
             return ""
@@ -81,11 +81,11 @@ class _Splitter:
             return body
         if (left_open := self._inside(cut)) is None:
             return body.rstrip()
-        # Spaces mean something in code.
+        # Trailing spaces are significant in code.
         return body.rstrip("\r\n") + f"\n{left_open.closing}"
 
     def _cut(self, place: int) -> int:
-        """Where the part that begins at `place` ends."""
+        """Return the offset at which the part that begins at `place` ends."""
         opened = self._inside(place)
         room = self._limit - (0 if opened is None else length(opened.opening, self._unit) + 1)
         top = longest_prefix(self._text, place, room, self._unit)
@@ -99,8 +99,8 @@ class _Splitter:
         return self._cut_anywhere(place, top)
 
     def _break_points(self, place: int, top: int) -> Iterator[list[int]]:
-        """Where a reader would pause, the kinds of pause that read best first."""
-        # White space at a cut goes, so a cut may lie behind all of it.
+        """Yield the offsets at which a reader would pause, one list for each kind of pause, the best kind first."""
+        # White space at a cut is dropped, so a cut may lie behind all of it.
         white = _WHITE.match(self._text, top)
         end = white.end() if white else top
         for pattern, in_code in ((_BLANK_LINES, False), (_LINE_ENDS, True), (_SENTENCE_ENDS, False), (_SPACES, True)):
@@ -111,20 +111,20 @@ class _Splitter:
         cuts = [cut for cut in range(top, place, -1) if not self._splits_fence(cut)]
         whole = (cut for cut in cuts if is_boundary(self._text, cut) and self._may_cut(place, cut))
         torn = (cut for cut in cuts if self._may_cut(place, cut))
-        # Fences take half of a part at most, so that there is always room for a character.
+        # Fences fill at most half of a part, so there is always room for a character.
         return next(whole, None) or next(torn)
 
     def _may_cut(self, place: int, cut: int) -> bool:
         return not self._splits_fence(cut) and length(self._part(place, cut), self._unit) <= self._limit
 
     def _resume(self, cut: int) -> int:
-        """Where the next part begins: behind the white space, but with the indentation of its first line."""
+        """Return the offset at which the next part begins: after white space, but before the indentation of its first line."""
         block = self._inside(cut)
         place = self._behind_blank_lines(cut)
         if block is not None:
             if self._text[cut : block.close].strip():
                 return place
-            # All its code has been shown, and the fence that ended the part ended the block.
+            # All code of the block is in earlier parts, and the closing fence of the last part ended it.
             return self._behind_blank_lines(min(block.end, len(self._text)))
         spaces = _SPACES.match(self._text, place)
         is_in_line = place > 0 and self._text[place - 1] != "\n"
@@ -135,12 +135,12 @@ class _Splitter:
         return blank.end() if blank else place
 
     def _inside(self, place: int) -> _Block | None:
-        """The block whose code a cut at `place` would cut."""
+        """Return the block whose code a cut at `place` would cut, or None."""
         block = self._block_at(place)
         return block if block and block.code <= place <= block.close else None
 
     def _splits_fence(self, place: int) -> bool:
-        """Also right behind an opening fence: the part would end with an empty block."""
+        """Return whether a cut splits a fence, or follows an opening fence so that the part would end with an empty block."""
         block = self._block_at(place)
         return block is not None and (block.start < place <= block.code or block.close < place < block.end)
 
@@ -159,7 +159,7 @@ def _blocks(text: str) -> Iterator[_Block]:
         indent, fence = opening.groups()
         same = re.compile(rf"^[ \t]{{0,12}}{fence}{fence[0]}*(?=[^\S\n]*$)", re.MULTILINE)
         closing = same.search(text, opening.end() + 1)
-        # One that nobody closed goes on to the end.
+        # A block without a closing fence goes on to the end.
         close, place = closing.span() if closing else (len(text) + 1, len(text) + 1)
         yield _Block(opening.start(), opening.end() + 1, close, place, opening.group().rstrip(), indent + fence)
 
@@ -169,8 +169,8 @@ _VIRAMA = 9
 
 
 def longest_prefix(text: str, start: int, room: int, unit: LengthUnit) -> int:
-    """The last place at which `text`, taken from `start`, is at most `room` long."""
-    # No character is shorter than one unit, so there is nothing to look for beyond.
+    """Return the last offset up to which `text`, taken from `start`, is at most `room` units long."""
+    # No character is shorter than one unit, so the offset can't lie beyond `end`.
     end = min(len(text), start + max(room, 0))
     if unit == "chars":
         return end
@@ -178,7 +178,7 @@ def longest_prefix(text: str, start: int, room: int, unit: LengthUnit) -> int:
 
 
 def is_boundary(text: str, place: int) -> bool:
-    """Whether a reader sees two characters there: no accent, joined emoji, flag or syllable is torn apart."""
+    """Return whether a cut at `place` leaves every accent, joined emoji, flag and syllable whole."""
     if place <= 0 or place >= len(text):
         return True
     before, after = text[place - 1], text[place]
@@ -192,7 +192,7 @@ def is_boundary(text: str, place: int) -> bool:
 
 
 def _extends(char: str) -> bool:
-    """Skin tones, tags and the mark that keeps letters from joining belong to what stands before them."""
+    """Return whether `char` is a skin tone, a tag or a non-joiner, which belong to the character before them."""
     return "\U0001f3fb" <= char <= "\U0001f3ff" or "\U000e0020" <= char <= "\U000e007f" or char == "\u200c"
 
 
@@ -212,7 +212,7 @@ def _flag_letters_before(text: str, place: int) -> int:
 
 
 def _is_syllable(before: str, after: str) -> bool:
-    """Parts of one Korean syllable that are written as separate letters."""
+    """Return whether these are parts of one Korean syllable that is written as separate letters."""
     leads, vowels = "\u1100" <= before <= "\u115f", "\u1160" <= after <= "\u11a7"
     has_vowel = "\u1160" <= before <= "\u11ff" or "\uac00" <= before <= "\ud7a3"
     return (leads and (vowels or "\uac00" <= after <= "\ud7a3" or "\u1100" <= after <= "\u115f")) or (
