@@ -58,7 +58,7 @@ def test_the_same_numbers_from_two_bots_are_two_events(update: dict[str, Any]) -
     message = {"message_id": 5, "date": 1767614400, "chat": {"id": 7, "type": "private"}, "from": ADA, "text": "hi"}
     raw = json.dumps({"update_id": 9, kind: message | more}).encode()
     keys = set()
-    for us in (HERE.us, BotIdentity(110000002, "other_bot")):
+    for us in (HERE.bot, BotIdentity(110000002, "other_bot")):
         what = read_update(raw, BotAccount("tg", "work", us), topics={}, at=AT).event
         assert isinstance(what, Inbound | Unreadable)
         keys.add(what.dedupe_key)
@@ -126,24 +126,24 @@ def test_a_strange_name_is_handed_on_and_can_be_kept(name: str) -> None:
 @pytest.mark.parametrize("text", ["@our_bot hi", "hi @OUR_BOT", "\U0001f600\U0001f600 @our_bot"])
 def test_a_mention_is_found_where_utf16_says_it_is(text: str) -> None:
     offset = len(text[: text.lower().index("@our_bot")].encode("utf-16-le")) // 2
-    assert mentions(text, [wire.Entity("mention", offset, 8)], HERE.us)
-    assert not mentions(text, [wire.Entity("mention", offset + 1, 8)], HERE.us)
+    assert mentions(text, [wire.Entity("mention", offset, 8)], HERE.bot)
+    assert not mentions(text, [wire.Entity("mention", offset + 1, 8)], HERE.bot)
 
 
 @pytest.mark.parametrize("text", ["@our_bot hi", "/help@our_bot"])
 def test_words_that_telegram_does_not_mark_mention_nobody(text: str) -> None:
-    assert not mentions(text, [], HERE.us)
+    assert not mentions(text, [], HERE.bot)
 
 
 def test_a_command_further_on_names_us_and_stays_as_it_is() -> None:
     text, entities = "try /help@our_bot", [wire.Entity("bot_command", 4, 13)]
-    assert mentions(text, entities, HERE.us)
-    assert strip_mention(text, entities, HERE.us) == text
+    assert mentions(text, entities, HERE.bot)
+    assert strip_mention(text, entities, HERE.bot) == text
 
 
 def test_only_our_own_name_goes_from_a_command() -> None:
-    assert strip_mention("/help@our_bot", [wire.Entity("bot_command", 0, 13)], HERE.us) == "/help"
-    assert strip_mention("/ask@our_bot \U0001f600@our_bot", [wire.Entity("bot_command", 0, 12)], HERE.us) == (
+    assert strip_mention("/help@our_bot", [wire.Entity("bot_command", 0, 13)], HERE.bot) == "/help"
+    assert strip_mention("/ask@our_bot \U0001f600@our_bot", [wire.Entity("bot_command", 0, 12)], HERE.bot) == (
         "/ask \U0001f600@our_bot"
     )
 

@@ -1,4 +1,4 @@
-"""Who runs a group, by Telegram's word."""
+"""Facts about chats that Telegram tells on request, cached: the admins of a group, and the description of a chat."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from threadline.model.inbound import Inbound
 from threadline.platforms.telegram.cache import CacheTimes, TtlCache
 from threadline.platforms.telegram.client import TelegramClient
 
-# A command does not wait longer than that. Who was an admin stays one for an hour where Telegram does not say so any more.
+# A command waits at most five seconds. Without a response, known admins stay admins for an hour.
 _ADMIN_TIMES = CacheTimes(timeout=5.0, ttl=300.0, retry_after=10.0, at_most=3_600.0)
 
 
@@ -22,14 +22,14 @@ class _Admin(msgspec.Struct, frozen=True):
 
 
 class Admins:
-    """Tells who runs a group. Telegram is asked for commands alone, and once in five minutes for a group."""
+    """Knows the admins of groups. Requests them only for commands, at most once in five minutes for each group."""
 
     def __init__(self, client: TelegramClient, *, times: CacheTimes = _ADMIN_TIMES) -> None:
-        nobody: frozenset[str] = frozenset()
-        self._known = TtlCache(client, "getChatAdministrators", _read_admins, unknown=nobody, times=times)
+        no_admins: frozenset[str] = frozenset()
+        self._known = TtlCache(client, "getChatAdministrators", _read_admins, unknown=no_admins, times=times)
 
     async def with_admin_flag(self, event: Inbound) -> Inbound:
-        """The event, with what Telegram says of its sender where that matters."""
+        """Return the event, with `sender_is_admin` set if it is a command of an admin."""
         source = event.source
         if event.sender_is_admin or source.chat_type != "group" or event.kind != "message":
             return event
@@ -41,10 +41,10 @@ class Admins:
 
 
 def _read_admins(answer: object) -> frozenset[str]:
-    return frozenset(str(one.user.id) for one in msgspec.convert(answer, list[_Admin]))
+    return frozenset(str(admin.user.id) for admin in msgspec.convert(answer, list[_Admin]))
 
 
-# Telegram does not tell when one changes. The first message of a chat waits a moment for it, and comes without where there is none.
+# Telegram does not report changes. The first message of a chat waits two seconds at most and then comes without.
 _DESCRIPTION_TIMES = CacheTimes(timeout=2.0, ttl=6 * 3_600.0, retry_after=300.0, at_most=24 * 3_600.0)
 
 
@@ -53,13 +53,13 @@ class _Chat(msgspec.Struct, frozen=True):
 
 
 class Descriptions:
-    """Tells what chats are about. Telegram is asked with the first message of a group or channel, then some times a day."""
+    """Knows the descriptions of chats. Requests one with the first message of a group or channel, then every six hours."""
 
     def __init__(self, client: TelegramClient, *, times: CacheTimes = _DESCRIPTION_TIMES) -> None:
         self._known = TtlCache(client, "getChat", _read_description, unknown=None, times=times)
 
     async def with_description(self, event: Inbound) -> Inbound:
-        """The event, with the description of its chat as its topic. In a topic of a forum it is the name of that."""
+        """Return the event with the description of its chat as `chat_topic`, except in a topic of a forum, which has a name."""
         source = event.source
         if source.chat_type not in ("group", "channel") or source.chat_id is None:
             return event

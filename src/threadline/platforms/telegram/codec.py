@@ -1,4 +1,4 @@
-"""What an update of Telegram means. Pure: the bot that reads, the names of topics and the time are given."""
+"""Convert updates of Telegram to inbound events: mentions, files, locations, polls. Pure."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _CHAT_TYPES: Mapping[str, ChatType] = {
 
 
 class SkippedUpdate(msgspec.Struct, frozen=True):
-    """An update that nobody waits for, and why."""
+    """An update that is skipped, with the reason."""
 
     reason: str
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """A topic of a forum and its name."""
+    """A topic of a forum with its name."""
 
     chat: int
     thread: int
@@ -42,21 +42,21 @@ Topics: TypeAlias = Mapping[tuple[int, int], str]
 
 
 class BotAccount(msgspec.Struct, frozen=True):
-    """Who reads: a platform and its account, and the bot that they stand for."""
+    """The platform and account that read the update, and their bot."""
 
     platform: str
     account: str
-    us: BotIdentity
+    bot: BotIdentity
 
 
 class ParsedUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """An update that was read. `number` is `None` where not even that could be."""
+    """A converted update. `number` is None if it could not be read."""
 
     number: int | None
     event: UpdateEvent
-    # In which chat it has its place; `None`: it must stay where it is among those of all chats.
+    # Updates are ordered within a chat; None: this one keeps its place among the updates of all chats.
     chat: int | None = 0
-    # The press of a button that waits for a sign.
+    # The id of a button press that waits for an acknowledgement.
     press: str | None = None
     topic: Topic | None = None
 
@@ -67,99 +67,98 @@ _pressed = msgspec.json.Decoder(wire.Pressed)
 _names = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def read_update(raw: bytes, here: BotAccount, *, topics: Topics, at: datetime) -> ParsedUpdate:
-    """What an update means; `at` is when it came. One that makes no sense is `Unreadable`, and says why."""
+def read_update(raw: bytes, account: BotAccount, *, topics: Topics, at: datetime) -> ParsedUpdate:
+    """Convert an update; `at` is when it came. An update that can't be read becomes `Unreadable`, with the reason."""
     number: int | None = None
     try:
         update = _update.decode(raw)
         number = update.update_id
-        return _read(update, raw, here, topics, at)
+        return _read(update, raw, account, topics, at)
     except (msgspec.DecodeError, OverflowError, UnicodeDecodeError) as cause:
-        return ParsedUpdate(number=number, event=_unreadable(raw, here, number, f"it can't be read: {cause}"))
+        return ParsedUpdate(number=number, event=_unreadable(raw, account, number, f"it can't be read: {cause}"))
 
 
-def _read(update: wire.Update, raw: bytes, here: BotAccount, topics: Topics, at: datetime) -> ParsedUpdate:
+def _read(update: wire.Update, raw: bytes, account: BotAccount, topics: Topics, at: datetime) -> ParsedUpdate:
     if update.callback_query:
-        return _read_press(_pressed.decode(update.callback_query), update.update_id, here, topics, at)
-    said = update.message or update.channel_post
-    edited = update.edited_message or update.edited_channel_post
-    found = said or edited
-    if not found:
-        return ParsedUpdate(number=update.update_id, event=_skipped(raw, here, update.update_id))
-    message = _message.decode(found)
-    moved = _moved(message, here)
-    if moved is not None:
-        return ParsedUpdate(number=update.update_id, event=moved, chat=None)
+        return _read_press(_pressed.decode(update.callback_query), update.update_id, account, topics, at)
+    new = update.message or update.channel_post
+    raw_message = new or update.edited_message or update.edited_channel_post
+    if not raw_message:
+        return ParsedUpdate(number=update.update_id, event=_skipped(raw, account, update.update_id))
+    message = _message.decode(raw_message)
+    id_change = _id_change(message, account)
+    if id_change is not None:
+        return ParsedUpdate(number=update.update_id, event=id_change, chat=None)
     topic = _topic_of(message)
-    what = _message_event(message, bytes(found), here, topics, "message" if said else "edit", topic)
-    outcome = _unreadable(raw, here, update.update_id, what) if isinstance(what, str) else what
-    return ParsedUpdate(number=update.update_id, event=outcome, chat=message.chat.id, topic=topic)
+    result = _message_event(message, bytes(raw_message), account, topics, "message" if new else "edit", topic)
+    event = _unreadable(raw, account, update.update_id, result) if isinstance(result, str) else result
+    return ParsedUpdate(number=update.update_id, event=event, chat=message.chat.id, topic=topic)
 
 
 def _message_event(
-    message: wire.Message, raw: bytes, here: BotAccount, topics: Topics, kind: InboundKind, topic: Topic | None
+    message: wire.Message, raw: bytes, account: BotAccount, topics: Topics, kind: InboundKind, topic: Topic | None
 ) -> Inbound | SkippedUpdate | str:
-    """What somebody said, or why that is nothing to us; as a text, why it can't be read."""
+    """Convert a message to an event, or return why it is skipped; as a `str`, why it can't be read."""
     if message.chat.type not in _CHAT_TYPES:
         return f"nobody here knows a chat of the type {message.chat.type!r}"
-    if message.sender is not None and message.sender.id == here.us.id:
+    if message.sender is not None and message.sender.id == account.bot.id:
         return SkippedUpdate("we said it ourselves")
     text = message.text or message.caption or ""
     entities = message.entities or message.caption_entities
     bot = command_bot(text, entities)
-    if kind == "message" and bot is not None and bot != here.us.handle:
+    if kind == "message" and bot is not None and bot != account.bot.handle:
         return SkippedUpdate("a command for another bot")
-    text = quoted(strip_mention(text, entities, here.us), entities)
+    text = quoted(strip_mention(text, entities, account.bot), entities)
     files = attachments_of(message)
     if not text and (not files or message.sticker is not None):
         text = description_line(message, raw)
     if not text and not files:
         return _nothing_said(raw)
     chat, when = message.chat.id, message.date
-    # Each bot counts for itself what is said to it alone: an account that gets another bot hears the same numbers again.
-    key = f"m:{here.us.id}:{chat}:{message.message_id}"
+    # Message ids of private chats are counted per bot: an account that gets another bot sees the same ids again.
+    key = f"m:{account.bot.id}:{chat}:{message.message_id}"
     if kind == "edit":
         when = message.edit_date or message.date
-        # Telegram counts whole seconds, and somebody may have changed their mind within one.
-        key = f"e:{here.us.id}:{chat}:{message.message_id}:{when}:{crc32(text.encode()):08x}"
+        # Telegram counts whole seconds, and a message may be edited twice within one.
+        key = f"e:{account.bot.id}:{chat}:{message.message_id}:{when}:{crc32(text.encode()):08x}"
     return Inbound(
         dedupe_key=key,
         message_id=str(message.message_id),
-        source=_source(message, here, topics, topic),
+        source=_source(message, account, topics, topic),
         sent_at=from_instant(when * 1_000_000),
         kind=kind,
         text=text,
-        reply_to=_quote(message, here.us),
-        mentions_us=mentions(message.text or message.caption or "", entities, here.us),
-        # What an inline bot has written are not the words of who picked it.
+        reply_to=_quote(message, account.bot),
+        mentions_us=mentions(message.text or message.caption or "", entities, account.bot),
+        # The text of an inline bot is not written by the person who selected it.
         is_forward=bool(message.forward_origin) or bool(message.via_bot),
         from_bot=message.sender_chat is None and message.sender is not None and message.sender.is_bot,
-        # Who speaks as the chat itself is one of those who run it.
+        # Only admins can speak as the chat itself.
         sender_is_admin=message.sender_chat is not None and message.sender_chat.id == chat,
         attachments=files,
         album_id=message.media_group_id,
     )
 
 
-def _read_press(pressed: wire.Pressed, number: int, here: BotAccount, topics: Topics, at: datetime) -> ParsedUpdate:
+def _read_press(pressed: wire.Pressed, number: int, account: BotAccount, topics: Topics, at: datetime) -> ParsedUpdate:
     message = pressed.message
     if message is None or pressed.data is None or message.chat.type not in _CHAT_TYPES:
-        # Nobody gets such a button from us, yet who pressed it waits for a sign.
+        # Not a button of ours, but the press still waits for an acknowledgement.
         return ParsedUpdate(number=number, event=SkippedUpdate("a button that we did not make"), press=pressed.id)
     by = msgspec.structs.replace(message, sender=pressed.sender, sender_chat=None)
-    what = Inbound(
+    event = Inbound(
         dedupe_key=f"c:{pressed.id}",
         message_id=str(message.message_id),
-        source=_source(by, here, topics, None),
+        source=_source(by, account, topics, None),
         sent_at=at,
         kind="button",
         button=pressed.data,
         from_bot=pressed.sender.is_bot,
     )
-    return ParsedUpdate(number=number, event=what, chat=message.chat.id, press=pressed.id)
+    return ParsedUpdate(number=number, event=event, chat=message.chat.id, press=pressed.id)
 
 
-def _source(message: wire.Message, here: BotAccount, topics: Topics, topic: Topic | None) -> SessionSource:
+def _source(message: wire.Message, account: BotAccount, topics: Topics, topic: Topic | None) -> SessionSource:
     chat, thread = message.chat, message.message_thread_id if message.is_topic_message else None
     named = None
     if thread is not None:
@@ -172,11 +171,11 @@ def _source(message: wire.Message, here: BotAccount, topics: Topics, topic: Topi
     else:
         user = {}
     return SessionSource(
-        platform=here.platform,
-        account=here.account,
+        platform=account.platform,
+        account=account.account,
         chat_id=str(chat.id),
         chat_type=_CHAT_TYPES[chat.type],
-        # In a plain group it only marks a chain of replies.
+        # In a group without topics the thread id only marks a chain of replies.
         thread_id=None if thread is None else str(thread),
         chat_name=chat.title,
         chat_topic=named,
@@ -184,25 +183,25 @@ def _source(message: wire.Message, here: BotAccount, topics: Topics, topic: Topi
     )
 
 
-def _quote(message: wire.Message, us: BotIdentity) -> Quote | None:
+def _quote(message: wire.Message, bot: BotIdentity) -> Quote | None:
     picked = None if message.quote is None else message.quote.text
     answered = message.reply_to_message
     if answered is not None:
         if answered.forum_topic_created is not None:
-            # Every message of a topic answers its beginning; nobody meant that.
+            # Telegram marks every message of a topic as a reply to its creation; that is not a quotation.
             return None
-        is_ours = answered.sender is not None and answered.sender.id == us.id
+        is_ours = answered.sender is not None and answered.sender.id == bot.id
         text = picked or answered.text or answered.caption or ""
         return Quote(message_id=str(answered.message_id), text=text, is_ours=is_ours)
     if message.external_reply is None:
         return None
-    # Ids of messages mean something in their own chat only.
+    # Message ids are unique only within their chat.
     chat, found = message.external_reply.chat, message.external_reply.message_id
     return Quote(message_id=f"{'' if chat is None else chat.id}/{found or ''}", text=picked or "")
 
 
 def _topic_of(message: wire.Message) -> Topic | None:
-    """The topic that a message tells the name of."""
+    """Return the topic whose name a message contains, or None."""
     answered = message.reply_to_message
     named = message.forum_topic_created or message.forum_topic_edited
     if named is None and answered is not None:
@@ -212,14 +211,14 @@ def _topic_of(message: wire.Message) -> Topic | None:
     return Topic(message.chat.id, message.message_thread_id, named.name)
 
 
-def _moved(message: wire.Message, here: BotAccount) -> IdChange | None:
-    """A group has become a supergroup. It is told in both; whichever comes first counts."""
+def _id_change(message: wire.Message, account: BotAccount) -> IdChange | None:
+    """Return the id change of a group that became a supergroup. Telegram reports it in both chats; both get one key."""
     old, new = message.migrate_from_chat_id or message.chat.id, message.migrate_to_chat_id or message.chat.id
     if old == new:
         return None
     return IdChange(
-        platform=here.platform,
-        account=here.account,
+        platform=account.platform,
+        account=account.account,
         dedupe_key=f"g:{old}:{new}",
         what="chat",
         old_id=str(old),
@@ -238,21 +237,23 @@ def _nothing_said(raw: bytes) -> SkippedUpdate | str:
     return SkippedUpdate("nothing was said")
 
 
-def _skipped(raw: bytes, here: BotAccount, number: int) -> SkippedUpdate | Unreadable:
+def _skipped(raw: bytes, account: BotAccount, number: int) -> SkippedUpdate | Unreadable:
     fields = _names.decode(raw).keys() - {"update_id"}
     reason = next((wire.PASSED_OVER_UPDATES[name] for name in fields if name in wire.PASSED_OVER_UPDATES), None)
     if reason is not None:
         return SkippedUpdate(reason)
-    return _unreadable(raw, here, number, f"nobody here knows such an update: {', '.join(sorted(fields)) or 'empty'}")
+    return _unreadable(
+        raw, account, number, f"nobody here knows such an update: {', '.join(sorted(fields)) or 'empty'}"
+    )
 
 
-def _unreadable(raw: bytes, here: BotAccount, number: int | None, reason: str) -> Unreadable:
+def _unreadable(raw: bytes, account: BotAccount, number: int | None, reason: str) -> Unreadable:
     return Unreadable(
-        platform=here.platform,
-        account=here.account,
+        platform=account.platform,
+        account=account.account,
         raw=raw.decode(errors="replace"),
         reason=reason,
-        dedupe_key="" if number is None else f"u:{here.us.id}:{number}",
+        dedupe_key="" if number is None else f"u:{account.bot.id}:{number}",
     )
 
 
@@ -260,12 +261,12 @@ _shared = msgspec.json.Decoder(wire.Shared)
 
 
 def attachments_of(message: wire.Message) -> tuple[Attachment, ...]:
-    """The files of a message. Of a picture it is the largest size."""
+    """Return the files of a message, of a picture the largest size."""
     return tuple(_files(message))
 
 
 def description_line(message: wire.Message, raw: bytes) -> str:
-    """A line that stands for what is neither text nor a file; empty where there is nothing of the kind."""
+    """Return a line that describes content which is neither text nor a file; empty if there is none."""
     if message.sticker is not None:
         return texts.STICKER.format(emoji=message.sticker.emoji) if message.sticker.emoji else ""
     shared = _shared.decode(raw)
@@ -325,7 +326,7 @@ def _files(message: wire.Message) -> Iterator[Attachment]:
     elif message.live_photo is not None:
         yield _attachment(message.live_photo, "video/mp4")
     if message.animation is not None:
-        # Telegram tells it a second time as a document.
+        # Telegram repeats it in the field `document`.
         yield _attachment(message.animation, "video/mp4")
     elif message.document is not None:
         yield _attachment(message.document, "application/octet-stream")
@@ -357,19 +358,19 @@ _QUOTATIONS = ("blockquote", "expandable_blockquote")
 
 
 class BotIdentity(msgspec.Struct, frozen=True):
-    """The bot that we are. `handle` is its username in small letters, without the `@`."""
+    """Our bot. `handle` is its username in lower case, without the `@`."""
 
     id: int
     handle: str
 
 
-def mentions(text: str, entities: Iterable[wire.Entity], us: BotIdentity) -> bool:
-    """Whether a text speaks to us by name."""
-    return any(_names_us(text, entity, us) for entity in entities)
+def mentions(text: str, entities: Iterable[wire.Entity], bot: BotIdentity) -> bool:
+    """Return whether a text mentions our bot."""
+    return any(_names_bot(text, entity, bot) for entity in entities)
 
 
 def command_bot(text: str, entities: Sequence[wire.Entity]) -> str | None:
-    """The bot, in small letters, that the command at the start of a text is for; `None` where it names none."""
+    """Return the handle of the bot that the command at the start of a text is for; None if it names no bot."""
     first = _first_command(entities)
     if first is None:
         return None
@@ -377,17 +378,17 @@ def command_bot(text: str, entities: Sequence[wire.Entity]) -> str | None:
     return bot.lower() if at else None
 
 
-def strip_mention(text: str, entities: Sequence[wire.Entity], us: BotIdentity) -> str:
-    """The text with `/command` for a `/command@us` at its start."""
+def strip_mention(text: str, entities: Sequence[wire.Entity], bot: BotIdentity) -> str:
+    """Return the text with `/command` instead of `/command@our_bot` at its start."""
     first = _first_command(entities)
-    if first is None or command_bot(text, entities) != us.handle:
+    if first is None or command_bot(text, entities) != bot.handle:
         return text
-    written = _marked(text, first)
-    return written.partition("@")[0] + text[len(written) :]
+    command = _marked(text, first)
+    return command.partition("@")[0] + text[len(command) :]
 
 
 def quoted(text: str, entities: Iterable[wire.Entity]) -> str:
-    """The text with a `> ` before it where it begins with a quotation: a command in there is somebody else's."""
+    """Prefix a text that begins with a quotation with `> `: a quoted command must not be run."""
     return f"> {text}" if any(one.type in _QUOTATIONS and one.offset == 0 for one in entities) else text
 
 
@@ -395,16 +396,16 @@ def _first_command(entities: Sequence[wire.Entity]) -> wire.Entity | None:
     return next((one for one in entities if one.type == "bot_command" and one.offset == 0), None)
 
 
-def _names_us(text: str, entity: wire.Entity, us: BotIdentity) -> bool:
+def _names_bot(text: str, entity: wire.Entity, bot: BotIdentity) -> bool:
     if entity.type == "text_mention":
-        return entity.user is not None and entity.user.id == us.id
+        return entity.user is not None and entity.user.id == bot.id
     if entity.type == "mention":
-        return _marked(text, entity).lower() == f"@{us.handle}"
-    return entity.type == "bot_command" and _marked(text, entity).lower().endswith(f"@{us.handle}")
+        return _marked(text, entity).lower() == f"@{bot.handle}"
+    return entity.type == "bot_command" and _marked(text, entity).lower().endswith(f"@{bot.handle}")
 
 
 def _marked(text: str, entity: wire.Entity) -> str:
-    """The stretch of the text. One that lies outside of it is empty."""
+    """Return the range of the text that an entity marks; empty if it lies outside."""
     start, end = max(entity.offset, 0), max(entity.offset + entity.length, 0)
     if text.isascii():
         return text[start:end]

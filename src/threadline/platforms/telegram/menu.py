@@ -1,4 +1,4 @@
-"""The commands in the menu of Telegram's apps."""
+"""The command menu of Telegram's apps."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ log = get_logger(__name__)
 
 _NAME = re.compile(r"[a-z0-9_]{1,32}")
 _LONGEST_HELP = 256
-_MOST = 100
+_MAX_COMMANDS = 100
 _PAUSE = 30.0
 
 
 class CommandMenu:
-    """Brings the menu to what is offered. Whatever goes wrong costs the menu alone."""
+    """Keeps the menu of the bot up to date. A failure affects nothing but the menu."""
 
     def __init__(self, platform: str, *, pause: float = _PAUSE) -> None:
-        """`pause`: the seconds before another attempt."""
+        """`pause`: the seconds before a retry."""
         self._platform = platform
         self._pause = pause
-        self._offered: tuple[OfferedCommand, ...] | None = None
+        self._commands: tuple[OfferedCommand, ...] | None = None
         self._changed = asyncio.Event()
 
     def set_commands(self, commands: Sequence[OfferedCommand]) -> None:
-        """From now on the menu shows these. Names that Telegram does not take are left out."""
-        self._offered = tuple(commands)
+        """Set the commands that the menu shows from now on. Names that Telegram refuses are left out."""
+        self._commands = tuple(commands)
         self._changed.set()
 
     async def run(self, client: TelegramClient) -> None:
-        """Shows what is offered, now and whenever it changes."""
-        if self._offered is not None:
+        """Update the menu now and whenever the commands change."""
+        if self._commands is not None:
             self._changed.set()
         while True:
             await self._changed.wait()
@@ -45,10 +45,10 @@ class CommandMenu:
 
     async def _show(self, client: TelegramClient) -> None:
         try:
-            await client.call("setMyCommands", {"commands": shown_commands(self._offered or ())})
+            await client.call("setMyCommands", {"commands": shown_commands(self._commands or ())})
         except PlatformError as cause:
             log.warning("telegram.menu_not_set", platform=self._platform, reason=str(cause))
-            # To show the same twice does no harm.
+            # Setting the same menu twice is harmless.
             if isinstance(cause, Transient | Ambiguous):
                 await asyncio.sleep(
                     max(self._pause, cause.retry_after) if isinstance(cause, RateLimited) else self._pause
@@ -57,9 +57,12 @@ class CommandMenu:
 
 
 def shown_commands(commands: Sequence[OfferedCommand]) -> list[dict[str, str]]:
-    """The commands as Telegram takes them: some names it does not know, and no help is empty or long."""
+    """Return the commands in the form of the Bot API, without invalid names, and with help texts of a valid length."""
     return [
-        {"command": one.name, "description": repair_surrogates(one.help.strip() or one.name)[:_LONGEST_HELP]}
-        for one in commands
-        if _NAME.fullmatch(one.name)
-    ][:_MOST]
+        {
+            "command": command.name,
+            "description": repair_surrogates(command.help.strip() or command.name)[:_LONGEST_HELP],
+        }
+        for command in commands
+        if _NAME.fullmatch(command.name)
+    ][:_MAX_COMMANDS]

@@ -1,4 +1,7 @@
-"""What leaves: messages, edits and hints, each as few calls as Telegram allows."""
+"""Send messages, edits, files and typing indicators as calls of the Bot API; fetch files.
+
+A call is a method with its parameters, built by pure functions.
+"""
 
 from __future__ import annotations
 
@@ -26,26 +29,26 @@ from threadline.ports.platform import (
     Transient,
 )
 
-# So many messages of two parts are remembered whose second part has not arrived yet.
-_HALVES_KEPT = 1_000
+# So many messages are kept whose text was sent and whose files were not yet.
+_MAX_TEXTS_SENT = 1_000
 
 
-class _Sent(msgspec.Struct, frozen=True):
+class _SentMessage(msgspec.Struct, frozen=True):
     message_id: int
     caption: str = ""
 
 
 class MessageSender:
-    """Sends and edits for one bot."""
+    """Sends and edits messages for one bot."""
 
     def __init__(self, client: TelegramClient) -> None:
         self._client = client
-        # The text of a message whose files have not arrived yet, by its key: it must not be sent again with them.
-        self._halves: OrderedDict[str, str] = OrderedDict()
-        self._moved: dict[object, int] = {}
+        # The id of the text of a message whose files were not sent yet, by key: the text must not be sent again with them.
+        self._texts_sent: OrderedDict[str, str] = OrderedDict()
+        self._new_chat_ids: dict[object, int] = {}
 
     async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
-        """Shows a message; its id."""
+        """Send a message and return its id."""
         where = with_reply(chat_parameters(to), message)
         if not message.files:
             return _id_of(await self._sent(text_call(where, format_text(message), message.buttons)))
@@ -54,13 +57,13 @@ class MessageSender:
         text = format_text(message)
         if fits_caption(text, message):
             return await self._send_files(where, message, text, message.buttons)
-        if key not in self._halves:
+        if key not in self._texts_sent:
             self._remember(key, _id_of(await self._sent(text_call(where, text, message.buttons))))
         await self._send_files(chat_parameters(to), message, None, ())
-        return self._halves.pop(key)
+        return self._texts_sent.pop(key)
 
     async def edit(self, to: Target, message_id: str, message: Outgoing) -> None:
-        """Lets a message say something else. Its files stay as they are."""
+        """Replace the text and the buttons of a message. Its files stay."""
         where, text = {"chat_id": chat_parameters(to)["chat_id"]}, format_text(message)
         try:
             await self._client_call(edit_call(where, message_id, text, message.buttons))
@@ -68,11 +71,11 @@ class MessageSender:
             _check_caption(text, message)
             await self._client_call(caption_call(where, message_id, text, message.buttons))
         except ChatMigrated as cause:
-            # Ids of messages mean something in their own chat only.
+            # Message ids are unique only within their chat.
             raise Gone(str(cause)) from cause
 
     async def typing(self, to: Target) -> None:
-        """Shows for some seconds that an answer is being written."""
+        """Show a typing indicator for some seconds."""
         await self._sent(ApiMethodCall("sendChatAction", chat_parameters(to) | {"action": "typing"}))
 
     async def _send_files(
@@ -85,12 +88,14 @@ class MessageSender:
         return _id_of(answer)
 
     async def _sent(self, call: ApiMethodCall) -> Any:
-        """What Telegram answers. A group that is a supergroup now is written to under its new id."""
+        """Make a call and return its result. A group that became a supergroup gets it under its new id."""
         chat = call.parameters["chat_id"]
         try:
-            return await self._client_call(self._to_new_chat(call, self._moved[chat]) if chat in self._moved else call)
+            return await self._client_call(
+                self._to_new_chat(call, self._new_chat_ids[chat]) if chat in self._new_chat_ids else call
+            )
         except ChatMigrated as cause:
-            self._moved[chat] = cause.new_id
+            self._new_chat_ids[chat] = cause.new_id
             return await self._client_call(self._to_new_chat(call, cause.new_id))
 
     async def _client_call(self, call: ApiMethodCall) -> Any:
@@ -101,35 +106,35 @@ class MessageSender:
         return ApiMethodCall(call.method, kept | {"chat_id": chat})
 
     def _remember(self, key: str, message_id: str) -> None:
-        self._halves[key] = message_id
-        while len(self._halves) > _HALVES_KEPT:
-            self._halves.popitem(last=False)
+        self._texts_sent[key] = message_id
+        while len(self._texts_sent) > _MAX_TEXTS_SENT:
+            self._texts_sent.popitem(last=False)
 
 
 def _check_caption(text: FormattedText, message: Outgoing) -> None:
     if text.length > LONGEST_CAPTION:
-        told = f"the text below a file can't be longer than the {LONGEST_CAPTION} signs that Telegram takes there"
-        raise (TooLong if message.is_plain else BadMarkup)(told)
+        reason = f"the text below a file can't be longer than the {LONGEST_CAPTION} signs that Telegram takes there"
+        raise (TooLong if message.is_plain else BadMarkup)(reason)
 
 
-def _id_of(answer: object) -> str:
-    """The id of a message that was shown; of an album, that of the one with the text, so that the text can be changed."""
+def _id_of(result: object) -> str:
+    """Return the id of a sent message; of an album the id of the message with the text, so that the text can be edited."""
     try:
-        shown = msgspec.convert(answer if isinstance(answer, list) else [answer], list[_Sent])
+        messages = msgspec.convert(result if isinstance(result, list) else [result], list[_SentMessage])
     except msgspec.ValidationError as cause:
         raise Ambiguous("Telegram gave no receipt that can be read") from cause
-    if not shown:
+    if not messages:
         raise Ambiguous("Telegram gave no receipt")
-    return str(next((one for one in shown if one.caption), shown[0]).message_id)
+    return str(next((message for message in messages if message.caption), messages[0]).message_id)
 
 
-# What can be sent along: a file, or anything that is written as JSON.
+# The parameters of a call: files, and values that are encoded as JSON.
 Parameters: TypeAlias = dict[str, object]
 
 _NUMBER = re.compile(r"-?[0-9]{1,20}")
 _PICTURES = ("image/jpeg", "image/png", "image/webp")
 _VOICES = ("audio/ogg", "audio/opus")
-# What is more goes as a document.
+# A larger image is sent as a document.
 _LARGEST_PICTURE = 10_000_000
 _LONGEST_BUTTON = 64
 _BUTTONS_IN_A_ROW = 3
@@ -144,19 +149,19 @@ class ApiMethodCall(msgspec.Struct, frozen=True):
 
 
 def chat_of(to: Target) -> int | str:
-    """The chat, as a number where it is one."""
+    """Return the id of the chat, as a number if it is one."""
     return int(to.chat_id) if _NUMBER.fullmatch(to.chat_id) else to.chat_id
 
 
 def message_number(message_id: str) -> int:
-    """The id of a message; `Gone` for one that can't be Telegram's."""
+    """Return the id of a message as a number; raise `Gone` for an id that is not Telegram's."""
     if not _NUMBER.fullmatch(message_id):
         raise Gone(f"there is no message {message_id!r} on Telegram")
     return int(message_id)
 
 
 def chat_parameters(to: Target) -> Parameters:
-    """Where something is shown."""
+    """Return the parameters that name the chat and the topic of a target."""
     if to.thread_id is None:
         return {"chat_id": chat_of(to)}
     if not _NUMBER.fullmatch(to.thread_id):
@@ -165,7 +170,7 @@ def chat_parameters(to: Target) -> Parameters:
 
 
 def with_reply(where: Parameters, message: Outgoing) -> Parameters:
-    """The place of a message that answers another. Without that other one it is shown all the same."""
+    """Add the message that is replied to. If that is deleted, the reply is sent as an ordinary message."""
     if message.reply_to is None or not _NUMBER.fullmatch(message.reply_to):
         return where
     reply = {"message_id": int(message.reply_to), "allow_sending_without_reply": True}
@@ -173,7 +178,7 @@ def with_reply(where: Parameters, message: Outgoing) -> Parameters:
 
 
 def keyboard(buttons: Sequence[Button]) -> Parameters:
-    """The buttons under a message: a few beside each other, more below each other. Nothing where there are none."""
+    """Return the parameters of the buttons: up to three in one row, more below each other. Empty without buttons."""
     if not buttons:
         return {}
     for button in buttons:
@@ -181,41 +186,41 @@ def keyboard(buttons: Sequence[Button]) -> Parameters:
             raise PlatformError(
                 f"what the button {button.label!r} stands for must be 1 to {_LONGEST_BUTTON} bytes long on Telegram"
             )
-    made = [
+    keys = [
         {"text": repair_surrogates(button.label), "callback_data": repair_surrogates(button.value)}
         for button in buttons
     ]
-    rows = [made] if len(made) <= _BUTTONS_IN_A_ROW else [[button] for button in made]
+    rows = [keys] if len(keys) <= _BUTTONS_IN_A_ROW else [[key] for key in keys]
     return {"reply_markup": {"inline_keyboard": rows}}
 
 
 def text_call(where: Parameters, text: FormattedText, buttons: Sequence[Button]) -> ApiMethodCall:
-    """A message of text alone."""
+    """Return the call that sends a text without files."""
     return ApiMethodCall("sendMessage", where | _text(text) | keyboard(buttons))
 
 
 def edit_call(where: Parameters, message_id: str, text: FormattedText, buttons: Sequence[Button]) -> ApiMethodCall:
-    """Another text for a message. Buttons that are not given go."""
+    """Return the call that replaces text and buttons of a message."""
     return ApiMethodCall(
         "editMessageText", where | {"message_id": message_number(message_id)} | _text(text) | keyboard(buttons)
     )
 
 
 def caption_call(where: Parameters, message_id: str, text: FormattedText, buttons: Sequence[Button]) -> ApiMethodCall:
-    """Another text for a message that has a file."""
+    """Return the call that replaces the caption and buttons of a message with a file."""
     numbered = where | {"message_id": message_number(message_id)}
     return ApiMethodCall("editMessageCaption", numbered | caption(text) | keyboard(buttons))
 
 
 def caption(text: FormattedText | None) -> Parameters:
-    """The text below a file."""
+    """Return the parameters of a text below a file."""
     if text is None:
         return {}
     return {"caption": text.text} | ({"caption_entities": list(text.entities)} if text.entities else {})
 
 
 def fits_caption(text: FormattedText, message: Outgoing) -> bool:
-    """Whether a text can stand below the files of its message: a short one, and without buttons where there are several."""
+    """Return whether the text fits as a caption: a short text, and no buttons below an album."""
     return text.length <= LONGEST_CAPTION and not (message.buttons and len(message.files) > 1)
 
 
@@ -227,7 +232,7 @@ def file_call(
     *,
     as_documents: bool,
 ) -> ApiMethodCall:
-    """One message with files: an album where there are several."""
+    """Return the call that sends a message with files, several as an album."""
     if len(files) > 1:
         return _album_call(where, files, text, as_documents=as_documents)
     kind = "document" if as_documents else _kind(files[0])
@@ -236,7 +241,7 @@ def file_call(
 
 
 def with_file_name(file: OutgoingFile) -> OutgoingFile:
-    """The file with a name that can stand in a request."""
+    """Return the file with a name that is valid in a request."""
     name = " ".join(repair_surrogates(file.name).split())[-200:]
     return msgspec.structs.replace(file, name=name or "file")
 
@@ -249,7 +254,7 @@ def _album_call(
         {"type": "photo" if is_pictures else "document", "media": f"attach://file{number}"}
         for number in range(len(files))
     ]
-    # An album shows the first text as its own; of documents each has one, and it reads better below the last.
+    # An album of pictures shows the caption of the first. Documents show one each; below the last it reads best.
     media[0 if is_pictures else -1].update(caption(text))
     return ApiMethodCall(
         "sendMediaGroup",
@@ -269,25 +274,25 @@ def _kind(file: OutgoingFile) -> str:
     return "voice" if mime in _VOICES else "document"
 
 
-class _FilePlace(msgspec.Struct, frozen=True):
+class _FileLocation(msgspec.Struct, frozen=True):
     file_path: str | None = None
     file_size: int | None = None
 
 
 async def fetch_file(client: TelegramClient, attachment: Attachment, *, at_most: int) -> bytes:
-    """What is in a file. `Gone` where Telegram does not have it any more, `TooLong` where it is more than so many bytes."""
+    """Return the content of a file. Raises `Gone` if Telegram no longer has it, `TooLong` for more than `at_most` bytes."""
     _check_size(attachment.size, at_most)
     try:
-        found = msgspec.convert(await client.call("getFile", {"file_id": attachment.handle}), _FilePlace)
+        location = msgspec.convert(await client.call("getFile", {"file_id": attachment.handle}), _FileLocation)
     except Ambiguous as cause:
-        # Nothing is done by asking.
+        # Repeating the request has no effect on Telegram.
         raise Transient(str(cause)) from cause
     except msgspec.ValidationError as cause:
         raise Transient(f"Telegram does not say where the file is: {cause}") from cause
-    _check_size(found.file_size, at_most)
-    if not found.file_path:
+    _check_size(location.file_size, at_most)
+    if not location.file_path:
         raise Gone("Telegram does not give the file out")
-    return await client.download(found.file_path, at_most=at_most)
+    return await client.download(location.file_path, at_most=at_most)
 
 
 def _check_size(size: int | None, at_most: int) -> None:

@@ -1,4 +1,8 @@
-"""What Telegram says, as far as it is read here. Fields that are not named are passed over."""
+"""The objects of the Bot API that are read, and what happens to each kind of update and field. Import it as a module.
+
+Fields that stand in no struct are ignored. A test compares the tables below with the library's own list, so that no addition
+to the Bot API goes unnoticed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import msgspec
 
 
 class User(msgspec.Struct, frozen=True):
-    """Somebody, or a bot."""
+    """A person or a bot."""
 
     id: int
     first_name: str = ""
@@ -19,12 +23,12 @@ class User(msgspec.Struct, frozen=True):
 
     @property
     def full_name(self) -> str | None:
-        """The name that they gave themselves."""
+        """The name that the user chose."""
         return f"{self.first_name} {self.last_name}" if self.last_name else self.first_name or None
 
 
 class Chat(msgspec.Struct, frozen=True):
-    """A place where people talk, or one that speaks by itself, as channels do."""
+    """A chat; as the sender of a message, a channel or a group that speaks as itself."""
 
     id: int
     type: str = ""
@@ -33,7 +37,7 @@ class Chat(msgspec.Struct, frozen=True):
 
 
 class Entity(msgspec.Struct, frozen=True):
-    """A stretch of a text that means something. Places count in UTF-16 units."""
+    """A range of a text with a meaning. `offset` and `length` count UTF-16 units."""
 
     type: str
     offset: int
@@ -53,7 +57,7 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Sticker(msgspec.Struct, frozen=True):
-    """A picture that moves, or does not."""
+    """A sticker, animated or not."""
 
     file_id: str
     file_size: int | None = None
@@ -63,19 +67,19 @@ class Sticker(msgspec.Struct, frozen=True):
 
 
 class TextQuote(msgspec.Struct, frozen=True):
-    """The part of a message that somebody answers."""
+    """The part of a message that a reply quotes."""
 
     text: str
 
 
 class TopicNamed(msgspec.Struct, frozen=True):
-    """A topic has this name from now on; one whose icon alone was changed keeps its own."""
+    """A topic was created or renamed. Without a name only its icon was changed."""
 
     name: str | None = None
 
 
 class RepliedMessage(msgspec.Struct, frozen=True, rename={"sender": "from"}):
-    """The message that another one answers."""
+    """The message that another message replies to."""
 
     message_id: int
     sender: User | None = None
@@ -85,14 +89,14 @@ class RepliedMessage(msgspec.Struct, frozen=True, rename={"sender": "from"}):
 
 
 class ExternalReply(msgspec.Struct, frozen=True):
-    """A message of another chat that is answered."""
+    """A message of another chat that is replied to."""
 
     message_id: int | None = None
     chat: Chat | None = None
 
 
 class Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
-    """A message, or something that happened in a chat."""
+    """A message, or an event in a chat."""
 
     message_id: int
     chat: Chat
@@ -128,17 +132,17 @@ class Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
 
 
 class Pressed(msgspec.Struct, frozen=True, rename={"sender": "from"}):
-    """Somebody pressed a button."""
+    """A person pressed a button."""
 
     id: str
     sender: User
-    # Of one that is too old, no more than where it is.
+    # Of a message that is too old only the chat and the id.
     message: Message | None = None
     data: str | None = None
 
 
 class Update(msgspec.Struct, frozen=True):
-    """One update: at most one of its fields is there."""
+    """One update: at most one of its fields is set."""
 
     update_id: int
     message: msgspec.Raw = msgspec.Raw()
@@ -194,7 +198,7 @@ class TitledThing(msgspec.Struct, frozen=True):
 
 
 class Shared(msgspec.Struct, frozen=True):
-    """What a message can hold that is neither text nor a file."""
+    """The contents of a message that are neither text nor a file."""
 
     venue: Venue | None = None
     location: Location | None = None
@@ -208,10 +212,10 @@ class Shared(msgspec.Struct, frozen=True):
     paid_media: msgspec.Raw = msgspec.Raw()
 
 
-# What is asked for. Everything else is not even sent.
+# The kinds of update that are requested. Telegram does not send any other.
 ALLOWED_UPDATES: Final = tuple(name for name in Update.__struct_fields__ if name != "update_id")
 
-# They may have been waiting since before we asked for anything.
+# Kinds that are skipped, with the reason. They may still be pending from before the first request.
 PASSED_OVER_UPDATES: Final[Mapping[str, str]] = {
     "business_connection": "we answer for ourselves, not on behalf of a business",
     "business_message": "we answer for ourselves, not on behalf of a business",
@@ -245,7 +249,7 @@ _CALL = "a call is no message"
 _MONEY = "it is about money or gifts"
 _TOLD = "a note of the platform about something said elsewhere"
 
-# What happened in a chat without anything being said.
+# Fields of messages that only report an event in the chat, with the reason why they are skipped.
 SERVICE_FIELDS: Final[Mapping[str, str]] = {
     "new_chat_members": _PEOPLE,
     "left_chat_member": _PEOPLE,
@@ -305,7 +309,7 @@ _LOOKS = "only how it looks"
 _BUSINESS = "we answer for ourselves, not on behalf of a business"
 _GUEST = "we answer where we are a member"
 
-# What stands beside the words of a message and says nothing more to us.
+# Fields beside the text of a message that are not used, with the reason.
 UNUSED_FIELDS: Final[Mapping[str, str]] = {
     "author_signature": "a title that its bearer may choose; the sender is told apart by an id",
     "sender_tag": "a title that its bearer may choose; the sender is told apart by an id",
