@@ -94,8 +94,8 @@ class _Splitter:
         pauses = list(self._break_points(place, top))
         for lowest in (place + (top - place) // 2, place):
             fitting = (cut for cuts in pauses for cut in reversed(cuts) if cut > lowest and self._may_cut(place, cut))
-            if (found := next(fitting, None)) is not None:
-                return found
+            if (best := next(fitting, None)) is not None:
+                return best
         return self._cut_anywhere(place, top)
 
     def _break_points(self, place: int, top: int) -> Iterator[list[int]]:
@@ -104,8 +104,8 @@ class _Splitter:
         white = _WHITE.match(self._text, top)
         end = white.end() if white else top
         for pattern, in_code in ((_BLANK_LINES, False), (_LINE_ENDS, True), (_SENTENCE_ENDS, False), (_SPACES, True)):
-            found = (match.end() for match in pattern.finditer(self._text, place, end))
-            yield [cut for cut in found if in_code or self._inside(cut) is None]
+            cuts = (match.end() for match in pattern.finditer(self._text, place, end))
+            yield [cut for cut in cuts if in_code or self._inside(cut) is None]
 
     def _cut_anywhere(self, place: int, top: int) -> int:
         cuts = [cut for cut in range(top, place, -1) if not self._splits_fence(cut)]
@@ -145,8 +145,8 @@ class _Splitter:
         return block is not None and (block.start < place <= block.code or block.close < place < block.end)
 
     def _block_at(self, place: int) -> _Block | None:
-        found = bisect_right(self._starts, place) - 1
-        return self._blocks[found] if found >= 0 and place <= self._blocks[found].end else None
+        index = bisect_right(self._starts, place) - 1
+        return self._blocks[index] if index >= 0 and place <= self._blocks[index].end else None
 
     def _has_room_for(self, block: _Block) -> bool:
         closing = max(block.closing, self._text[block.close : block.end], key=len)

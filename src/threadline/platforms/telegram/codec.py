@@ -41,6 +41,13 @@ UpdateEvent: TypeAlias = Inbound | IdChange | Unreadable | SkippedUpdate
 Topics: TypeAlias = Mapping[tuple[int, int], str]
 
 
+class BotIdentity(msgspec.Struct, frozen=True):
+    """Our bot. `handle` is its username in lower case, without the `@`."""
+
+    id: int
+    handle: str
+
+
 class BotAccount(msgspec.Struct, frozen=True):
     """The platform and account that read the update, and their bot."""
 
@@ -64,6 +71,7 @@ class ParsedUpdate(msgspec.Struct, frozen=True, kw_only=True):
 _update = msgspec.json.Decoder(wire.Update)
 _message = msgspec.json.Decoder(wire.Message)
 _pressed = msgspec.json.Decoder(wire.Pressed)
+_shared = msgspec.json.Decoder(wire.Shared)
 _names = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -160,9 +168,9 @@ def _read_press(pressed: wire.Pressed, number: int, account: BotAccount, topics:
 
 def _source(message: wire.Message, account: BotAccount, topics: Topics, topic: Topic | None) -> SessionSource:
     chat, thread = message.chat, message.message_thread_id if message.is_topic_message else None
-    named = None
+    topic_name = None
     if thread is not None:
-        named = topic.name if topic is not None else topics.get((chat.id, thread))
+        topic_name = topic.name if topic is not None else topics.get((chat.id, thread))
     speaker, person = message.sender_chat, message.sender
     if speaker is not None:
         user = {"user_id": str(speaker.id), "user_name": speaker.title, "user_handle": speaker.username}
@@ -178,34 +186,34 @@ def _source(message: wire.Message, account: BotAccount, topics: Topics, topic: T
         # In a group without topics the thread id only marks a chain of replies.
         thread_id=None if thread is None else str(thread),
         chat_name=chat.title,
-        chat_topic=named,
+        chat_topic=topic_name,
         **user,
     )
 
 
 def _quote(message: wire.Message, bot: BotIdentity) -> Quote | None:
-    picked = None if message.quote is None else message.quote.text
-    answered = message.reply_to_message
-    if answered is not None:
-        if answered.forum_topic_created is not None:
+    quoted_part = None if message.quote is None else message.quote.text
+    replied = message.reply_to_message
+    if replied is not None:
+        if replied.forum_topic_created is not None:
             # Telegram marks every message of a topic as a reply to its creation; that is not a quotation.
             return None
-        is_ours = answered.sender is not None and answered.sender.id == bot.id
-        text = picked or answered.text or answered.caption or ""
-        return Quote(message_id=str(answered.message_id), text=text, is_ours=is_ours)
+        is_ours = replied.sender is not None and replied.sender.id == bot.id
+        text = quoted_part or replied.text or replied.caption or ""
+        return Quote(message_id=str(replied.message_id), text=text, is_ours=is_ours)
     if message.external_reply is None:
         return None
     # Message ids are unique only within their chat.
-    chat, found = message.external_reply.chat, message.external_reply.message_id
-    return Quote(message_id=f"{'' if chat is None else chat.id}/{found or ''}", text=picked or "")
+    chat, message_id = message.external_reply.chat, message.external_reply.message_id
+    return Quote(message_id=f"{'' if chat is None else chat.id}/{message_id or ''}", text=quoted_part or "")
 
 
 def _topic_of(message: wire.Message) -> Topic | None:
     """Return the topic whose name a message contains, or None."""
-    answered = message.reply_to_message
+    replied = message.reply_to_message
     named = message.forum_topic_created or message.forum_topic_edited
-    if named is None and answered is not None:
-        named = answered.forum_topic_created
+    if named is None and replied is not None:
+        named = replied.forum_topic_created
     if named is None or named.name is None or message.message_thread_id is None:
         return None
     return Topic(message.chat.id, message.message_thread_id, named.name)
@@ -255,9 +263,6 @@ def _unreadable(raw: bytes, account: BotAccount, number: int | None, reason: str
         reason=reason,
         dedupe_key="" if number is None else f"u:{account.bot.id}:{number}",
     )
-
-
-_shared = msgspec.json.Decoder(wire.Shared)
 
 
 def attachments_of(message: wire.Message) -> tuple[Attachment, ...]:
@@ -357,13 +362,6 @@ def _sticker(sticker: wire.Sticker) -> Attachment:
 _QUOTATIONS = ("blockquote", "expandable_blockquote")
 
 
-class BotIdentity(msgspec.Struct, frozen=True):
-    """Our bot. `handle` is its username in lower case, without the `@`."""
-
-    id: int
-    handle: str
-
-
 def mentions(text: str, entities: Iterable[wire.Entity], bot: BotIdentity) -> bool:
     """Return whether a text mentions our bot."""
     return any(_names_bot(text, entity, bot) for entity in entities)
@@ -389,11 +387,11 @@ def strip_mention(text: str, entities: Sequence[wire.Entity], bot: BotIdentity) 
 
 def quoted(text: str, entities: Iterable[wire.Entity]) -> str:
     """Prefix a text that begins with a quotation with `> `: a quoted command must not be run."""
-    return f"> {text}" if any(one.type in _QUOTATIONS and one.offset == 0 for one in entities) else text
+    return f"> {text}" if any(entity.type in _QUOTATIONS and entity.offset == 0 for entity in entities) else text
 
 
 def _first_command(entities: Sequence[wire.Entity]) -> wire.Entity | None:
-    return next((one for one in entities if one.type == "bot_command" and one.offset == 0), None)
+    return next((entity for entity in entities if entity.type == "bot_command" and entity.offset == 0), None)
 
 
 def _names_bot(text: str, entity: wire.Entity, bot: BotIdentity) -> bool:
