@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     # Loaded where they are used: most commands need no gateway, and would pay for it at every start.
     from threadline.assembly import Agents, Running
     from threadline.gateway.gateway import Gateway
-    from threadline.platforms.registry import PlatformSettings
+    from threadline.platforms.registry import PlatformSetup
     from threadline.ports.platform import Platform, Probed
     from threadline.store.facade import GatewayStore
 
@@ -112,7 +112,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     config: Path | None = None
 
 
-def probe_platform(kind: str, settings: PlatformSettings) -> Probed | None:
+def probe_platform(kind: str, settings: PlatformSetup) -> Probed | None:
     """Tries a platform out, without listening; `None` where its kind can't tell anything that way. What is wrong is raised."""
     from threadline.assembly import probed
 

@@ -30,8 +30,8 @@ from threadline.gateway.settings import ChatRules, GatewaySettings
 from threadline.ids import new_lease_owner
 from threadline.log import get_logger
 from threadline.model.source import SessionSource
-from threadline.platforms.registry import PlatformSettings, make_platform
-from threadline.platforms.text import plain, split
+from threadline.platforms.registry import PlatformSetup, make_platform
+from threadline.platforms.shared import split, to_plain_text
 from threadline.ports.agent import Agent, Closes
 from threadline.ports.platform import Capabilities, Platform, Probed, Probes, Transient
 from threadline.store.facade import GatewayStore
@@ -103,8 +103,8 @@ class Platforms:
             for name, settings in config.platforms.items()
             if settings.enabled
         }
-        self._kept: Mapping[str, tuple[str, PlatformSettings, Platform]] = {} if earlier is None else dict(earlier.made)
-        self.made: dict[str, tuple[str, PlatformSettings, Platform]] = {}
+        self._kept: Mapping[str, tuple[str, PlatformSetup, Platform]] = {} if earlier is None else dict(earlier.made)
+        self.made: dict[str, tuple[str, PlatformSetup, Platform]] = {}
 
     def all(self, is_over: Callable[[Platform], bool] = lambda _platform: False) -> list[Platform]:
         """Every platform, not yet connected or as it was. One that `is_over` is made anew: whoever asks wants it back."""
@@ -117,13 +117,13 @@ class Platforms:
         return [platform for _, _, platform in self.made.values()]
 
 
-def platform_settings(config: Config, name: str) -> PlatformSettings:
+def platform_settings(config: Config, name: str) -> PlatformSetup:
     """What the configured platform of that name is made of, secrets and all. Blocks."""
     configured = config.platforms[name]
-    return PlatformSettings(name, configured.account, _options(configured.options))
+    return PlatformSetup(name, configured.account, _options(configured.options))
 
 
-async def probed(kind: str, settings: PlatformSettings, *, seconds: float = 20.0) -> Probed | None:
+async def probed(kind: str, settings: PlatformSetup, *, seconds: float = 20.0) -> Probed | None:
     """Tries a platform out, without listening; `None` where its kind can't tell anything that way.
 
     What is wrong is raised: `InvalidRequest` and `BrokenPlatform` where it can't be made, `PlatformError` where it does not work.
@@ -190,7 +190,7 @@ def gateway_settings(config: Config, kind: str, agents: Agents, secret: bytes, *
         "owner": new_lease_owner(kind),
         "agent_for": agents.answering,
         "split": _split,
-        "plain": plain,
+        "plain": to_plain_text,
         "when_busy": wanted.when_busy,
         "burst_seconds": wanted.burst_seconds,
         "turns_at_once": wanted.turns_at_once,

@@ -20,7 +20,7 @@ from threadline.model.delivery import Target
 from threadline.model.files import StoredFile, file_id_of
 from threadline.model.source import SessionSource
 from threadline.platforms.local import Terminal
-from threadline.platforms.local.lines import Lines
+from threadline.platforms.local.pipe import PipeScreen
 from threadline.platforms.web import WebPlatform
 from threadline.ports.live import Ending, Growth, Said, Speaker
 from threadline.ports.platform import BadMarkup, Gone, Outgoing, OutgoingFile, Platform
@@ -185,7 +185,7 @@ class Paper:
     def show(self, message_id: str, text: str) -> None:
         self.texts[message_id] = text
 
-    def settle(self) -> None: ...
+    def finish_messages(self) -> None: ...
 
     def note(self, sentence: str) -> None: ...
 
@@ -209,7 +209,7 @@ class AtTerminal(PlatformWorld):
         return [Shown(text=text) for text in self._texts.values()]
 
 
-class _SeenLines(Lines):
+class _SeenLines(PipeScreen):
     def __init__(self, source: int, texts: dict[str, str]) -> None:
         super().__init__(source, io.StringIO(), io.StringIO(), waits=False)
         self._texts = texts

@@ -10,7 +10,7 @@ import msgspec
 from tests.contract.platform_worlds import ScriptedService
 
 from threadline.model.source import SessionSource
-from threadline.platforms.registry import PlatformSettings
+from threadline.platforms.registry import PlatformSetup
 from threadline.platforms.telegram import make_telegram
 from threadline.ports.platform import OfferedCommand, OutgoingFile, Platform
 from threadline.testing.contracts.platforms import PlatformWorld, Shown
@@ -50,7 +50,7 @@ class TelegramService(PlatformWorld):
 
     def connect(self) -> Platform:
         options = {"token": self._token, "base_url": self.api.url}
-        return make_telegram(PlatformSettings("telegram", options=options))
+        return make_telegram(PlatformSetup("telegram", options=options))
 
     async def say(self, text: str, where: SessionSource) -> str | None:
         before = "" if where.chat_type == "dm" else f"@{self.api.bot.person.username} "

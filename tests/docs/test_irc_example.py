@@ -11,7 +11,7 @@ import pytest
 
 from threadline import InvalidRequest
 from threadline.model.inbound import Inbound, Unreadable
-from threadline.platforms.registry import PlatformSettings
+from threadline.platforms.registry import PlatformSetup
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "extending" / "irc"
 THEN = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -109,4 +109,4 @@ def test_settings_that_make_no_sense_are_refused(options: dict[str, object]) -> 
     from threadline_irc import make_irc
 
     with pytest.raises(InvalidRequest, match="irc"):
-        make_irc(PlatformSettings("irc", options=options))
+        make_irc(PlatformSetup("irc", options=options))

@@ -10,7 +10,7 @@ from tests.gateway.world import awaited, settings_for
 from threadline.agents.echo import EchoAgent
 from threadline.gateway.access import AccessRules
 from threadline.gateway.gateway import Gateway
-from threadline.platforms.registry import PlatformSettings
+from threadline.platforms.registry import PlatformSetup
 from threadline.platforms.telegram import make_telegram
 from threadline.ports.agent import Agent, Event, Turn
 from threadline.store.facade import GatewayStore
@@ -26,7 +26,7 @@ async def served(location: str, agent: Agent) -> AsyncIterator[tuple[BotApi, Gat
     async with BotApi() as api, await GatewayStore.open(location) as store:
         ada = api.person("ada")
         options = {"token": api.token, "base_url": api.url, "limits": False}
-        platform = make_telegram(PlatformSettings(name="telegram", account="main", options=options))
+        platform = make_telegram(PlatformSetup(name="telegram", account="main", options=options))
         rules = AccessRules(owners=frozenset({f"telegram:{ada.id}"}))
         gateway = Gateway(store, settings_for(agent), rules, [platform])
         await gateway.start(alone=True)

@@ -12,7 +12,7 @@ from threadline.gateway.access import AccessRules
 from threadline.gateway.gateway import Gateway
 from threadline.gateway.settings import GatewaySettings
 from threadline.ids import new_lease_owner
-from threadline.platforms.text import plain, split
+from threadline.platforms.shared import split, to_plain_text
 from threadline.ports.agent import Agent
 from threadline.store.facade import GatewayStore
 from threadline.testing.scripted import ScriptedChat, ScriptedPlatform
@@ -102,7 +102,7 @@ def settings_for(agent: Agent, **changes: Any) -> GatewaySettings:
         "owner": new_lease_owner("serve"),
         "agent_for": lambda _source: ("main", agent),
         "split": lambda text, can: split(text, can.max_length, can.length_unit),
-        "plain": plain,
+        "plain": to_plain_text,
         "burst_seconds": 0.0,
         "crash_back_off_seconds": 0.0,
         "poll_seconds": 0.2,

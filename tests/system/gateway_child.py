@@ -24,7 +24,7 @@ import threadline.assembly
 import threadline.gateway.gateway
 from threadline.cli import main
 from threadline.gateway.gateway import Gateway
-from threadline.platforms.registry import PlatformSettings
+from threadline.platforms.registry import PlatformSetup
 from threadline.ports.platform import Platform
 from threadline.store.engine.database import Database
 from threadline.store.verbs import StoreSettings
@@ -140,7 +140,7 @@ def run(child: Child) -> None:
     main()
 
 
-def make_crashing(settings: PlatformSettings) -> Platform:
+def make_crashing(settings: PlatformSetup) -> Platform:
     """The platform kind `crashing`: a scripted one that passes crash points."""
     return CrashingPlatform(make_scripted(settings), expected[0])
 

@@ -12,7 +12,7 @@ import msgspec
 from threadline.errors import StoreUnavailable
 from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival, Inbound
-from threadline.platforms.telegram import Telegram, TelegramOptions
+from threadline.platforms.telegram import TelegramOptions, TelegramPlatform
 from threadline.ports.platform import Verdict
 from threadline.testing.telegram import BotApi, Chat
 
@@ -52,14 +52,14 @@ class Heard:
         return [event.text for event in self.inbound]
 
 
-def make_bot(api: BotApi, token: str | None = None, **options: object) -> Telegram:
+def make_bot(api: BotApi, token: str | None = None, **options: object) -> TelegramPlatform:
     """A bot at that Telegram, not yet connected."""
     given = {"token": token or api.token, "base_url": api.url} | options
-    return Telegram(msgspec.convert(given, TelegramOptions))
+    return TelegramPlatform(msgspec.convert(given, TelegramOptions))
 
 
 @contextlib.asynccontextmanager
-async def opened(bot: Telegram) -> AsyncIterator[Telegram]:
+async def opened(bot: TelegramPlatform) -> AsyncIterator[TelegramPlatform]:
     """The bot can send, until the end of the block."""
     await bot.open()
     try:
@@ -69,7 +69,7 @@ async def opened(bot: Telegram) -> AsyncIterator[Telegram]:
 
 
 @contextlib.asynccontextmanager
-async def listening(bot: Telegram, heard: Heard) -> AsyncIterator[asyncio.Task[None]]:
+async def listening(bot: TelegramPlatform, heard: Heard) -> AsyncIterator[asyncio.Task[None]]:
     """The bot listens, until the end of the block; it is not closed then."""
     ready = asyncio.Event()
     task = asyncio.create_task(bot.run(heard.accept, ready))

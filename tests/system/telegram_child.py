@@ -8,8 +8,8 @@ import msgspec
 from tests.system import gateway_child
 
 from threadline.model.inbound import Attachment
-from threadline.platforms.registry import PlatformSettings
-from threadline.platforms.telegram import Telegram, make_telegram
+from threadline.platforms.registry import PlatformSetup
+from threadline.platforms.telegram import TelegramPlatform, make_telegram
 from threadline.ports.platform import Capabilities, OfferedCommand
 from threadline.testing.crashing import CrashingPlatform, Trigger
 
@@ -18,9 +18,9 @@ _EDIT_INTERVAL = 0.05
 
 
 class CrashingTelegram(CrashingPlatform):
-    """All that `Telegram` is, with crash points on the way."""
+    """All that `TelegramPlatform` is, with crash points on the way."""
 
-    def __init__(self, telegram: Telegram, trigger: Trigger) -> None:
+    def __init__(self, telegram: TelegramPlatform, trigger: Trigger) -> None:
         super().__init__(telegram, trigger)
         self._telegram = telegram
 
@@ -42,6 +42,6 @@ class CrashingTelegram(CrashingPlatform):
         return await self._telegram.fetch(attachment, at_most=at_most)
 
 
-def make_crashing_telegram(settings: PlatformSettings) -> CrashingTelegram:
+def make_crashing_telegram(settings: PlatformSetup) -> CrashingTelegram:
     """The platform kind `crashing-telegram`."""
     return CrashingTelegram(make_telegram(settings), gateway_child.expected[0])

@@ -11,8 +11,8 @@ from tests.system.test_scripted import Gateway, joined
 
 from threadline.errors import InvalidRequest
 from threadline.model.delivery import Target
-from threadline.platforms.registry import PlatformSettings, make_platform
-from threadline.platforms.text import split
+from threadline.platforms.registry import PlatformSetup, make_platform
+from threadline.platforms.shared import split
 from threadline.ports.platform import (
     Ambiguous,
     BadMarkup,
@@ -147,7 +147,7 @@ def test_no_answer_in_time_is_ambiguous() -> None:
     async def scenario() -> None:
         async with ScriptedChat() as chat:
             options = chat.options | {"patience": 0.05}
-            platform = make_platform("scripted", PlatformSettings("scripted", options=options))
+            platform = make_platform("scripted", PlatformSetup("scripted", options=options))
             ready = asyncio.Event()
             running = asyncio.create_task(platform.run(Gateway().accept, ready))
             await ready.wait()
@@ -312,7 +312,7 @@ def test_the_chat_gives_the_options_that_lead_to_it() -> None:
     async def scenario() -> None:
         declared = Capabilities(max_length=77, edit=True, edit_interval=0.25)
         async with ScriptedChat(capabilities=declared) as chat:
-            platform = make_platform("scripted", PlatformSettings("birds", "work", chat.options))
+            platform = make_platform("scripted", PlatformSetup("birds", "work", chat.options))
             assert (platform.name, platform.account, platform.capabilities) == ("birds", "work", declared)
             gateway, ready = Gateway(), asyncio.Event()
             running = asyncio.create_task(platform.run(gateway.accept, ready))
@@ -329,11 +329,11 @@ def test_the_chat_gives_the_options_that_lead_to_it() -> None:
 
 
 def test_a_platform_takes_the_chat_to_be_able_to_do_what_chats_can_unless_told_otherwise() -> None:
-    made = make_platform("scripted", PlatformSettings("scripted", options={"address": "h:1"}))
+    made = make_platform("scripted", PlatformSetup("scripted", options={"address": "h:1"}))
     assert ScriptedPlatform("h:1").capabilities == made.capabilities == ScriptedChat().capabilities
 
 
 @pytest.mark.parametrize("options", [{}, {"address": 7}, {"address": "nowhere"}, {"address": "h:1", "adress": "h:1"}])
 def test_options_that_lead_nowhere_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(InvalidRequest):
-        make_platform("scripted", PlatformSettings("scripted", options=options))
+        make_platform("scripted", PlatformSetup("scripted", options=options))

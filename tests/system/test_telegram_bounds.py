@@ -9,8 +9,8 @@ from tests.system.telegram_bot import Heard, make_bot, opened, to, with_api
 
 from threadline.model.files import MAX_FILE_BYTES
 from threadline.model.inbound import Attachment
-from threadline.platforms.telegram.client import Client
-from threadline.platforms.telegram.offering import Menu
+from threadline.platforms.telegram.client import TelegramClient
+from threadline.platforms.telegram.menu import CommandMenu
 from threadline.ports.platform import Ambiguous, OfferedCommand, Outgoing, OutgoingFile, Transient
 from threadline.testing.telegram import BotApi, refuse
 
@@ -26,7 +26,7 @@ def test_a_file_that_nobody_takes_in_has_an_end() -> None:
         # What is not read fills the buffers on both sides long before all of this has left.
         file = OutgoingFile(name="large", mime="application/octet-stream", body=bytes(40_000_000))
         async with await asyncio.start_server(deaf, "127.0.0.1", 0, limit=1024) as server:
-            client = Client("1:abc", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", patience=0.02)
+            client = TelegramClient("1:abc", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", patience=0.02)
             try:
                 with pytest.raises(Ambiguous):
                     await asyncio.wait_for(client.call("sendDocument", {"chat_id": 1, "document": file}), 20)
@@ -64,7 +64,7 @@ def test_one_that_was_closed_before_it_ran_ends_at_once() -> None:
 
 def test_a_file_that_is_asked_for_at_the_end_fails_as_a_platform_fails() -> None:
     async def scenario(api: BotApi, _: Heard) -> None:
-        client = Client(api.token, api.url)
+        client = TelegramClient(api.token, api.url)
         await client.call("getMe", {})
         await client.close(1)
         with pytest.raises(Transient):
@@ -75,10 +75,10 @@ def test_a_file_that_is_asked_for_at_the_end_fails_as_a_platform_fails() -> None
 
 def test_a_menu_of_which_nobody_knows_whether_it_is_there_is_shown_again() -> None:
     async def scenario(api: BotApi, _: Heard) -> None:
-        client, menu = Client(api.token, api.url), Menu("telegram", pause=0.01)
-        menu.offer([OfferedCommand("new", "Start afresh")])
+        client, menu = TelegramClient(api.token, api.url), CommandMenu("telegram", pause=0.01)
+        menu.set_commands([OfferedCommand("new", "Start afresh")])
         api.fail_next("setMyCommands", refuse(502, "Bad Gateway"))
-        keeping = asyncio.create_task(menu.keep(client))
+        keeping = asyncio.create_task(menu.run(client))
         await api.wait_for(lambda: api.bot.commands)
         assert len(api.calls_of("setMyCommands")) == 2
         keeping.cancel()

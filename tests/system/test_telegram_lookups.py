@@ -11,13 +11,13 @@ from tests.system.telegram_bot import Heard, listening, make_bot, opened, with_a
 
 from threadline.model.inbound import Inbound
 from threadline.model.source import SessionSource
-from threadline.platforms.telegram.admins import Admins
-from threadline.platforms.telegram.client import Client
-from threadline.platforms.telegram.remembering import Times
+from threadline.platforms.telegram.cache import CacheTimes
+from threadline.platforms.telegram.chat_facts import Admins
+from threadline.platforms.telegram.client import TelegramClient
 from threadline.testing.telegram import BotApi, Chat, Fault, disconnect, hang, refuse
 
 # Asked each time, and whatever was known stays so.
-ALWAYS = Times(patience=5.0, known=0.0, again=0.0, at_most=3_600.0)
+ALWAYS = CacheTimes(timeout=5.0, ttl=0.0, retry_after=0.0, at_most=3_600.0)
 
 
 def command(api: BotApi, chat: Chat, user: str = "ada") -> Inbound:
@@ -31,12 +31,12 @@ def command(api: BotApi, chat: Chat, user: str = "ada") -> Inbound:
 @pytest.mark.parametrize("how", [refuse(502, "Bad Gateway"), refuse(429, "Too Many Requests"), disconnect()])
 def test_who_runs_a_group_stays_known_while_telegram_does_not_answer(how: Fault) -> None:
     async def scenario(api: BotApi, _: Heard) -> None:
-        group, client = api.supergroup(), Client(api.token, api.url)
+        group, client = api.supergroup(), TelegramClient(api.token, api.url)
         api.promote("ada", group)
         admins = Admins(client, times=ALWAYS)
         for _attempt in range(3):
-            assert (await admins.named(command(api, group))).sender_is_admin
-            assert not (await admins.named(command(api, group, "bob"))).sender_is_admin
+            assert (await admins.with_admin_flag(command(api, group))).sender_is_admin
+            assert not (await admins.with_admin_flag(command(api, group, "bob"))).sender_is_admin
             api.fail_next("getChatAdministrators", how, 2)
         await client.close(1)
 
@@ -45,11 +45,11 @@ def test_who_runs_a_group_stays_known_while_telegram_does_not_answer(how: Fault)
 
 def test_after_a_bad_answer_it_is_asked_again_and_after_a_good_one_not() -> None:
     async def scenario(api: BotApi, _: Heard) -> None:
-        group, client = api.supergroup(), Client(api.token, api.url)
+        group, client = api.supergroup(), TelegramClient(api.token, api.url)
         api.promote("ada", group)
-        admins = Admins(client, times=msgspec.structs.replace(ALWAYS, known=3_600.0))
+        admins = Admins(client, times=msgspec.structs.replace(ALWAYS, ttl=3_600.0))
         api.fail_next("getChatAdministrators", refuse(500, "Internal Server Error"))
-        told = [(await admins.named(command(api, group))).sender_is_admin for _ in range(3)]
+        told = [(await admins.with_admin_flag(command(api, group))).sender_is_admin for _ in range(3)]
         assert told == [False, True, True]
         assert len(api.calls_of("getChatAdministrators")) == 2
         await client.close(1)
@@ -59,12 +59,12 @@ def test_after_a_bad_answer_it_is_asked_again_and_after_a_good_one_not() -> None
 
 def test_what_nobody_confirms_any_more_is_forgotten_in_the_end() -> None:
     async def scenario(api: BotApi, _: Heard) -> None:
-        group, client = api.supergroup(), Client(api.token, api.url)
+        group, client = api.supergroup(), TelegramClient(api.token, api.url)
         api.promote("ada", group)
         admins = Admins(client, times=msgspec.structs.replace(ALWAYS, at_most=0.0))
-        assert (await admins.named(command(api, group))).sender_is_admin
+        assert (await admins.with_admin_flag(command(api, group))).sender_is_admin
         api.fail_next("getChatAdministrators", refuse(500, "Internal Server Error"))
-        assert not (await admins.named(command(api, group))).sender_is_admin
+        assert not (await admins.with_admin_flag(command(api, group))).sender_is_admin
         await client.close(1)
 
     with_api(scenario)
@@ -72,11 +72,11 @@ def test_what_nobody_confirms_any_more_is_forgotten_in_the_end() -> None:
 
 def test_a_command_does_not_wait_for_long_to_learn_who_runs_the_group() -> None:
     async def scenario(api: BotApi, _: Heard) -> None:
-        group, client = api.supergroup(), Client(api.token, api.url)
+        group, client = api.supergroup(), TelegramClient(api.token, api.url)
         api.fail_next("getChatAdministrators", hang())
-        admins = Admins(client, times=msgspec.structs.replace(ALWAYS, patience=0.05))
+        admins = Admins(client, times=msgspec.structs.replace(ALWAYS, timeout=0.05))
         async with asyncio.timeout(10):
-            assert not (await admins.named(command(api, group))).sender_is_admin
+            assert not (await admins.with_admin_flag(command(api, group))).sender_is_admin
         api.release()
         await client.close(1)
 

@@ -9,7 +9,7 @@ import pytest
 from tests.system.telegram_bot import Heard, listening, make_bot, opened, to, with_api
 
 from threadline.model.inbound import Attachment
-from threadline.platforms.text import split
+from threadline.platforms.shared import split
 from threadline.ports.platform import (
     Ambiguous,
     BadMarkup,

@@ -17,7 +17,7 @@ from threadline.errors import ConfigError, InvalidRequest, ThreadlineError
 from threadline.texts import platforms as texts
 
 if TYPE_CHECKING:
-    from threadline.platforms.registry import PlatformSettings
+    from threadline.platforms.registry import PlatformSetup
     from threadline.ports.platform import Probed
 
 _MAX_TOKEN_CHARS = 64 * 1024
@@ -49,12 +49,12 @@ class _Token(msgspec.Struct, frozen=True):
 def show(config: File = None, as_json: AsJson = False) -> None:
     """Show the configured platforms, and the kinds that can be added."""
     from threadline.config.load import load_config
-    from threadline.platforms.registry import addable_platforms, fault_of
+    from threadline.platforms.registry import addable_platforms, unusable_reason
 
     kinds = addable_platforms()
     rows = [
         _PlatformRow(
-            name=name, kind=table.kind, account=table.account, enabled=table.enabled, fault=fault_of(table.kind)
+            name=name, kind=table.kind, account=table.account, enabled=table.enabled, fault=unusable_reason(table.kind)
         )
         for name, table in load_config(config).platforms.items()
     ]
@@ -186,7 +186,7 @@ def _probe_json(probed: Probed | None) -> dict[str, object]:
     return {"who": None if probed is None else probed.who, "remarks": [] if probed is None else list(probed.remarks)}
 
 
-def _probe(kind: str, settings: PlatformSettings) -> Probed | None:
+def _probe(kind: str, settings: PlatformSetup) -> Probed | None:
     from threadline.app import probe_platform
 
     return probe_platform(kind, settings)
@@ -265,14 +265,14 @@ def _needs_token(kind: str, name: str, options: dict[str, object]) -> bool:
     return False
 
 
-def _settings(name: str, options: dict[str, object], token: _Token | None) -> PlatformSettings:
+def _settings(name: str, options: dict[str, object], token: _Token | None) -> PlatformSetup:
     from threadline.config.load import current_environment
     from threadline.config.secrets import resolve_all
-    from threadline.platforms.registry import PlatformSettings
+    from threadline.platforms.registry import PlatformSetup
 
     environment = current_environment()
     values = {key: resolve_all(value, environment) for key, value in options.items()}
-    return PlatformSettings(name, options=values if token is None else values | {"token": token.text})
+    return PlatformSetup(name, options=values if token is None else values | {"token": token.text})
 
 
 def _write(file: Path, name: str, kind: str, options: dict[str, object], token: _Token | None) -> str | None:

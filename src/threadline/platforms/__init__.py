@@ -1,1 +1,1 @@
-"""Platforms: the registry that makes them, what they share about text, and those that come with Threadline."""
+"""Chat platforms: the registry that creates them, the text functions that they share, and the built-in ones."""

@@ -1,4 +1,4 @@
-"""Platforms by name. Those that come with Threadline enter by the same door as anyone's: the entry points of a package.
+"""Create platforms by kind. Built-in and third-party kinds are kinds the same way: by the entry points of packages.
 
 A package adds one with
 
@@ -28,22 +28,22 @@ GROUP = "threadline.platforms"
 T = TypeVar("T")
 
 
-class PlatformSettings(msgspec.Struct, frozen=True):
-    """What a platform is made of. `name` is the platform in every source; `options` are its kind's own and still unchecked."""
+class PlatformSetup(msgspec.Struct, frozen=True):
+    """What a platform is created from. `name` is the platform in every source; `options` belong to the kind, unchecked."""
 
     name: str
     account: str = MAIN_ACCOUNT
     options: Mapping[str, object] = {}
 
     def read(self, kind: type[T]) -> T:
-        """The options as a kind declares them, with all that is wrong with them in an `InvalidRequest`."""
+        """Return the options as the struct of a kind; raise `InvalidRequest` with what is wrong with them."""
         try:
             return msgspec.convert(dict(self.options), kind)
         except msgspec.ValidationError as cause:
             raise InvalidRequest(f"the options of the platform {self.name!r} are wrong: {cause}") from cause
 
 
-PlatformFactory: TypeAlias = Callable[[PlatformSettings], Platform]
+PlatformFactory: TypeAlias = Callable[[PlatformSetup], Platform]
 
 
 class UnknownPlatform(InvalidRequest):
@@ -55,34 +55,34 @@ class BrokenPlatform(ThreadlineError):
 
 
 def known_platforms() -> list[str]:
-    """The kinds that are installed, sorted. Being listed is no promise that one can be loaded."""
-    return sorted(_doors())
+    """Return the installed kinds, sorted. A listed kind may still fail to load."""
+    return sorted(_entry_points())
 
 
 def addable_platforms() -> list[str]:
-    """The kinds that somebody may want to configure, sorted: not the terminal, which is there anyway, nor what is for tests."""
-    doors = _doors()
-    return sorted(kind for kind in doors if kind != LOCAL and not doors[kind][0].value.startswith("threadline.testing"))
+    """Return the kinds that can be configured, sorted: without the terminal, which is built in, and without those for tests."""
+    kinds = _entry_points()
+    return sorted(kind for kind in kinds if kind != LOCAL and not kinds[kind][0].value.startswith("threadline.testing"))
 
 
-def fault_of(kind: str) -> str:
-    """Why platforms of that kind can't be used here, and what to do; empty where they can."""
-    doors = _doors()
-    if kind not in doors:
-        return _not_there(kind)
+def unusable_reason(kind: str) -> str:
+    """Return why platforms of that kind can't be used here and what to do about it; empty if they can."""
+    kinds = _entry_points()
+    if kind not in kinds:
+        return _unknown_kind_text(kind)
     try:
-        _load(doors[kind][0])
+        _load(kinds[kind][0])
     except BrokenPlatform as cause:
         return str(cause)
     return ""
 
 
-def make_platform(kind: str, settings: PlatformSettings) -> Platform:
-    """A platform of that kind, not yet connected.
+def make_platform(kind: str, settings: PlatformSetup) -> Platform:
+    """Create a platform of that kind, not yet connected. Only the package of that kind is imported.
 
-    `UnknownPlatform` for a kind that nobody offers, `BrokenPlatform` for one that can't be loaded, `InvalidRequest` for
-    settings that it can't be made from. Only the kind that is asked for is imported. The name `local` is the terminal's alone:
-    whoever writes there is the owner, and so it is with `acp` and editors; `web` is the page's, where somebody is.
+    Raises `UnknownPlatform` for a kind that no package offers, `BrokenPlatform` for a kind that can't be loaded, and
+    `InvalidRequest` for settings that the kind refuses. The name `local` is reserved for the terminal and `acp` for editors,
+    because their users are the owner; `web` is reserved for the page, which logs its users in.
     """
     if settings.name == LOCAL != kind:
         raise InvalidRequest(
@@ -96,63 +96,63 @@ def make_platform(kind: str, settings: PlatformSettings) -> Platform:
         raise InvalidRequest(
             f"only the page that `serve` brings along is called {WEB!r}; give the platform another name"
         )
-    doors = _doors()
-    if kind not in doors:
-        raise UnknownPlatform(_not_there(kind))
-    values = {door.value for door in doors[kind]}
+    kinds = _entry_points()
+    if kind not in kinds:
+        raise UnknownPlatform(_unknown_kind_text(kind))
+    values = {entry_point.value for entry_point in kinds[kind]}
     if len(values) > 1:
-        packages = " and ".join(sorted({_package(door) for door in doors[kind]}))
+        packages = " and ".join(sorted({_package(entry_point) for entry_point in kinds[kind]}))
         raise BrokenPlatform(f"the platform {kind!r} is offered by {packages}; uninstall all but one of them")
-    made = _load(doors[kind][0])(settings)
-    if made.name != settings.name:
-        # Whoever speaks under a name speaks for its people.
+    platform = _load(kinds[kind][0])(settings)
+    if platform.name != settings.name:
+        # Messages under a name count as those of the people of that platform.
         raise BrokenPlatform(
-            f"the platform {kind!r} of {_package(doors[kind][0])} calls itself {made.name!r}, not {settings.name!r}"
+            f"the platform {kind!r} of {_package(kinds[kind][0])} calls itself {platform.name!r}, not {settings.name!r}"
             " as it is configured; report it there"
         )
-    return made
+    return platform
 
 
-def _doors() -> dict[str, list[EntryPoint]]:
-    doors: dict[str, list[EntryPoint]] = {}
-    for door in entry_points(group=GROUP):
-        doors.setdefault(door.name, []).append(door)
-    return doors
+def _entry_points() -> dict[str, list[EntryPoint]]:
+    kinds: dict[str, list[EntryPoint]] = {}
+    for entry_point in entry_points(group=GROUP):
+        kinds.setdefault(entry_point.name, []).append(entry_point)
+    return kinds
 
 
-def _load(door: EntryPoint) -> PlatformFactory:
+def _load(entry_point: EntryPoint) -> PlatformFactory:
     try:
-        factory = door.load()
+        factory = entry_point.load()
     except Exception as cause:
-        # Importing someone's package runs their code, which may raise anything.
-        raise BrokenPlatform(_not_loaded(door, cause)) from cause
+        # Importing a third-party package runs its code, which may raise anything.
+        raise BrokenPlatform(_not_loaded(entry_point, cause)) from cause
     if not callable(factory):
         raise BrokenPlatform(
-            f"the platform {door.name!r} of {_package(door)} is no function: {door.value}; report it there"
+            f"the platform {entry_point.name!r} of {_package(entry_point)} is no function: {entry_point.value}; report it there"
         )
     return cast(PlatformFactory, factory)
 
 
-def _not_there(kind: str) -> str:
+def _unknown_kind_text(kind: str) -> str:
     offered = addable_platforms()
     near = difflib.get_close_matches(kind, offered, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"use one of these: {', '.join(offered) or 'none is installed'}"
     return f"no platform of the kind {kind!r} is installed; {hint}"
 
 
-def _not_loaded(door: EntryPoint, cause: Exception) -> str:
-    package, extra = _package(door), _extra(door)
-    reason = f"the platform {door.name!r} of {package} can't be loaded: {type(cause).__name__}: {cause}"
+def _not_loaded(entry_point: EntryPoint, cause: Exception) -> str:
+    package, extra = _package(entry_point), _missing_extra(entry_point)
+    reason = f"the platform {entry_point.name!r} of {package} can't be loaded: {type(cause).__name__}: {cause}"
     if isinstance(cause, ImportError) and extra:
         return f"{reason}; install what it needs with: pip install '{package}[{extra}]'"
     return f"{reason}; install {package} again, or report it to its authors"
 
 
-def _extra(door: EntryPoint) -> str | None:
-    """The extra that the entry point names, else one of the package's that is called like the platform."""
-    offered = door.dist.metadata.get_all("Provides-Extra") if door.dist else None
-    return ",".join(door.extras) or (door.name if door.name in (offered or []) else None)
+def _missing_extra(entry_point: EntryPoint) -> str | None:
+    """Return the extra that the entry point names, else the extra of its package with the name of the platform."""
+    offered = entry_point.dist.metadata.get_all("Provides-Extra") if entry_point.dist else None
+    return ",".join(entry_point.extras) or (entry_point.name if entry_point.name in (offered or []) else None)
 
 
-def _package(door: EntryPoint) -> str:
-    return door.dist.name if door.dist else "an unknown package"
+def _package(entry_point: EntryPoint) -> str:
+    return entry_point.dist.name if entry_point.dist else "an unknown package"

@@ -17,7 +17,7 @@ from threadline.log import get_logger
 from threadline.model.delivery import Target
 from threadline.model.inbound import Attachment
 from threadline.model.source import MAIN_ACCOUNT
-from threadline.platforms.registry import PlatformSettings
+from threadline.platforms.registry import PlatformSetup
 from threadline.ports.platform import Accept, Capabilities, Outgoing, Transient
 from threadline.testing.scripted_chat import ScriptedChat
 from threadline.testing.scripted_client import Connection
@@ -60,7 +60,7 @@ class ScriptedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     patience: float = 10.0
 
 
-def make_scripted(settings: PlatformSettings) -> ScriptedPlatform:
+def make_scripted(settings: PlatformSetup) -> ScriptedPlatform:
     """The platform that these settings describe; `InvalidRequest` where they describe none."""
     options = settings.read(ScriptedOptions)
     return ScriptedPlatform(

@@ -13,7 +13,7 @@ from threadline.errors import InvalidRequest
 from threadline.model.delivery import Button
 from threadline.model.inbound import Attachment, Quote
 from threadline.model.source import ChatType
-from threadline.platforms.text import length
+from threadline.platforms.shared import length
 from threadline.ports.platform import (
     Capabilities,
     Gone,

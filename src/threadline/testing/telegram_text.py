@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from threadline.platforms.text import length
+from threadline.platforms.shared import length
 from threadline.testing.telegram_values import BadRequest, Json
 
 ENTITY_KINDS = frozenset(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from threadline.model.source import SessionSource
-from threadline.platforms.registry import PlatformSettings
+from threadline.platforms.registry import PlatformSetup
 from threadline.ports.platform import Platform
 from threadline.testing.contracts.platforms import PlatformWorld, Service, Shown
 
@@ -229,7 +229,7 @@ class IrcWorld(PlatformWorld):
             "password": "secret",
             "channels": [CHANNEL],
         }
-        platform: Platform = example().make_irc(PlatformSettings("irc", options=options))
+        platform: Platform = example().make_irc(PlatformSetup("irc", options=options))
         return platform
 
     async def say(self, text: str, where: SessionSource) -> None:

@@ -15,7 +15,7 @@ from tests.peers.telegram.shim import Shim
 
 from threadline.model.delivery import target_of
 from threadline.model.inbound import Arrival, Inbound
-from threadline.platforms.telegram import Telegram, TelegramOptions
+from threadline.platforms.telegram import TelegramOptions, TelegramPlatform
 from threadline.ports.platform import Button, Outgoing, Verdict
 
 pytestmark = pytest.mark.peers
@@ -35,7 +35,7 @@ base_url = "{url}"
 
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[tuple[Peer, Telegram, asyncio.Queue[Inbound]]]:
+async def listening() -> AsyncIterator[tuple[Peer, TelegramPlatform, asyncio.Queue[Inbound]]]:
     """The adapter, connected to the peer, and what it has received."""
     received: asyncio.Queue[Inbound] = asyncio.Queue()
 
@@ -45,7 +45,7 @@ async def listening() -> AsyncIterator[tuple[Peer, Telegram, asyncio.Queue[Inbou
         return "accepted"
 
     async with running_peer() as peer, Shim(peer.url) as shim:
-        platform = Telegram(TelegramOptions(token=TOKEN, base_url=shim.url))
+        platform = TelegramPlatform(TelegramOptions(token=TOKEN, base_url=shim.url))
         ready = asyncio.Event()
         running = asyncio.create_task(platform.run(accept, ready))
         await asyncio.wait_for(ready.wait(), 30)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.platforms.text import plain, safe_text
+from threadline.platforms.shared import safe_text, to_plain_text
 
 
 @pytest.mark.parametrize(
@@ -36,18 +36,18 @@ from threadline.platforms.text import plain, safe_text
     ],
 )
 def test_marks_go_and_words_stay(markdown: str, text: str) -> None:
-    assert plain(markdown) == text
+    assert to_plain_text(markdown) == text
 
 
 @given(st.text(st.sampled_from("ab *_~`[]()!#>|-\\\n<h:/"), max_size=80))
 def test_every_letter_is_kept_whatever_the_marks(markdown: str) -> None:
     # What follows an opening fence on its line names the language and is shown by nobody.
     if "```" not in markdown and "~~~" not in markdown:
-        assert [c for c in plain(markdown) if c in "ab"] == [c for c in markdown if c in "ab"]
+        assert [c for c in to_plain_text(markdown) if c in "ab"] == [c for c in markdown if c in "ab"]
 
 
 def test_a_line_of_lone_marks_is_read_in_no_time() -> None:
-    assert len(plain("*a " * 20_000)) == 60_000
+    assert len(to_plain_text("*a " * 20_000)) == 60_000
 
 
 @pytest.mark.parametrize(

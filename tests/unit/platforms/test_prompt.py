@@ -20,7 +20,7 @@ from threadline.errors import StoreUnavailable
 from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival, Inbound
 from threadline.platforms.local import Terminal
-from threadline.platforms.local.client import Prompt
+from threadline.platforms.local.prompt import TerminalPrompt
 from threadline.ports.platform import Outgoing, Verdict
 
 HERE = Target(platform="local", chat_id="cli")
@@ -37,7 +37,7 @@ class Desk:
         self.rest = asyncio.Event()
         self.error: StoreUnavailable | None = None
         self._written = written
-        self.terminal = Terminal(Prompt(commands=COMMANDS, history=history), user="ada", idle=self._idle)
+        self.terminal = Terminal(TerminalPrompt(commands=COMMANDS, history=history), user="ada", idle=self._idle)
 
     async def _idle(self) -> None:
         await self.rest.wait()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from threadline.platforms.text import length, split
+from threadline.platforms.shared import length, split
 from threadline.ports.platform import LengthUnit
 
 _FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"

@@ -11,25 +11,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadline.model.inbound import Inbound, Unreadable, sanitized, validation_error
-from threadline.platforms.telegram.batches import updates_in
-from threadline.platforms.telegram.codec import Here, Ignored, Read, Topic, read_update
-from threadline.platforms.telegram.entities import Us, mentions, without_our_name
-from threadline.platforms.telegram.wire import Entity
+from threadline.platforms.telegram import wire
+from threadline.platforms.telegram.client import split_updates
+from threadline.platforms.telegram.codec import (
+    BotAccount,
+    BotIdentity,
+    ParsedUpdate,
+    SkippedUpdate,
+    Topic,
+    mentions,
+    read_update,
+    strip_mention,
+)
 
-HERE = Here("tg", "work", Us(110000001, "our_bot"))
+HERE = BotAccount("tg", "work", BotIdentity(110000001, "our_bot"))
 AT = datetime(2026, 1, 5, 13, tzinfo=UTC)
 ADA: dict[str, Any] = {"id": 7, "is_bot": False, "first_name": "Ada"}
 FORUM: dict[str, Any] = {"id": -100, "type": "supergroup", "title": "Crowd", "is_forum": True}
 
 
-def read(kind: str = "message", topics: Any = (), **fields: Any) -> Read:
+def read(kind: str = "message", topics: Any = (), **fields: Any) -> ParsedUpdate:
     message = {"message_id": 5, "date": 1767614400, "chat": {"id": 7, "type": "private"}, "from": ADA} | fields
     update = json.dumps({"update_id": 9, kind: message})
     return read_update(update.encode(), HERE, topics=dict(topics), at=AT)
 
 
 def inbound(kind: str = "message", topics: Any = (), **fields: Any) -> Inbound:
-    what = read(kind, topics, **fields).what
+    what = read(kind, topics, **fields).event
     assert isinstance(what, Inbound)
     return what
 
@@ -50,8 +58,8 @@ def test_the_same_numbers_from_two_bots_are_two_events(update: dict[str, Any]) -
     message = {"message_id": 5, "date": 1767614400, "chat": {"id": 7, "type": "private"}, "from": ADA, "text": "hi"}
     raw = json.dumps({"update_id": 9, kind: message | more}).encode()
     keys = set()
-    for us in (HERE.us, Us(110000002, "other_bot")):
-        what = read_update(raw, Here("tg", "work", us), topics={}, at=AT).what
+    for us in (HERE.bot, BotIdentity(110000002, "other_bot")):
+        what = read_update(raw, BotAccount("tg", "work", us), topics={}, at=AT).event
         assert isinstance(what, Inbound | Unreadable)
         keys.add(what.dedupe_key)
     assert len(keys) == 2
@@ -118,24 +126,24 @@ def test_a_strange_name_is_handed_on_and_can_be_kept(name: str) -> None:
 @pytest.mark.parametrize("text", ["@our_bot hi", "hi @OUR_BOT", "\U0001f600\U0001f600 @our_bot"])
 def test_a_mention_is_found_where_utf16_says_it_is(text: str) -> None:
     offset = len(text[: text.lower().index("@our_bot")].encode("utf-16-le")) // 2
-    assert mentions(text, [Entity("mention", offset, 8)], HERE.us)
-    assert not mentions(text, [Entity("mention", offset + 1, 8)], HERE.us)
+    assert mentions(text, [wire.Entity("mention", offset, 8)], HERE.bot)
+    assert not mentions(text, [wire.Entity("mention", offset + 1, 8)], HERE.bot)
 
 
 @pytest.mark.parametrize("text", ["@our_bot hi", "/help@our_bot"])
 def test_words_that_telegram_does_not_mark_mention_nobody(text: str) -> None:
-    assert not mentions(text, [], HERE.us)
+    assert not mentions(text, [], HERE.bot)
 
 
 def test_a_command_further_on_names_us_and_stays_as_it_is() -> None:
-    text, entities = "try /help@our_bot", [Entity("bot_command", 4, 13)]
-    assert mentions(text, entities, HERE.us)
-    assert without_our_name(text, entities, HERE.us) == text
+    text, entities = "try /help@our_bot", [wire.Entity("bot_command", 4, 13)]
+    assert mentions(text, entities, HERE.bot)
+    assert strip_mention(text, entities, HERE.bot) == text
 
 
 def test_only_our_own_name_goes_from_a_command() -> None:
-    assert without_our_name("/help@our_bot", [Entity("bot_command", 0, 13)], HERE.us) == "/help"
-    assert without_our_name("/ask@our_bot \U0001f600@our_bot", [Entity("bot_command", 0, 12)], HERE.us) == (
+    assert strip_mention("/help@our_bot", [wire.Entity("bot_command", 0, 13)], HERE.bot) == "/help"
+    assert strip_mention("/ask@our_bot \U0001f600@our_bot", [wire.Entity("bot_command", 0, 12)], HERE.bot) == (
         "/ask \U0001f600@our_bot"
     )
 
@@ -148,29 +156,32 @@ def test_an_entity_outside_of_its_text_means_nothing() -> None:
 def test_an_update_without_a_number_is_unreadable_and_is_known_by_what_it_says() -> None:
     read = read_update(b'{"message": 1}', HERE, topics={}, at=AT)
     assert read.number is None
-    assert isinstance(read.what, Unreadable)
-    assert read.what.dedupe_key == ""
+    assert isinstance(read.event, Unreadable)
+    assert read.event.dedupe_key == ""
 
 
 @pytest.mark.parametrize("date", [10**18, -(10**18), 10**30])
 def test_a_date_that_no_calendar_has_is_unreadable(date: int) -> None:
-    assert isinstance(read(text="hi", date=date).what, Unreadable)
+    assert isinstance(read(text="hi", date=date).event, Unreadable)
 
 
 def test_half_a_sign_in_one_update_harms_no_other() -> None:
-    first, second = updates_in(b'{"ok": true, "result": [{"update_id": 3, "x": "\\ud800!"}, {"update_id": 4}]}')
+    first, second = split_updates(b'{"ok": true, "result": [{"update_id": 3, "x": "\\ud800!"}, {"update_id": 4}]}')
     assert first == '{"update_id": 3, "x": "\ufffd!"}'.encode()
     assert second == b'{"update_id": 4}'
 
 
 def test_updates_are_taken_apart_as_they_came() -> None:
-    assert updates_in(b'{"ok":true,"result":[ {"update_id":3 , "a":[1]},7 ]}') == [b'{"update_id":3 , "a":[1]}', b"7"]
+    assert split_updates(b'{"ok":true,"result":[ {"update_id":3 , "a":[1]},7 ]}') == [
+        b'{"update_id":3 , "a":[1]}',
+        b"7",
+    ]
 
 
 @pytest.mark.parametrize("answer", [b"", b"<html>", b'{"ok": true}', b'{"result": {}}', b"[]", b"\xff"])
 def test_what_is_no_answer_holds_no_updates(answer: bytes) -> None:
     with pytest.raises(ValueError):
-        updates_in(answer)
+        split_updates(answer)
 
 
 _JSON = st.recursive(
@@ -188,5 +199,5 @@ def test_no_value_in_any_field_breaks_the_reader(field: str, value: Any) -> None
 
 @given(body=st.binary(max_size=60))
 def test_nothing_that_comes_breaks_the_reader(body: bytes) -> None:
-    what = read_update(body, HERE, topics={}, at=AT).what
-    assert isinstance(what, Unreadable | Ignored)
+    what = read_update(body, HERE, topics={}, at=AT).event
+    assert isinstance(what, Unreadable | SkippedUpdate)

@@ -12,15 +12,13 @@ import msgspec
 import pytest
 from telegram import Message, Update
 
-from threadline.platforms.telegram import kinds
-from threadline.platforms.telegram.codec import Here, read_update
-from threadline.platforms.telegram.entities import Us
-from threadline.platforms.telegram.wire import Message as ReadMessage
+from threadline.platforms.telegram import wire
+from threadline.platforms.telegram.codec import BotAccount, BotIdentity, read_update
 
 GOLDEN = Path(__file__).parent / "telegram_golden"
 PASSED_OVER = "passed_over_updates"
 SERVICE = "service_messages"
-US = Us(110000001, "our_bot")
+US = BotIdentity(110000001, "our_bot")
 # Fields that say where, when and by whom, and those that only go with others.
 _ABOUT = {"message_id", "chat", "date", "from", "sender_chat", "edit_date", "message_thread_id", "is_topic_message"}
 _BESIDE = {"entities", "caption", "caption_entities", "quote", "external_reply", "reply_to_message", "text"}
@@ -42,9 +40,9 @@ def golden(stem: str) -> Any:
 @pytest.mark.parametrize(("case"), [pytest.param(case, id=name) for name, case in cases()])
 def test_an_update_is_read_as_its_file_says(case: dict[str, Any]) -> None:
     raw = json.dumps(case["update"])
-    here = Here("telegram", "main", US)
+    here = BotAccount("telegram", "main", US)
     read = read_update(raw.encode(), here, topics={}, at=datetime(2026, 1, 5, 13, tzinfo=UTC))
-    outcome = {"is": type(read.what).__name__} | msgspec.json.decode(msgspec.json.encode(read.what))
+    outcome = {"is": type(read.event).__name__} | msgspec.json.decode(msgspec.json.encode(read.event))
     if "raw" in outcome:
         assert outcome["raw"] == raw
         outcome["raw"] = "(as it came)"
@@ -57,43 +55,43 @@ def test_an_update_is_read_as_its_file_says(case: dict[str, Any]) -> None:
 
 def test_every_kind_of_update_has_a_file() -> None:
     stems = {file.stem for file in GOLDEN.glob("*.json")}
-    assert set(kinds.ALLOWED_UPDATES) - stems == set()
-    assert set(golden(PASSED_OVER)) == set(kinds.PASSED_OVER_UPDATES)
+    assert set(wire.ALLOWED_UPDATES) - stems == set()
+    assert set(golden(PASSED_OVER)) == set(wire.PASSED_OVER_UPDATES)
 
 
 def test_every_kind_of_message_has_a_file() -> None:
-    contents = kinds.READ_FIELDS - kinds.SERVICE_FIELDS.keys() - _ABOUT - _BESIDE
+    contents = wire.READ_FIELDS - wire.SERVICE_FIELDS.keys() - _ABOUT - _BESIDE
     stems = {file.stem for file in GOLDEN.glob("*.json")}
-    assert (contents | kinds.SHARED_FIELDS) - stems == set()
-    assert set(golden(SERVICE)) == set(kinds.SERVICE_FIELDS)
+    assert (contents | wire.SHARED_FIELDS) - stems == set()
+    assert set(golden(SERVICE)) == set(wire.SERVICE_FIELDS)
 
 
 def test_a_file_holds_the_kind_that_it_is_named_after() -> None:
-    for kind in kinds.ALLOWED_UPDATES:
+    for kind in wire.ALLOWED_UPDATES:
         assert kind in golden(kind)["update"]
-    for field in kinds.READ_FIELDS - kinds.SERVICE_FIELDS.keys() - _ABOUT - _BESIDE | kinds.SHARED_FIELDS:
+    for field in wire.READ_FIELDS - wire.SERVICE_FIELDS.keys() - _ABOUT - _BESIDE | wire.SHARED_FIELDS:
         assert field in golden(field)["update"]["message"]
     for field, case in golden(SERVICE).items():
         assert field in case["update"]["message"]
 
 
 def test_every_field_that_the_library_knows_of_an_update_is_read_or_passed_over_for_a_reason() -> None:
-    assert fields_of(Update) - {"update_id"} - set(kinds.ALLOWED_UPDATES) == kinds.PASSED_OVER_UPDATES.keys()
+    assert fields_of(Update) - {"update_id"} - set(wire.ALLOWED_UPDATES) == wire.PASSED_OVER_UPDATES.keys()
 
 
 def test_every_field_that_the_library_knows_of_a_message_is_read_or_passed_over_for_a_reason() -> None:
-    known = kinds.READ_FIELDS | kinds.SHARED_FIELDS | kinds.SERVICE_FIELDS.keys() | kinds.UNUSED_FIELDS.keys()
+    known = wire.READ_FIELDS | wire.SHARED_FIELDS | wire.SERVICE_FIELDS.keys() | wire.UNUSED_FIELDS.keys()
     assert fields_of(Message) - known == set()
     assert known - fields_of(Message) == set()
 
 
 def test_no_field_is_both_read_and_passed_over() -> None:
-    assert kinds.UNUSED_FIELDS.keys() & (kinds.READ_FIELDS | kinds.SHARED_FIELDS | kinds.SERVICE_FIELDS.keys()) == set()
-    assert set(kinds.ALLOWED_UPDATES) & kinds.PASSED_OVER_UPDATES.keys() == set()
+    assert wire.UNUSED_FIELDS.keys() & (wire.READ_FIELDS | wire.SHARED_FIELDS | wire.SERVICE_FIELDS.keys()) == set()
+    assert set(wire.ALLOWED_UPDATES) & wire.PASSED_OVER_UPDATES.keys() == set()
 
 
 def test_every_reason_says_something() -> None:
-    reasons = [*kinds.PASSED_OVER_UPDATES.values(), *kinds.SERVICE_FIELDS.values(), *kinds.UNUSED_FIELDS.values()]
+    reasons = [*wire.PASSED_OVER_UPDATES.values(), *wire.SERVICE_FIELDS.values(), *wire.UNUSED_FIELDS.values()]
     assert all(len(reason.split()) > 2 for reason in reasons)
 
 
@@ -104,5 +102,5 @@ def fields_of(kind: type) -> set[str]:
 
 
 def test_the_fields_of_a_message_are_told_by_their_names_on_the_wire() -> None:
-    assert "from" in ReadMessage.__struct_encode_fields__
+    assert "from" in wire.Message.__struct_encode_fields__
     assert "from" in fields_of(Message)

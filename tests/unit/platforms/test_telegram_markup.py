@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.platforms.telegram.markup import LONGEST_TEXT, Shown, mended, shown
+from threadline.platforms.shared import length, split
+from threadline.platforms.telegram.markup import LONGEST_TEXT, FormattedText, format_text, repair_surrogates
 from threadline.platforms.telegram.texts import NOTHING_TO_SEE
-from threadline.platforms.text import length, split
 from threadline.ports.platform import BadMarkup, Outgoing, TooLong
 
 
-def show(text: str, *, is_plain: bool = False) -> Shown:
-    return shown(Outgoing(text=text, is_plain=is_plain))
+def show(text: str, *, is_plain: bool = False) -> FormattedText:
+    return format_text(Outgoing(text=text, is_plain=is_plain))
 
 
-def marked(found: Shown) -> list[tuple[Any, str]]:
+def marked(found: FormattedText) -> list[tuple[Any, str]]:
     """Each entity's type with the stretch that it covers."""
     units = found.text.encode("utf-16-le")
     return [
@@ -103,7 +103,7 @@ def test_a_list_has_no_signs_that_nobody_wrote() -> None:
 
 
 def test_plain_text_is_shown_as_it_is() -> None:
-    assert show("**not bold** <b> $x$ ||y||", is_plain=True) == Shown("**not bold** <b> $x$ ||y||")
+    assert show("**not bold** <b> $x$ ||y||", is_plain=True) == FormattedText("**not bold** <b> $x$ ||y||")
 
 
 @pytest.mark.parametrize("text", ["", "   \n", "\u200b\u2060", "\u202e"])
@@ -115,7 +115,7 @@ def test_what_shows_nothing_says_so(text: str) -> None:
 @pytest.mark.parametrize("text", ["\U0001fae8", "\U0001fae9 \U0001fae9", "\ue000", "\u0378"])
 def test_a_sign_that_python_does_not_know_can_be_seen(text: str) -> None:
     assert show(text).text == show(text, is_plain=True).text == text
-    assert show(f"**{text}**") == Shown(text, show("**" + "x" * length(text, "utf16") + "**").entities)
+    assert show(f"**{text}**") == FormattedText(text, show("**" + "x" * length(text, "utf16") + "**").entities)
 
 
 def test_markup_without_text_is_shown_as_it_was_written() -> None:
@@ -123,7 +123,7 @@ def test_markup_without_text_is_shown_as_it_was_written() -> None:
 
 
 def test_halves_of_signs_are_mended() -> None:
-    assert mended("\ud83d\ude00 \ud83d") == "\U0001f600 \ufffd"
+    assert repair_surrogates("\ud83d\ude00 \ud83d") == "\U0001f600 \ufffd"
     assert show("\ud83d **b**").text == "\ufffd b"
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from threadline.errors import InvalidRequest
-from threadline.platforms.registry import PlatformSettings, known_platforms, make_platform
-from threadline.platforms.telegram import Telegram, TelegramOptions, make_telegram
+from threadline.platforms.registry import PlatformSetup, known_platforms, make_platform
+from threadline.platforms.telegram import TelegramOptions, TelegramPlatform, make_telegram
 from threadline.ports.platform import Fetches, ListensAlone, OffersCommands
 
 TOKEN = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw"
 
 
-def settings(**options: object) -> PlatformSettings:
-    return PlatformSettings("tg", "work", {"token": TOKEN} | options)
+def settings(**options: object) -> PlatformSetup:
+    return PlatformSetup("tg", "work", {"token": TOKEN} | options)
 
 
 def test_it_comes_through_the_same_door_as_every_platform() -> None:
     assert "telegram" in known_platforms()
     made = make_platform("telegram", settings())
-    assert isinstance(made, Telegram)
+    assert isinstance(made, TelegramPlatform)
     assert (made.name, made.account) == ("tg", "work")
 
 
@@ -58,7 +58,7 @@ def test_options_show_no_token() -> None:
 
 
 def test_what_it_can_do_is_declared() -> None:
-    can = Telegram.capabilities
+    can = TelegramPlatform.capabilities
     assert (can.max_length, can.length_unit, can.album) == (4096, "utf16", 10)
     assert can.edit_pause("dm") == 1.0
     assert can.edit_pause("group") == 3.0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from threadline.platforms.telegram.markup import PLAIN, Shown, converted, mended, shown
+from threadline.platforms.telegram.markup import PLAIN, FormattedText, convert, format_text, repair_surrogates
 from threadline.ports.platform import Outgoing
 
 WORDS = (
@@ -33,9 +33,9 @@ PIECES = st.one_of(*(st.sampled_from(pieces) for pieces in (WORDS, WORDS, LETTER
 
 @given(st.lists(PIECES, max_size=12).map("".join) | st.text(max_size=40))
 def test_what_is_taken_for_plain_the_converter_gives_back(text: str) -> None:
-    text = mended(text)
+    text = repair_surrogates(text)
     assume(PLAIN.fullmatch(text))
-    assert converted(text) == Shown(text)
+    assert convert(text) == FormattedText(text)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_what_is_taken_for_plain_the_converter_gives_back(text: str) -> None:
 )
 def test_common_words_are_plain(text: str) -> None:
     assert PLAIN.fullmatch(text)
-    assert shown(Outgoing(text=text)) == Shown(text)
+    assert format_text(Outgoing(text=text)) == FormattedText(text)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from threadline.errors import ThreadlineError
 from threadline.log import get_logger
 from threadline.model.delivery import Target
 from threadline.model.inbound import Inbound, Unreadable
-from threadline.platforms.registry import PlatformSettings
+from threadline.platforms.registry import PlatformSetup
 from threadline.ports.platform import Accept, Capabilities, NotDeclared, Outgoing, Transient, refuse_undeclared
 from threadline_irc.client import Connection, Place
 from threadline_irc.codec import MOST_BYTES, Line, lines_of, read_message
@@ -27,7 +27,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
 _CLOSING_SECONDS = 4.0
 
 
-def make_irc(settings: PlatformSettings) -> Irc:
+def make_irc(settings: PlatformSetup) -> Irc:
     """The platform that these settings describe; `InvalidRequest` where they describe none."""
     return Irc(settings.read(IrcOptions), name=settings.name, account=settings.account)
 

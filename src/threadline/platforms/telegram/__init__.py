@@ -1,5 +1,5 @@
 """Telegram as a platform."""
 
-from threadline.platforms.telegram.platform import Telegram, TelegramOptions, make_telegram
+from threadline.platforms.telegram.platform import TelegramOptions, TelegramPlatform, make_telegram
 
-__all__ = ["Telegram", "TelegramOptions", "make_telegram"]
+__all__ = ["TelegramPlatform", "TelegramOptions", "make_telegram"]

@@ -1,4 +1,4 @@
-"""Telegram as a platform: one bot, whose messages are asked for by long polls."""
+"""Telegram as a platform: one bot, which receives messages by long polling."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
 
@@ -16,17 +16,13 @@ from threadline.log import get_logger
 from threadline.model.delivery import Target
 from threadline.model.inbound import Arrival, Attachment, Inbound
 from threadline.model.source import MAIN_ACCOUNT
-from threadline.platforms.registry import PlatformSettings
-from threadline.platforms.telegram.admins import Admins
-from threadline.platforms.telegram.client import Client
-from threadline.platforms.telegram.codec import Here, Ignored, Read, Topic, read_update
-from threadline.platforms.telegram.descriptions import Descriptions
-from threadline.platforms.telegram.entities import Us
-from threadline.platforms.telegram.fetching import fetch_file
-from threadline.platforms.telegram.offering import Menu
-from threadline.platforms.telegram.polling import Poller
-from threadline.platforms.telegram.probing import probe_bot
-from threadline.platforms.telegram.sending import Sender
+from threadline.platforms.registry import PlatformSetup
+from threadline.platforms.telegram.chat_facts import Admins, Descriptions
+from threadline.platforms.telegram.client import TelegramClient
+from threadline.platforms.telegram.codec import BotAccount, BotIdentity, ParsedUpdate, SkippedUpdate, Topic, read_update
+from threadline.platforms.telegram.menu import CommandMenu
+from threadline.platforms.telegram.polling import UpdatePoller
+from threadline.platforms.telegram.sending import MessageSender, fetch_file
 from threadline.ports.platform import (
     Accept,
     Ambiguous,
@@ -40,6 +36,7 @@ from threadline.ports.platform import (
     Unauthorized,
     refuse_undeclared,
 )
+from threadline.texts import platforms as texts
 
 log = get_logger(__name__)
 
@@ -47,15 +44,15 @@ _TOKEN = re.compile(r"([0-9]{1,20}):[A-Za-z0-9_-]{1,200}")
 _CLOSING_SECONDS = 4.0
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
-_TOPICS_KEPT = 10_000
+_MAX_TOPICS = 10_000
 
 
 class TelegramOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The options of the kind `telegram`.
 
-    `token` is what @BotFather gave. `base_url` is for a Bot API server of one's own, `proxy` for machines that reach Telegram
-    through one. `limits`: no more is sent than Telegram takes; without them it is Telegram that slows us down. `patience` is how
-    many seconds an answer may take before nobody knows whether a message arrived.
+    `token` comes from @BotFather. `base_url` is for a self-hosted Bot API server, `proxy` for machines that reach Telegram through
+    a proxy. `limits`: keep the rate limits of Telegram; without them Telegram enforces them. `patience` is the seconds that a
+    response may take; after them it is unknown whether a message arrived.
     """
 
     token: str
@@ -68,25 +65,27 @@ class TelegramOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return f"TelegramOptions(token='...', base_url={self.base_url!r})"
 
 
-class _Me(msgspec.Struct, frozen=True):
+class _GetMe(msgspec.Struct, frozen=True):
     id: int
     username: str = ""
+    can_join_groups: bool = True
+    can_read_all_group_messages: bool = False
 
 
-class _Link(msgspec.Struct, frozen=True):
-    """What there is once Telegram has said who we are."""
+class _OpenBot(msgspec.Struct, frozen=True):
+    """The open connections of the bot, with the identity that Telegram reported."""
 
-    client: Client
-    sender: Sender
-    here: Here
-
-
-def make_telegram(settings: PlatformSettings) -> Telegram:
-    """The bot that these settings describe; `InvalidRequest` where they describe none."""
-    return Telegram(settings.read(TelegramOptions), name=settings.name, account=settings.account)
+    client: TelegramClient
+    sender: MessageSender
+    account: BotAccount
 
 
-class Telegram:
+def make_telegram(settings: PlatformSetup) -> TelegramPlatform:
+    """Create the platform from its settings; raise `InvalidRequest` if its options are wrong."""
+    return TelegramPlatform(settings.read(TelegramOptions), name=settings.name, account=settings.account)
+
+
+class TelegramPlatform:
     """One bot on Telegram."""
 
     capabilities = Capabilities(
@@ -111,7 +110,7 @@ class Telegram:
         clock: Clock | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`jitter` gives numbers from 0 to 1."""
+        """`jitter` returns numbers from 0 to 1."""
         token = _TOKEN.fullmatch(options.token)
         if token is None:
             raise InvalidRequest(
@@ -125,92 +124,92 @@ class Telegram:
         self._options = options
         self._clock = clock or SystemClock()
         self._jitter = jitter
-        self._client: Client | None = None
-        self._opened: _Link | None = None
-        self._menu = Menu(name)
+        self._client: TelegramClient | None = None
+        self._open_bot: _OpenBot | None = None
+        self._menu = CommandMenu(name)
         self._topics: OrderedDict[tuple[int, int], str] = OrderedDict()
         self._life: asyncio.Timeout | None = None
         self._is_closed = False
         self._was_contested = False
 
     def offer(self, commands: Sequence[OfferedCommand]) -> None:
-        """Shows these commands in the apps, from the next time on that this gateway listens, or at once where it does."""
-        self._menu.offer(commands)
+        """Show these commands in the menu of the apps: now if this gateway polls, else from the next time that it does."""
+        self._menu.set_commands(commands)
 
     async def open(self) -> None:
-        """Asks Telegram who we are; from then on messages can go out. Idempotent."""
+        """Connect and ask Telegram for the identity of the bot; from then on messages can be sent. Idempotent."""
         if self._is_closed:
             raise Transient("the platform is closed")
-        if self._opened is not None:
+        if self._open_bot is not None:
             return
-        client = self._client = self._client or self._made_client()
+        client = self._client = self._client or self._make_client()
         try:
-            me = msgspec.convert(await client.call("getMe", {}), _Me)
+            me = msgspec.convert(await client.call("getMe", {}), _GetMe)
         except Ambiguous as cause:
-            # Nothing is done by asking.
+            # Repeating the request has no effect on Telegram.
             raise Transient(str(cause)) from cause
         except msgspec.ValidationError as cause:
             raise Transient(f"Telegram does not say who we are: {cause}") from cause
-        here = Here(self.name, self.account, Us(me.id, me.username.lower()))
-        self._opened = self._opened or _Link(client, Sender(client), here)
+        account = BotAccount(self.name, self.account, BotIdentity(me.id, me.username.lower()))
+        self._open_bot = self._open_bot or _OpenBot(client, MessageSender(client), account)
 
     async def run(self, accept: Accept, ready: asyncio.Event) -> None:
-        """Hands every message to `accept`, and asks for the next ones after it has returned.
+        """Pass every message to `accept`; request the next ones after it has returned.
 
-        It ends when it is closed, with `Unauthorized`, or with `Contested` where another program keeps asking with our token.
+        Returns after `close`. Raises `Unauthorized`, or `Contested` if another program keeps polling with this token.
         """
         if self._is_closed:
             return
         end: Contested | Unauthorized | None = None
         try:
             async with asyncio.timeout(None) as self._life:
-                link = await self._connected()
-                end = await self._listen(link, accept, ready)
+                bot = await self._connected()
+                end = await self._listen(bot, accept, ready)
         except TimeoutError:
-            # `close` ends us so; no other limit is set here.
+            # `close` sets the deadline to now; there is no other timeout here.
             if not self._is_closed:
                 raise
         finally:
             self._life = None
-            # Who was heard for a while is alone again.
+            # A `run` that became ready was alone for a while, so the next one need not doubt it.
             self._was_contested = isinstance(end, Contested) or (self._was_contested and not ready.is_set())
         if end is not None and not self._is_closed:
             raise end
 
     async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
-        """Shows the message; its id in the chat."""
+        """Send a message and return its id in the chat."""
         refuse_undeclared(self.capabilities, message, to)
-        return await self._link().sender.send(to, message, key=key)
+        return await self._require_open().sender.send(to, message, key=key)
 
     async def edit(self, to: Target, message_id: str, message: Outgoing) -> None:
-        """Lets a message of ours say something else. Files that it has stay; buttons that are not given go."""
+        """Replace text and buttons of a message. Its files stay."""
         refuse_undeclared(self.capabilities, message, to)
-        await self._link().sender.edit(to, message_id, message)
+        await self._require_open().sender.edit(to, message_id, message)
 
     async def typing(self, to: Target) -> None:
-        """Shows for some seconds that an answer is being written."""
-        await self._link().sender.typing(to)
+        """Show a typing indicator for some seconds."""
+        await self._require_open().sender.typing(to)
 
     async def fetch(self, attachment: Attachment, *, at_most: int) -> bytes:
-        """What is in a file. `Gone` where Telegram does not have it any more, `TooLong` where it is more than so many bytes."""
-        return await fetch_file(self._link().client, attachment, at_most=at_most)
+        """Return the content of a file. Raises `Gone` if Telegram no longer has it, `TooLong` for more than `at_most` bytes."""
+        return await fetch_file(self._require_open().client, attachment, at_most=at_most)
 
     async def probe(self) -> Probed:
-        """Asks Telegram who we are and how the bot is set up."""
+        """Return the identity of the bot, with remarks on its settings at @BotFather."""
         await self.open()
-        return await probe_bot(self._link().client)
+        return await probe_bot(self._require_open().client)
 
     async def close(self) -> None:
-        """Waits for calls in flight, some seconds at most; `run` returns. Idempotent."""
+        """Wait for calls in flight, four seconds at most, and let `run` return. Idempotent."""
         if self._life is not None and not self._is_closed:
             self._life.reschedule(asyncio.get_running_loop().time())
         self._is_closed = True
         if self._client is not None:
             await self._client.close(_CLOSING_SECONDS)
 
-    def _made_client(self) -> Client:
+    def _make_client(self) -> TelegramClient:
         options = self._options
-        return Client(
+        return TelegramClient(
             options.token,
             options.base_url.rstrip("/"),
             limits=options.limits,
@@ -218,18 +217,18 @@ class Telegram:
             patience=options.patience,
         )
 
-    def _link(self) -> _Link:
-        if self._opened is None or self._is_closed:
+    def _require_open(self) -> _OpenBot:
+        if self._open_bot is None or self._is_closed:
             raise Transient("Telegram is not connected")
-        return self._opened
+        return self._open_bot
 
-    async def _connected(self) -> _Link:
-        """Tries until Telegram says who we are; `Unauthorized` where it does not know us."""
+    async def _connected(self) -> _OpenBot:
+        """Open the bot, retrying with back-off; raise `Unauthorized` if Telegram refuses the token."""
         pause = _FIRST_PAUSE
         while True:
             try:
                 await self.open()
-                return self._link()
+                return self._require_open()
             except Unauthorized:
                 raise
             except PlatformError as cause:
@@ -237,61 +236,95 @@ class Telegram:
             await asyncio.sleep(pause * (0.5 + self._jitter() / 2))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _listen(self, link: _Link, accept: Accept, ready: asyncio.Event) -> Contested | Unauthorized:
-        admins, descriptions = Admins(link.client), Descriptions(link.client)
+    async def _listen(self, bot: _OpenBot, accept: Accept, ready: asyncio.Event) -> Contested | Unauthorized:
+        admins, descriptions = Admins(bot.client), Descriptions(bot.client)
 
-        async def store(what: Arrival) -> None:
-            await accept(await admins.named(await descriptions.told(what)) if isinstance(what, Inbound) else what)
+        async def store(event: Arrival) -> None:
+            if isinstance(event, Inbound):
+                event = await admins.with_admin_flag(await descriptions.with_description(event))
+            await accept(event)
 
         async with asyncio.TaskGroup() as group:
-            # Beside the messages: neither the menu nor the press of a button keeps anybody waiting.
-            showing = group.create_task(self._menu.keep(link.client))
+            # Tasks of their own: neither the menu nor the acknowledgement of a button press may delay messages.
+            menu = group.create_task(self._menu.run(bot.client))
 
-            async def take(read: Read) -> bool:
-                is_done = await self._take(read, store)
-                if is_done and read.press is not None:
-                    group.create_task(_answer_press(link.client, read.press))
+            async def accept_update(update: ParsedUpdate) -> bool:
+                is_done = await self._accept_update(update, store)
+                if is_done and update.press is not None:
+                    group.create_task(_answer_press(bot.client, update.press))
                 return is_done
 
-            poller = Poller(link.client, self.name, lambda raws: self._read(raws, link.here), take, self._jitter)
+            def read(raws: Sequence[bytes]) -> list[ParsedUpdate]:
+                return self._read(raws, bot.account)
+
+            poller = UpdatePoller(bot.client, self.name, read, accept_update, self._jitter)
             end = await poller.run(ready, is_doubtful=self._was_contested)
-            showing.cancel()
+            menu.cancel()
         return end
 
-    def _read(self, raws: Sequence[bytes], here: Here) -> list[Read]:
+    def _read(self, raws: Sequence[bytes], account: BotAccount) -> list[ParsedUpdate]:
         at = self._clock.now()
-        reads = []
+        updates = []
         for raw in raws:
-            read = read_update(raw, here, topics=self._topics, at=at)
-            if read.topic is not None:
-                self._learn(read.topic)
-            reads.append(read)
-        return reads
+            update = read_update(raw, account, topics=self._topics, at=at)
+            if update.topic is not None:
+                self._remember_topic(update.topic)
+            updates.append(update)
+        return updates
 
-    def _learn(self, topic: Topic) -> None:
-        place = (topic.chat, topic.thread)
-        self._topics[place] = topic.name
-        self._topics.move_to_end(place)
-        while len(self._topics) > _TOPICS_KEPT:
+    def _remember_topic(self, topic: Topic) -> None:
+        key = (topic.chat, topic.thread)
+        self._topics[key] = topic.name
+        self._topics.move_to_end(key)
+        while len(self._topics) > _MAX_TOPICS:
             self._topics.popitem(last=False)
 
-    async def _take(self, read: Read, store: Callable[[Arrival], Awaitable[None]]) -> bool:
-        """Whether the update is done with: it is stored, or nobody will ever want it."""
-        what = read.what
-        if isinstance(what, Ignored):
-            log.debug("telegram.ignored", platform=self.name, update=read.number, reason=what.reason)
+    async def _accept_update(self, update: ParsedUpdate, store: Callable[[Arrival], Awaitable[None]]) -> bool:
+        """Return whether the update is finished: it is stored, or it was skipped."""
+        event = update.event
+        if isinstance(event, SkippedUpdate):
+            log.debug("telegram.ignored", platform=self.name, update=update.number, reason=event.reason)
             return True
         try:
-            await store(what)
+            await store(event)
         except ThreadlineError as cause:
-            log.warning("platform.not_accepted", platform=self.name, update=read.number, reason=str(cause))
+            log.warning("platform.not_accepted", platform=self.name, update=update.number, reason=str(cause))
             return False
         return True
 
 
-async def _answer_press(client: Client, press: str) -> None:
-    """Lets the button stop turning. Who pressed it has been heard, whatever becomes of this."""
+async def _answer_press(client: TelegramClient, press: str) -> None:
+    """Acknowledge a button press, so that the app stops waiting. The press itself is stored; a failure here is only logged."""
     try:
         await client.call("answerCallbackQuery", {"callback_query_id": press})
     except PlatformError as cause:
         log.debug("telegram.press_not_answered", reason=str(cause))
+
+
+class _Hook(msgspec.Struct, frozen=True):
+    # The URL may contain a secret of another program.
+    url: str = ""
+    pending_update_count: int = 0
+
+
+async def probe_bot(client: TelegramClient) -> Probed:
+    """Return the identity of a bot, with remarks on its settings at @BotFather."""
+    try:
+        me = msgspec.convert(await client.call("getMe", {}), _GetMe)
+        hook = msgspec.convert(await client.call("getWebhookInfo", {}), _Hook)
+    except msgspec.ValidationError as cause:
+        raise Transient(f"Telegram does not say who we are: {cause}") from cause
+    return Probed(f"@{me.username} (id {me.id})", tuple(_remarks(me, hook)))
+
+
+def _remarks(me: _GetMe, hook: _Hook) -> Iterator[str]:
+    if not me.can_join_groups:
+        yield texts.TELEGRAM_NO_GROUPS
+    elif me.can_read_all_group_messages:
+        yield texts.TELEGRAM_HEARS_ALL
+    else:
+        yield texts.TELEGRAM_PRIVATE
+    if hook.url:
+        yield texts.TELEGRAM_HOOKED
+    if hook.pending_update_count:
+        yield texts.TELEGRAM_WAITING.format(count=hook.pending_update_count)

@@ -1,4 +1,4 @@
-"""Asking for updates: handed on in order, and confirmed by asking for the next ones, after all of them were taken."""
+"""Long polling: updates are accepted in order per chat, and confirmed by the next request after all were stored."""
 
 from __future__ import annotations
 
@@ -7,55 +7,57 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from threadline.log import get_logger
-from threadline.platforms.telegram.client import Client
-from threadline.platforms.telegram.codec import Read
-from threadline.platforms.telegram.kinds import ALLOWED_UPDATES
-from threadline.platforms.telegram.refusals import Webhook
+from threadline.platforms.telegram import wire
+from threadline.platforms.telegram.client import TelegramClient
+from threadline.platforms.telegram.codec import ParsedUpdate
+from threadline.platforms.telegram.errors import WebhookActive
 from threadline.ports.platform import Contested, PlatformError, RateLimited, Unauthorized
 
 log = get_logger(__name__)
 
-# Whether an update is done with: stored, or surely not wanted.
-Take: TypeAlias = Callable[[Read], Awaitable[bool]]
-ReadAll: TypeAlias = Callable[[Sequence[bytes]], list[Read]]
+# Returns whether an update is finished: it is stored, or it was skipped.
+AcceptUpdate: TypeAlias = Callable[[ParsedUpdate], Awaitable[bool]]
+ReadAll: TypeAlias = Callable[[Sequence[bytes]], list[ParsedUpdate]]
 
 _WAIT_SECONDS = 25
 _AT_ONCE = 100
 _ALONE_SECONDS = 20.0
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
-# So often in a row somebody else may take our place before it is no accident.
+# So many conflicts in a row may be accidental before another program is reported.
 _CONTESTED_AFTER = 3
 
 
-class Poller:
-    """One stretch of listening."""
+class UpdatePoller:
+    """Polls for updates until another program does, or Telegram refuses the token."""
 
-    def __init__(self, client: Client, name: str, read: ReadAll, take: Take, jitter: Callable[[], float]) -> None:
-        """`name` is for the log. `jitter` gives numbers from 0 to 1: gateways that lost Telegram together come back one by one."""
+    def __init__(
+        self, client: TelegramClient, name: str, read: ReadAll, accept: AcceptUpdate, jitter: Callable[[], float]
+    ) -> None:
+        """`name` is for the log. `jitter` returns 0 to 1: gateways that lost the connection together reconnect one by one."""
         self._client = client
         self._name = name
         self._read = read
-        self._take = take
+        self._accept = accept
         self._jitter = jitter
-        # The first update that is not done with; `None` once all before it are surely confirmed. Ids of updates start anew
-        # after a week of silence, so that an old one kept too long would hide what comes then.
+        # The first unfinished update; None once all earlier ones are confirmed. Telegram numbers updates anew after a week
+        # without any, so an offset that is kept too long would hide new ones.
         self._offset: int | None = None
         self._pause = _FIRST_PAUSE
         self._contests = 0
         self._is_webhook_gone = False
 
     async def run(self, ready: asyncio.Event, *, is_doubtful: bool) -> Contested | Unauthorized:
-        """Listens until somebody else does, or Telegram does not know us any more.
+        """Poll until another program does, or Telegram refuses the token; return that error.
 
-        It sets `ready` after the first answer; where it `is_doubtful` that we are alone, once nobody came between for a while.
+        Sets `ready` after the first response; with `is_doubtful` only after twenty seconds without another program.
         """
         wait, alone_since = 0, asyncio.get_running_loop().time()
         while True:
             try:
-                updates = await self._client.updates(self._asked(), wait=wait)
+                updates = await self._client.updates(self._request(), wait=wait)
             except (Contested, Unauthorized) as cause:
-                if (end := await self._put_off(cause)) is not None:
+                if (end := await self._handle_conflict(cause)) is not None:
                     return end
                 alone_since = asyncio.get_running_loop().time()
                 continue
@@ -67,51 +69,51 @@ class Poller:
             if not is_doubtful or asyncio.get_running_loop().time() - alone_since > _ALONE_SECONDS:
                 ready.set()
             wait = _WAIT_SECONDS
-            await self._hand_on(updates)
+            await self._process_batch(updates)
 
-    def _asked(self) -> dict[str, object]:
-        asked: dict[str, object] = {"limit": _AT_ONCE, "allowed_updates": ALLOWED_UPDATES}
-        return asked if self._offset is None else asked | {"offset": self._offset}
+    def _request(self) -> dict[str, object]:
+        request: dict[str, object] = {"limit": _AT_ONCE, "allowed_updates": wire.ALLOWED_UPDATES}
+        return request if self._offset is None else request | {"offset": self._offset}
 
-    async def _hand_on(self, updates: Sequence[bytes]) -> None:
+    async def _process_batch(self, updates: Sequence[bytes]) -> None:
         if not updates:
-            # Asking with the offset has confirmed all before it.
+            # The request with the offset has confirmed all updates before it.
             self._offset = None
             self._pause = _FIRST_PAUSE
             return
-        reads = self._read(updates)
-        left = await self._take_all(reads)
-        numbers = [read.number for read in reads if read.number is not None]
-        if not left and numbers:
+        parsed = self._read(updates)
+        unfinished = await self._accept_all(parsed)
+        numbers = [update.number for update in parsed if update.number is not None]
+        if not unfinished and numbers:
             self._offset = numbers[-1] + 1
             self._pause = _FIRST_PAUSE
             return
-        self._offset = min((one.number for one in left if one.number is not None), default=self._offset)
-        await self._rest()
+        self._offset = min((update.number for update in unfinished if update.number is not None), default=self._offset)
+        await self._back_off()
 
-    async def _take_all(self, reads: Sequence[Read]) -> list[Read]:
-        """Hands updates on, in order within a chat, chats side by side; those that were not taken."""
-        left: list[Read] = []
-        for stretch in _stretches(reads):
-            if left:
-                left += stretch
+    async def _accept_all(self, updates: Sequence[ParsedUpdate]) -> list[ParsedUpdate]:
+        """Accept updates, in order within a chat, chats concurrently; return those that were not finished."""
+        unfinished: list[ParsedUpdate] = []
+        for concurrent_updates in _ordered_groups(updates):
+            if unfinished:
+                unfinished += concurrent_updates
                 continue
-            queues: dict[int | None, list[Read]] = {}
-            for read in stretch:
-                queues.setdefault(read.chat, []).append(read)
+            queues: dict[int | None, list[ParsedUpdate]] = {}
+            for update in concurrent_updates:
+                queues.setdefault(update.chat, []).append(update)
             async with asyncio.TaskGroup() as group:
                 for queue in queues.values():
-                    group.create_task(self._take_in_line(queue, left))
-        return left
+                    group.create_task(self._accept_in_order(queue, unfinished))
+        return unfinished
 
-    async def _take_in_line(self, queue: Sequence[Read], left: list[Read]) -> None:
-        for place, read in enumerate(queue):
-            if not await self._take(read):
-                left += queue[place:]
+    async def _accept_in_order(self, queue: Sequence[ParsedUpdate], unfinished: list[ParsedUpdate]) -> None:
+        for index, update in enumerate(queue):
+            if not await self._accept(update):
+                unfinished += queue[index:]
                 return
 
-    async def _put_off(self, cause: Contested | Unauthorized) -> Contested | Unauthorized | None:
-        """Waits, in case that whoever took our place is on their way out; else why there is no use in it."""
+    async def _handle_conflict(self, cause: Contested | Unauthorized) -> Contested | Unauthorized | None:
+        """Back off, in case the other program is ending; return the error if the token is refused or conflicts go on."""
         self._contests += 1
         if isinstance(cause, Unauthorized) or self._contests > _CONTESTED_AFTER:
             return cause
@@ -120,21 +122,21 @@ class Poller:
             platform=self._name,
             reason="another program asks for the messages of this bot; stop it, or give each a bot of its own",
         )
-        await self._rest()
+        await self._back_off()
         return None
 
     async def _recover(self, cause: PlatformError) -> None:
-        if isinstance(cause, Webhook) and not self._is_webhook_gone:
+        if isinstance(cause, WebhookActive) and not self._is_webhook_gone:
             await self._remove_webhook()
             return
         if isinstance(cause, RateLimited):
             await asyncio.sleep(cause.retry_after)
             return
         log.warning("platform.unreachable", platform=self._name, reason=str(cause))
-        await self._rest()
+        await self._back_off()
 
     async def _remove_webhook(self) -> None:
-        """Once: who sets it again means it."""
+        """Remove the webhook, once: if it is set again that is intended."""
         self._is_webhook_gone = True
         log.warning(
             "telegram.webhook_removed",
@@ -146,22 +148,22 @@ class Poller:
         except PlatformError as cause:
             self._is_webhook_gone = False
             log.warning("platform.unreachable", platform=self._name, reason=str(cause))
-            await self._rest()
+            await self._back_off()
 
-    async def _rest(self) -> None:
+    async def _back_off(self) -> None:
         pause = self._pause * (0.5 + self._jitter() / 2)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         await asyncio.sleep(pause)
 
 
-def _stretches(reads: Sequence[Read]) -> Iterator[list[Read]]:
-    """The updates cut before and behind each that must stay where it is among those of all chats."""
-    stretch: list[Read] = []
-    for read in reads:
-        if read.chat is None:
-            yield stretch
-            yield [read]
-            stretch = []
+def _ordered_groups(updates: Sequence[ParsedUpdate]) -> Iterator[list[ParsedUpdate]]:
+    """Yield the updates in groups, with each update that must keep its place among those of all chats in its own group."""
+    group: list[ParsedUpdate] = []
+    for update in updates:
+        if update.chat is None:
+            yield group
+            yield [update]
+            group = []
         else:
-            stretch.append(read)
-    yield stretch
+            group.append(update)
+    yield group

@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 import msgspec
 
 from threadline.model.inbound import Arrival
-from threadline.platforms.text import length
+from threadline.platforms.shared import length
 from threadline.ports.platform import (
     Button,
     Gone,

@@ -21,7 +21,7 @@ from threadline.model.delivery import Target, target_of
 from threadline.model.inbound import Arrival, Inbound
 from threadline.model.ownership import person_of
 from threadline.model.source import SessionSource
-from threadline.platforms.text import plain, split
+from threadline.platforms.shared import split, to_plain_text
 from threadline.ports.platform import Accept, ListensAlone, Outgoing, OutgoingFile, Platform, PlatformError, Verdict
 from threadline.store.facade import GatewayStore
 from threadline.testing.contracts.platforms.worlds import OpenWorld, PlatformWorld
@@ -165,7 +165,7 @@ def _settings(function: AgentFunction) -> GatewaySettings:
         owner=new_lease_owner("serve"),
         agent_for=lambda _source: ("main", agent),
         split=lambda text, can: split(text, can.max_length, can.length_unit),
-        plain=plain,
+        plain=to_plain_text,
         burst_seconds=0.0,
         poll_seconds=0.2,
         drain_seconds=0.2,

@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncIterator
 
 from threadline.agents.function import FunctionTurn
-from threadline.platforms.text import length
+from threadline.platforms.shared import length
 from threadline.testing.contracts.platforms.staging import answering, as_shown, eventually, promised, shows, texts_in
 from threadline.testing.contracts.platforms.worlds import PlatformWorld, Shown
 

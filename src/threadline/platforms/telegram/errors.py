@@ -1,4 +1,4 @@
-"""What Telegram says when it does not do what was asked, and what that means. Pure."""
+"""Convert error responses of the Bot API to the errors of the port. Pure."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from threadline.ports.platform import (
     Unauthorized,
 )
 
-# Where Telegram asks for patience without saying how much.
+# Seconds to wait if Telegram limits the rate without a number.
 _USUAL_WAIT = 5.0
 _NOT_KNOWN = "Telegram does not know this token; copy it again from @BotFather, and check base_url if you have set one"
 
 
-class Webhook(Transient):
-    """Updates go to a webhook that somebody has set, so that nobody can ask for them."""
+class WebhookActive(Transient):
+    """A webhook is set, so updates can't be requested."""
 
 
-class NotAsPicture(PlatformError):
-    """The file can't be shown as a picture or played as a voice; sent as a document it will do."""
+class NotAnImage(PlatformError):
+    """The file can't be sent as a picture or a voice message; send it as a document."""
 
 
-class NoText(PlatformError):
-    """The message has a caption instead of a text."""
+class OnlyCaption(PlatformError):
+    """The message has no text but a caption; edit that."""
 
 
-class Migrated(PlatformError):
-    """The group is a supergroup now, with another id. Nothing was done in the old one."""
+class ChatMigrated(PlatformError):
+    """The group became a supergroup with another id; the call had no effect. Repeat it with `new_id`."""
 
     def __init__(self, new_id: int) -> None:
         super().__init__("the group has become a supergroup with another id")
@@ -50,27 +50,27 @@ class _Parameters(msgspec.Struct, frozen=True):
     migrate_to_chat_id: int | None = None
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """An answer that says no."""
+class ErrorResponse(msgspec.Struct, frozen=True):
+    """An error response of the Bot API."""
 
     description: str
     parameters: _Parameters = _Parameters()
 
 
-# Parts of what Telegram says of a bad request, in small letters; the first that is found counts.
+# Parts of the descriptions of bad requests, in lower case; the first match counts.
 _MEANINGS: Final[Mapping[str, type[PlatformError]]] = {
     "message is not modified": NotModified,
-    "there is no text in the message": NoText,
+    "there is no text in the message": OnlyCaption,
     "can't parse entities": BadMarkup,
     "can't parse message": BadMarkup,
     "can't parse caption": BadMarkup,
     "entity_": BadMarkup,
     "entities_": BadMarkup,
     "entity ": BadMarkup,
-    "photo_": NotAsPicture,
-    "image_process_failed": NotAsPicture,
-    "too big for a photo": NotAsPicture,
-    "voice_messages_forbidden": NotAsPicture,
+    "photo_": NotAnImage,
+    "image_process_failed": NotAnImage,
+    "too big for a photo": NotAnImage,
+    "voice_messages_forbidden": NotAnImage,
     "too long": TooLong,
     "too_long": TooLong,
     "too big": TooLong,
@@ -99,36 +99,36 @@ _MEANINGS: Final[Mapping[str, type[PlatformError]]] = {
 }
 
 
-def read_refusal(code: int, body: bytes) -> PlatformError:
-    """What an answer with an error means. One that is not Telegram's own, but of somebody on the way, settles nothing."""
+def parse_error(code: int, body: bytes) -> PlatformError:
+    """Convert an error response. One that comes from a proxy, not from Telegram, proves nothing about the message."""
     try:
-        return error_of(code, msgspec.json.decode(body, type=Refusal))
+        return error_of(code, msgspec.json.decode(body, type=ErrorResponse))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        told = f"somebody between us and Telegram answers with an error {code}"
-        return Ambiguous(told) if code >= 500 else Transient(told)
+        reason = f"somebody between us and Telegram answers with an error {code}"
+        return Ambiguous(reason) if code >= 500 else Transient(reason)
 
 
-def error_of(code: int, refusal: Refusal) -> PlatformError:
-    """The error for a refusal, in terms of what can be done."""
-    told = f"Telegram says: {refusal.description}"
-    if refusal.parameters.migrate_to_chat_id is not None:
-        return Migrated(refusal.parameters.migrate_to_chat_id)
+def error_of(code: int, response: ErrorResponse) -> PlatformError:
+    """Return the error of the port for an error response."""
+    reason = f"Telegram says: {response.description}"
+    if response.parameters.migrate_to_chat_id is not None:
+        return ChatMigrated(response.parameters.migrate_to_chat_id)
     if code == 429:
-        wait = refusal.parameters.retry_after
+        wait = response.parameters.retry_after
         return RateLimited(_USUAL_WAIT if wait is None else wait)
     if code in (401, 404):
-        # A malformed token makes an address that is not there.
+        # A malformed token makes a URL that does not exist.
         return Unauthorized(_NOT_KNOWN)
     if code == 409:
-        return (Webhook if "webhook" in refusal.description.lower() else Contested)(told)
+        return (WebhookActive if "webhook" in response.description.lower() else Contested)(reason)
     if code == 400:
-        said = refusal.description.lower()
-        return next((kind for part, kind in _MEANINGS.items() if part in said), PlatformError)(told)
-    return _by_code(code)(told)
+        description = response.description.lower()
+        return next((kind for part, kind in _MEANINGS.items() if part in description), PlatformError)(reason)
+    return _by_code(code)(reason)
 
 
 def _by_code(code: int) -> type[PlatformError]:
     if code >= 500:
-        # Some servers on the way say so after the message has gone through.
+        # Some proxies answer so after the message has gone through.
         return Ambiguous
     return {403: Gone, 413: TooLong}.get(code, PlatformError)

@@ -1,10 +1,11 @@
-"""A prompt with the conversation above it: the only user of prompt_toolkit and of rich in platforms."""
+"""A prompt with the conversation above it: the only module of platforms that uses prompt_toolkit and rich."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -24,7 +25,6 @@ from rich.segment import Segment, Segments
 
 from threadline.log import get_logger
 from threadline.model.safe_text import safe_text
-from threadline.platforms.local.codec import finished
 
 log = get_logger(__name__)
 
@@ -33,12 +33,14 @@ _MARK = "› "  # noqa: RUF001 - looks like a prompt, and is meant to
 _HINT = "Ctrl-D ends the conversation; it goes on where it was the next time."
 _KEPT_MESSAGES = 64
 _MENU_LINES = 6
-# Room for what is typed under an answer that is still growing.
+# An indented line may still belong to a list above it; only a line at the margin begins a new block.
+_FENCE_OR_GAP = re.compile(r"^[ \t]{0,12}(`{3,}(?=[^`\n]*$)|~{3,})([^\n]*)$|\n[^\S\n]*\n(?=\S)", re.MULTILINE)
+# Lines that stay free for typing below an answer that still grows.
 _LINES_BELOW = 4
 
 
-class _Message:
-    """A message on the screen: printed for good up to `done`; `printed` is what it said when it was last printed to its end."""
+class _ShownMessage:
+    """A message on the screen: printed up to `done`; `printed` is its text when it was last printed to its end."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -46,29 +48,29 @@ class _Message:
         self.printed = ""
 
     def grow(self, text: str) -> str:
-        """Takes the new text; the blocks of it that are complete and not printed yet."""
+        """Set the text; return the complete blocks of it that are not printed yet."""
         if not text.startswith(self.text[: self.done]):
-            # What has scrolled away can't be changed, so all of it is said again.
+            # Lines in the scrollback can't be changed, so the whole message is printed again.
             self.done = 0
         begin, self.text = self.done, text
-        self.done = finished(text, begin)
+        self.done = printable_prefix(text, begin)
         return text[begin : self.done]
 
     @property
     def tail(self) -> str:
-        """What is not printed yet, or has changed since."""
+        """The text that is not printed yet; empty if nothing has changed since."""
         return self.text[self.done :] if self.text != self.printed else ""
 
 
-class Prompt:
-    """A person at a terminal. What is complete goes into the terminal's own scrollback; what grows is drawn above the prompt."""
+class TerminalPrompt:
+    """A person at a terminal. Complete blocks go into the scrollback of the terminal; growing ones are drawn above the prompt."""
 
     def __init__(self, *, commands: Mapping[str, str], history: Path | None = None) -> None:
-        """`commands` are completed, each shown with its one line of help."""
+        """`commands` maps the commands to complete to their lines of help."""
         self.is_busy = False
-        self._messages: dict[str, _Message] = {}
+        self._messages: dict[str, _ShownMessage] = {}
         self._awaits_answer = False
-        self._take: Callable[[str], None] = lambda _line: None
+        self._on_line: Callable[[str], None] = lambda _line: None
         self._drawn: tuple[str, int, str] = ("", 0, "")
         self._session: PromptSession[str] = PromptSession(
             self._above,
@@ -84,32 +86,32 @@ class Prompt:
         )
         _ask_no_positions(self._session.output)
 
-    async def run(self, take: Callable[[str], None]) -> None:
-        """Hands over what is typed, until Ctrl-D. Ctrl-C while an answer is being written is `/stop`.
+    async def run(self, on_line: Callable[[str], None]) -> None:
+        """Call `on_line` with every line until Ctrl-D. Ctrl-C is `/stop` while an answer is being written.
 
-        One prompt stays for all lines: between two of them the terminal itself would take the keys, and lose some.
+        One prompt serves all lines: between two prompts the terminal would read the keys itself and lose some.
         """
-        self._take = take
+        self._on_line = on_line
         with patch_stdout(raw=True), contextlib.suppress(EOFError):
             await self._session.prompt_async()
 
     def echo(self, line: str) -> None:
-        """The line stays above the answer to come."""
+        """Print the line; it stays above its answer."""
         self._awaits_answer = True
         self._print(f"\x1b[1m{_MARK}\x1b[0m" + safe_text(line).replace("\n", "\n" + " " * len(_MARK)) + "\n")
 
     def show(self, message_id: str, text: str) -> None:
-        """Draws the message; a block of it that is complete is printed."""
+        """Draw the message; print its complete blocks."""
         self._awaits_answer = False
         if message_id not in self._messages:
-            self._messages[message_id] = _Message()
-            self.settle()
+            self._messages[message_id] = _ShownMessage()
+            self.finish_messages()
         if printed := self._messages[message_id].grow(safe_text(text)):
             self._print(self._rendered(printed) + "\n")
         self._session.app.invalidate()
 
-    def settle(self) -> None:
-        """Prints what was only drawn."""
+    def finish_messages(self) -> None:
+        """Print what was only drawn."""
         self._awaits_answer = False
         for message in list(self._messages.values()):
             if tail := message.tail:
@@ -119,11 +121,11 @@ class Prompt:
             del self._messages[next(iter(self._messages))]
 
     def note(self, sentence: str) -> None:
-        """A dim line of our own."""
+        """Print a dim line."""
         self._print(_dim(sentence))
 
     def _print(self, text: str) -> None:
-        """Prints above the prompt, which is drawn again below it."""
+        """Print above the prompt, which is drawn again below the text."""
         app, output = self._session.app, self._session.output
         if app.is_running:
             app.renderer.erase()
@@ -132,7 +134,7 @@ class Prompt:
         app.invalidate()
 
     def _above(self) -> AnyFormattedText:
-        """The prompt, and above it what is still growing."""
+        """Return the prompt and, above it, the messages that still grow."""
         size = self._session.output.get_size()
         growing = "\n\n".join(tail for message in self._messages.values() if (tail := message.tail))
         if self._drawn[:2] != (growing, size.columns):
@@ -142,13 +144,14 @@ class Prompt:
         return merge_formatted_text([ANSI("".join(lines) + waiting), [("bold", _MARK)]])
 
     def _rendered(self, markdown: str) -> str:
-        # A line as wide as the terminal would be followed by an empty one.
+        # A line as wide as the terminal would be followed by an empty line.
         width = max(self._session.output.get_size().columns - 1, 20)
         out = io.StringIO()
         console = Console(file=out, force_terminal=True, width=width, highlight=False, markup=False, emoji=False)
         drawn = console.render(Markdown(markdown, code_theme="ansi_dark", hyperlinks=False))
-        # Once more: markdown can spell characters as numbers.
-        console.print(Segments([Segment(safe_text(one.text), one.style) for one in drawn if not one.control]), end="")
+        # Sanitized again after rendering: Markdown can spell control characters as numbers.
+        segments = [Segment(safe_text(segment.text), segment.style) for segment in drawn if not segment.control]
+        console.print(Segments(segments), end="")
         return "\n".join(line.rstrip() for line in out.getvalue().rstrip().split("\n")) + "\n"
 
     def _keys(self) -> KeyBindings:
@@ -162,23 +165,37 @@ class Prompt:
     def _submit(self, event: KeyPressEvent) -> None:
         line = event.current_buffer.text.rstrip()
         event.current_buffer.reset(append_to_history=bool(line))
-        # Not only once it is drawn again: the next key may ask for it.
+        # Now, not with the next drawing: the next key may ask for the history.
         event.current_buffer.load_history_if_not_yet_loaded()
         if line:
-            self._take(line)
+            self._on_line(line)
 
     def _interrupt(self, event: KeyPressEvent) -> None:
         if self.is_busy:
-            # What was being typed stays.
-            self._take(STOP)
+            # The text that is being typed stays.
+            self._on_line(STOP)
         elif event.current_buffer.text:
             event.current_buffer.reset()
         else:
             self.note(_HINT)
 
 
+def printable_prefix(text: str, start: int = 0) -> int:
+    """Return the end of the last complete block of a growing Markdown text. `start` is the start of a block."""
+    end, fence = start, ""
+    for match in _FENCE_OR_GAP.finditer(text[start:]):
+        mark, info = match.groups()
+        if mark is None:
+            end = end if fence else start + match.end()
+        elif not fence:
+            fence = mark
+        elif mark.startswith(fence) and not info.strip():
+            fence = ""
+    return end
+
+
 class _Commands(Completer):
-    """Completes the first word of a line that begins with a slash."""
+    """Complete the first word of a line that begins with a slash."""
 
     def __init__(self, commands: Mapping[str, str]) -> None:
         self._commands = commands
@@ -193,7 +210,7 @@ class _Commands(Completer):
 
 
 class _PrivateHistory(FileHistory):
-    """A history that only its owner can read. One that can't be written any more stays in memory: the conversation goes on."""
+    """A history file that only its owner can read. If writing fails the history stays in memory and the conversation goes on."""
 
     def store_string(self, string: str) -> None:
         try:
@@ -214,7 +231,7 @@ def _history(path: Path | None) -> History:
 
 
 def _ask_no_positions(output: Output) -> None:
-    """Asking a terminal where its cursor is takes a round trip for every line of a stream, and some never answer."""
+    """Turn cursor position requests off: each costs a round trip for every streamed line, and some terminals never answer."""
     if isinstance(output, Vt100_Output):
         output.enable_cpr = False
 

@@ -15,8 +15,8 @@ from threadline.errors import StoreUnavailable
 from threadline.model.delivery import target_of
 from threadline.model.inbound import Arrival, Inbound
 from threadline.platforms.local import Terminal
-from threadline.platforms.local.lines import Lines
-from threadline.platforms.registry import PlatformSettings, make_platform
+from threadline.platforms.local.pipe import PipeScreen
+from threadline.platforms.registry import PlatformSetup, make_platform
 from threadline.ports.platform import Outgoing, Verdict
 
 
@@ -64,7 +64,7 @@ def talk(content: bytes, *, whole_input: bool = False) -> tuple[list[str], str]:
 
     async def scenario(reading: int) -> tuple[list[str], str]:
         agent, out = Agent(), io.StringIO()
-        screen = Lines(reading, out, io.StringIO(), whole_input=whole_input)
+        screen = PipeScreen(reading, out, io.StringIO(), whole_input=whole_input)
         agent.terminal = Terminal(screen, user="ada", idle=agent.idle)
         await asyncio.wait_for(agent.terminal.run(agent.accept, asyncio.Event()), 10)
         written = out.getvalue()
@@ -105,7 +105,7 @@ def test_the_whole_input_can_be_one_message() -> None:
 def test_a_file_is_read_like_a_pipe(tmp_path: Path) -> None:
     async def scenario(reading: int) -> list[str]:
         agent = Agent()
-        agent.terminal = Terminal(Lines(reading, io.StringIO(), io.StringIO()), user="ada", idle=agent.idle)
+        agent.terminal = Terminal(PipeScreen(reading, io.StringIO(), io.StringIO()), user="ada", idle=agent.idle)
         await asyncio.wait_for(agent.terminal.run(agent.accept, asyncio.Event()), 10)
         return agent.heard
 
@@ -119,7 +119,7 @@ def test_what_comes_while_nobody_writes_is_written_once_it_is_complete() -> None
     async def scenario() -> None:
         reading, writing = os.pipe()
         out, agent = Out(), Agent()
-        agent.terminal = Terminal(Lines(reading, out, io.StringIO()), idle=agent.idle)
+        agent.terminal = Terminal(PipeScreen(reading, out, io.StringIO()), idle=agent.idle)
         ready = asyncio.Event()
         running = asyncio.create_task(agent.terminal.run(agent.accept, ready))
         await ready.wait()
@@ -137,7 +137,7 @@ def test_what_comes_while_nobody_writes_is_written_once_it_is_complete() -> None
 def test_a_message_from_elsewhere_is_not_taken_for_the_answer() -> None:
     async def scenario(reading: int) -> None:
         agent, out = Agent(), io.StringIO()
-        agent.terminal = Terminal(Lines(reading, out, io.StringIO()), idle=agent.idle)
+        agent.terminal = Terminal(PipeScreen(reading, out, io.StringIO()), idle=agent.idle)
 
         async def accept(event: Arrival) -> Verdict:
             assert isinstance(event, Inbound)
@@ -168,10 +168,10 @@ class Out(io.StringIO):
 
 
 def event() -> Inbound:
-    from threadline.platforms.local.codec import typed
+    from threadline.platforms.local.platform import typed_event
     from threadline.testing import FakeClock
 
-    return typed("", user="ada", account="main", message_id="1", at=FakeClock().now())
+    return typed_event("", user="ada", account="main", message_id="1", at=FakeClock().now())
 
 
 def test_strangers_text_does_nothing_to_the_terminal_that_reads_the_output() -> None:
@@ -182,9 +182,9 @@ def test_what_the_encoding_can_not_say_is_written_as_numbers() -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
 
     async def scenario() -> None:
-        screen = Lines(0, out, io.StringIO())
+        screen = PipeScreen(0, out, io.StringIO())
         screen.show("1", "ü😀")
-        screen.settle()
+        screen.finish_messages()
 
     asyncio.run(scenario())
     assert out.buffer.getvalue() == b"\\xfc\\U0001f600\n"
@@ -193,7 +193,7 @@ def test_what_the_encoding_can_not_say_is_written_as_numbers() -> None:
 def test_a_line_that_was_not_taken_is_told_beside_the_answers_and_the_rest_goes_on() -> None:
     async def scenario(reading: int) -> None:
         agent, out, notes = Agent(), io.StringIO(), io.StringIO()
-        agent.terminal = Terminal(Lines(reading, out, notes), idle=agent.idle)
+        agent.terminal = Terminal(PipeScreen(reading, out, notes), idle=agent.idle)
 
         async def accept(event: Arrival) -> Verdict:
             assert isinstance(event, Inbound)
@@ -216,7 +216,7 @@ def test_it_ends_when_nobody_reads_the_answers_any_more() -> None:
 
     async def scenario(reading: int) -> list[str]:
         agent = Agent()
-        agent.terminal = Terminal(Lines(reading, Closed(), io.StringIO()), idle=agent.idle)
+        agent.terminal = Terminal(PipeScreen(reading, Closed(), io.StringIO()), idle=agent.idle)
         await asyncio.wait_for(agent.terminal.run(agent.accept, asyncio.Event()), 10)
         return agent.heard
 
@@ -227,7 +227,7 @@ def test_it_ends_when_nobody_reads_the_answers_any_more() -> None:
 def test_without_being_told_when_an_answer_is_complete_it_writes_at_the_end() -> None:
     async def scenario(reading: int) -> None:
         agent, out = Agent(), io.StringIO()
-        agent.terminal = Terminal(Lines(reading, out, io.StringIO(), waits=False))
+        agent.terminal = Terminal(PipeScreen(reading, out, io.StringIO(), waits=False))
         await asyncio.wait_for(agent.terminal.run(agent.accept, asyncio.Event()), 10)
         await agent.idle()
         await agent.terminal.close()
@@ -241,7 +241,7 @@ def test_cancelling_ends_it_although_the_pipe_is_open() -> None:
     async def scenario() -> None:
         reading, writing = os.pipe()
         ready = asyncio.Event()
-        terminal = Terminal(Lines(reading, io.StringIO(), io.StringIO()))
+        terminal = Terminal(PipeScreen(reading, io.StringIO(), io.StringIO()))
         running = asyncio.create_task(terminal.run(Agent().accept, ready))
         await ready.wait()
         running.cancel()
@@ -256,7 +256,7 @@ def test_cancelling_ends_it_although_the_pipe_is_open() -> None:
 def test_the_kind_local_is_the_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with source(b"") as reading, open(reading, closefd=False) as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
-        made = make_platform("local", PlatformSettings("local", "work", {"whole_input": True}))
+        made = make_platform("local", PlatformSetup("local", "work", {"whole_input": True}))
     assert isinstance(made, Terminal)
     assert (made.name, made.account, made.capabilities.edit, made.capabilities.idempotent_send) == (
         "local",
@@ -271,7 +271,7 @@ def test_options_that_no_terminal_has_are_refused(options: dict[str, object]) ->
     from threadline.errors import InvalidRequest
 
     with pytest.raises(InvalidRequest, match="options of the terminal"):
-        make_platform("local", PlatformSettings("local", options=options))
+        make_platform("local", PlatformSetup("local", options=options))
 
 
 def test_ids_of_two_terminals_are_never_the_same() -> None:
@@ -279,6 +279,6 @@ def test_ids_of_two_terminals_are_never_the_same() -> None:
         return await make().send(target_of(event().source), Outgoing(text="hi"), key="k")
 
     def make() -> Terminal:
-        return Terminal(Lines(0, io.StringIO(), io.StringIO()))
+        return Terminal(PipeScreen(0, io.StringIO(), io.StringIO()))
 
     assert asyncio.run(first_id(make)) != asyncio.run(first_id(make))

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadline.model.address import build_session_key
-from threadline.platforms.local.codec import finished, typed
+from threadline.platforms.local.platform import typed_event
+from threadline.platforms.local.prompt import printable_prefix
 
 
 def test_a_typed_line_comes_from_this_terminal_and_from_who_sits_there() -> None:
     at = datetime(2026, 1, 5, 12, tzinfo=UTC)
-    event = typed("hi", user="ada", account="main", message_id="1", at=at)
+    event = typed_event("hi", user="ada", account="main", message_id="1", at=at)
 
     assert (event.text, event.kind, event.sent_at, event.message_id, event.dedupe_key) == (
         "hi",
@@ -44,13 +45,13 @@ def test_a_typed_line_comes_from_this_terminal_and_from_who_sits_there() -> None
     ],
 )
 def test_a_block_is_complete_when_the_next_has_begun(text: str, complete: str) -> None:
-    assert text[: finished(text)] == complete
+    assert text[: printable_prefix(text)] == complete
 
 
 @given(st.lists(st.sampled_from(["a", "\n\n", "\n", "```", "  b", "~~~", " "]), max_size=25).map("".join))
 def test_growing_text_is_complete_up_to_the_same_places_however_it_comes(text: str) -> None:
     done = 0
     for end in range(len(text) + 1):
-        begin, done = done, finished(text[:end], done)
+        begin, done = done, printable_prefix(text[:end], done)
         assert done >= begin
-    assert done == finished(text)
+    assert done == printable_prefix(text)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from threadline.platforms.telegram.refusals import Migrated, NotAsPicture, NoText, Webhook, read_refusal
+from threadline.platforms.telegram.errors import ChatMigrated, NotAnImage, OnlyCaption, WebhookActive, parse_error
 from threadline.ports.platform import (
     Ambiguous,
     BadMarkup,
@@ -24,7 +24,7 @@ from threadline.ports.platform import (
 
 def refused(code: int, description: str, **parameters: Any) -> PlatformError:
     answer = {"ok": False, "error_code": code, "description": description}
-    return read_refusal(code, json.dumps(answer | ({"parameters": parameters} if parameters else {})).encode())
+    return parse_error(code, json.dumps(answer | ({"parameters": parameters} if parameters else {})).encode())
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def refused(code: int, description: str, **parameters: Any) -> PlatformError:
         (401, "Unauthorized", Unauthorized),
         (404, "Not Found", Unauthorized),
         (409, "Conflict: terminated by other getUpdates request; make sure that only one bot is running", Contested),
-        (409, "Conflict: can't use getUpdates method while webhook is active", Webhook),
-        (400, "Bad Request: PHOTO_INVALID_DIMENSIONS", NotAsPicture),
-        (400, "Bad Request: IMAGE_PROCESS_FAILED", NotAsPicture),
-        (400, "Bad Request: VOICE_MESSAGES_FORBIDDEN", NotAsPicture),
-        (400, "Bad Request: there is no text in the message to edit", NoText),
+        (409, "Conflict: can't use getUpdates method while webhook is active", WebhookActive),
+        (400, "Bad Request: PHOTO_INVALID_DIMENSIONS", NotAnImage),
+        (400, "Bad Request: IMAGE_PROCESS_FAILED", NotAnImage),
+        (400, "Bad Request: VOICE_MESSAGES_FORBIDDEN", NotAnImage),
+        (400, "Bad Request: there is no text in the message to edit", OnlyCaption),
         (500, "Internal Server Error", Ambiguous),
         (502, "Bad Gateway", Ambiguous),
         (400, "Bad Request: BUTTON_DATA_INVALID", PlatformError),
@@ -78,13 +78,13 @@ def test_telegram_says_how_long_to_wait() -> None:
 
 def test_a_group_that_moved_says_where_to() -> None:
     error = refused(400, "Bad Request: group chat was upgraded to a supergroup chat", migrate_to_chat_id=-1009)
-    assert isinstance(error, Migrated)
+    assert isinstance(error, ChatMigrated)
     assert error.new_id == -1009
 
 
 @pytest.mark.parametrize(("code", "kind"), [(401, Transient), (404, Transient), (502, Ambiguous), (504, Ambiguous)])
 def test_an_answer_of_somebody_on_the_way_ends_nothing_for_good(code: int, kind: type[PlatformError]) -> None:
-    assert type(read_refusal(code, b"<html>no</html>")) is kind
+    assert type(parse_error(code, b"<html>no</html>")) is kind
 
 
 def test_what_is_shown_names_telegram_as_the_one_who_says_it() -> None:

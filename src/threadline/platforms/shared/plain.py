@@ -1,4 +1,4 @@
-"""Markdown as plain text, for places that show no markup."""
+"""Markdown as plain text, for platforms that show no markup."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 _UNDERLINE = re.compile(r"[ ]{0,3}(?:={2,}|-{2,})[ \t]*")
 _BULLET = re.compile(r"([ \t]*)[*+]([ \t]+)")
 _TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
-# Spans are bounded, so that a line full of lone marks costs no more than its length.
+# The length of spans is bounded: a line full of unmatched marks must not cost more than linear time.
 _INLINE = re.compile(
     r"""
       (?<!`)(?P<ticks>`+)(?!`)(?P<code>.{1,2000}?)(?<!`)(?P=ticks)(?!`)
@@ -24,28 +24,28 @@ _INLINE = re.compile(
 )
 
 
-def plain(text: str) -> str:
-    """`text` as one would write it without markup: every word is kept, links show where they lead, code stays as it is."""
-    shown: list[str] = []
+def to_plain_text(text: str) -> str:
+    """Return `text` without markup. Every word is kept, links show their addresses, and code is unchanged."""
+    lines: list[str] = []
     fence = ""
     for line in text.split("\n"):
         mark = _FENCE.match(line)
         if mark and (not fence or _closes(line, fence)):
             fence = "" if fence else mark.group(1)
         elif fence:
-            shown.append(line)
-        elif not _is_underline(line, shown):
-            shown.append(_plain_line(line))
-    return "\n".join(shown)
+            lines.append(line)
+        elif not _is_underline(line, lines):
+            lines.append(_plain_line(line))
+    return "\n".join(lines)
 
 
 def _closes(line: str, fence: str) -> bool:
     return line.strip().startswith(fence) and not line.strip().strip(fence[0])
 
 
-def _is_underline(line: str, shown: list[str]) -> bool:
-    """Whether the line only draws what stands above it: a heading's underline, or a table's."""
-    above = shown[-1].strip() if shown else ""
+def _is_underline(line: str, lines: list[str]) -> bool:
+    """Return whether the line only underlines the one above it, which is a heading or the head of a table."""
+    above = lines[-1].strip() if lines else ""
     return bool(above) and bool(_UNDERLINE.fullmatch(line) or ("|" in line and _TABLE_RULE.fullmatch(line)))
 
 
@@ -62,10 +62,10 @@ def _plain_inline(text: str) -> str:
     return _INLINE.sub(_unmarked, text)
 
 
-def _unmarked(found: re.Match[str]) -> str:
-    if (verbatim := found["code"] or found["escaped"] or found["address"]) is not None:
+def _unmarked(match: re.Match[str]) -> str:
+    if (verbatim := match["code"] or match["escaped"] or match["address"]) is not None:
         return verbatim.removeprefix("mailto:")
-    if (label := found["label"]) is not None:
-        shown, url = _plain_inline(label), found["url"]
-        return shown if not url else f"{shown} ({url})" if shown and shown != url else url
-    return _plain_inline(found["marked"] or found["barred"])
+    if (label := match["label"]) is not None:
+        text, url = _plain_inline(label), match["url"]
+        return text if not url else f"{text} ({url})" if text and text != url else url
+    return _plain_inline(match["marked"] or match["barred"])

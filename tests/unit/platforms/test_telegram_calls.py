@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from threadline.model.delivery import Target
-from threadline.platforms.telegram.composing import (
+from threadline.platforms.telegram.markup import FormattedText
+from threadline.platforms.telegram.menu import shown_commands
+from threadline.platforms.telegram.sending import (
     chat_of,
+    chat_parameters,
     edit_call,
     file_call,
-    fits_below,
+    fits_caption,
     keyboard,
-    named,
-    number_of,
-    place,
+    message_number,
     text_call,
+    with_file_name,
     with_reply,
 )
-from threadline.platforms.telegram.markup import Shown
-from threadline.platforms.telegram.offering import shown_commands
 from threadline.ports.platform import Button, Gone, OfferedCommand, Outgoing, OutgoingFile, PlatformError
 
 HERE: dict[str, object] = {"chat_id": -9}
@@ -39,9 +39,9 @@ def test_chats_are_numbers_where_they_can_be() -> None:
 
 
 def test_a_topic_goes_along() -> None:
-    assert place(to("-9", "30")) == {"chat_id": -9, "message_thread_id": 30}
+    assert chat_parameters(to("-9", "30")) == {"chat_id": -9, "message_thread_id": 30}
     with pytest.raises(Gone):
-        place(to("-9", "thirty"))
+        chat_parameters(to("-9", "thirty"))
 
 
 def test_a_reply_is_shown_even_where_what_it_answers_is_gone() -> None:
@@ -51,14 +51,14 @@ def test_a_reply_is_shown_even_where_what_it_answers_is_gone() -> None:
 
 
 def test_no_link_is_previewed() -> None:
-    for call in (text_call(HERE, Shown("x"), ()), edit_call(HERE, "7", Shown("x"), ())):
+    for call in (text_call(HERE, FormattedText("x"), ()), edit_call(HERE, "7", FormattedText("x"), ())):
         assert call.parameters["link_preview_options"] == {"is_disabled": True}
 
 
 def test_an_id_that_is_not_telegrams_is_of_no_message() -> None:
-    assert number_of("7") == 7
+    assert message_number("7") == 7
     with pytest.raises(Gone):
-        number_of("abc")
+        message_number("abc")
 
 
 def test_two_buttons_stand_beside_each_other_and_many_below() -> None:
@@ -92,7 +92,7 @@ def test_a_picture_that_is_too_large_is_a_document() -> None:
 
 
 def test_pictures_make_an_album_with_one_text() -> None:
-    call = file_call(HERE, [PICTURE, PICTURE], Shown("both"), (), as_documents=False)
+    call = file_call(HERE, [PICTURE, PICTURE], FormattedText("both"), (), as_documents=False)
     assert call.method == "sendMediaGroup"
     assert call.parameters["media"] == [
         {"type": "photo", "media": "attach://file0", "caption": "both"},
@@ -111,16 +111,16 @@ def test_a_text_below_files_is_short_and_an_album_has_no_buttons() -> None:
         Outgoing(text="", files=(PICTURE,)),
         Outgoing(text="", files=(PICTURE, PICTURE), buttons=(Button("a", "b"),)),
     )
-    assert fits_below(Shown("\U0001f600" * 512), one)
-    assert not fits_below(Shown("\U0001f600" * 513), one)
-    assert not fits_below(Shown("x"), two)
+    assert fits_caption(FormattedText("\U0001f600" * 512), one)
+    assert not fits_caption(FormattedText("\U0001f600" * 513), one)
+    assert not fits_caption(FormattedText("x"), two)
 
 
 @pytest.mark.parametrize(
     ("name", "shown"), [("", "file"), ("a\r\nb.txt", "a b.txt"), ("\ud800.txt", "\ufffd.txt"), ("x" * 300, "x" * 200)]
 )
 def test_a_files_name_can_stand_in_a_request(name: str, shown: str) -> None:
-    assert named(OutgoingFile(name=name, mime="", body=b"")).name == shown
+    assert with_file_name(OutgoingFile(name=name, mime="", body=b"")).name == shown
 
 
 def test_the_menu_holds_what_telegram_takes() -> None:

@@ -1,4 +1,4 @@
-"""Plain lines in and out, for pipes and files: no prompt, no colours, answers written once they are complete."""
+"""Plain lines in and out, for pipes and files: no prompt, no colours; answers are written once they are complete."""
 
 from __future__ import annotations
 
@@ -14,61 +14,61 @@ from threadline.model.safe_text import safe_text
 _CHUNK = 65_536
 
 
-class Lines:
-    """Each line of the input is a message, or the whole input is one.
+class PipeScreen:
+    """A pipe as a screen. Each line of the input is a message, or the whole input is one message.
 
-    With `waits` a line is read only when everything before it was answered: the end of input is told after the last answer.
+    With `waits` a line is read only after everything before it was answered, so `run` returns after the last answer.
     """
 
     def __init__(
         self, source: int, answers: TextIO, notes: TextIO, *, whole_input: bool = False, waits: bool = True
     ) -> None:
-        """`source` is a file descriptor; it is read as UTF-8."""
+        """`source` is a file descriptor, read as UTF-8."""
         self.is_busy = False
         self._source = source
         self._answers = answers
         self._notes = notes
         self._whole_input = whole_input
         self._waits = waits
-        self._settled = asyncio.Event()
+        self._finished = asyncio.Event()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._unread = ""
         self._has_ended = False
         self._shown: dict[str, str] = {}
         self._written: dict[str, str] = {}
 
-    async def run(self, take: Callable[[str], None]) -> None:
-        """Hands over every line that is not blank, without its end."""
+    async def run(self, on_line: Callable[[str], None]) -> None:
+        """Call `on_line` with every line that is not blank, without its line end."""
         while (text := await self._next()) is not None:
             if not text.strip():
                 continue
-            self._settled.clear()
-            take(text)
+            self._finished.clear()
+            on_line(text)
             if self._waits:
-                await self._settled.wait()
+                await self._finished.wait()
 
     def echo(self, line: str) -> None:
-        """Nobody needs to see what they have piped in themselves."""
+        """Do nothing: the input of a pipe is not repeated in its output."""
 
     def show(self, message_id: str, text: str) -> None:
-        """Keeps the text until it is settled."""
+        """Keep the text until `finish_messages`."""
         self._shown[message_id] = text
 
-    def settle(self) -> None:
-        """Writes what was shown and not yet written, in the order in which it came."""
+    def finish_messages(self) -> None:
+        """Write the messages that were shown and not yet written, in the order in which they came."""
         try:
             for message_id, text in self._shown.items():
                 if self._written.get(message_id) != text:
                     self._written[message_id] = text
                     _write(self._answers, text)
         except BrokenPipeError:
-            # Nobody reads the answers any more, so there is nothing left to ask.
+            # The reader of the answers is gone, so the rest of the input is not read.
             self._has_ended, self._unread = True, ""
         finally:
-            self._settled.set()
+            self._finished.set()
 
     def note(self, sentence: str) -> None:
-        """Goes where errors go, not among the answers."""
+        """Write the sentence to the error output, not among the answers."""
         with contextlib.suppress(BrokenPipeError):
             _write(self._notes, sentence)
 
@@ -84,13 +84,13 @@ class Lines:
 
 
 async def _read(source: int) -> bytes:
-    """What is there to read, at least one byte; none at the end."""
+    """Return the available bytes, at least one; none at the end of input."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     try:
         loop.add_reader(source, readable.set)
     except OSError:
-        # A file on disk can't be waited for, and need not be.
+        # A file on disk can't be polled, and is always readable.
         return os.read(source, _CHUNK)
     try:
         await readable.wait()
@@ -100,7 +100,7 @@ async def _read(source: int) -> bytes:
 
 
 def _write(out: TextIO, text: str) -> None:
-    # What the encoding can't say is written as numbers instead of ending the program.
+    # Characters outside the encoding are written as escapes instead of ending the program.
     encoding = out.encoding or "utf-8"
     out.write(safe_text(text).rstrip("\n").encode(encoding, "backslashreplace").decode(encoding) + "\n")
     out.flush()

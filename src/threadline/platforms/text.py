@@ -1,8 +1,0 @@
-"""What platforms do to text: measure it, cut it, take its markup away, make it harmless. Pure."""
-
-from threadline.model.safe_text import safe_text
-from threadline.platforms.plain import plain
-from threadline.platforms.splitting import split
-from threadline.ports.platform import length
-
-__all__ = ["length", "plain", "safe_text", "split"]
