@@ -1,4 +1,4 @@
-"""ClaimRequest turns, take over those of dead processes, keep their journals."""
+"""Claim turns, take over those of dead processes, keep their journals."""
 
 from __future__ import annotations
 
