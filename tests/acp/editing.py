@@ -55,7 +55,7 @@ async def replay_pages(
 ) -> AsyncIterator[list[dict[str, Any]]]:
     """The messages of a replay, page by page."""
     plans = manager._sessions
-    store, source = cast("GatewayStore", plans._store), source_of(session_id, "ada")
+    store, source = cast("GatewayStore", plans.store), source_of(session_id, "ada")
     spans, after = (await store.editor_sessions.history_plan(source, agent=plans._agent(source))).spans, 0
     while (found := await store.editor_sessions.history_page(spans, after=after, limit=page)) is not None:
         lines = [json.loads(line) for line in found.text.split(b"\n")]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
 from tests.contract.gateways import OpenGateway, Run
 
+from threadline.model.delivery import Target
 from threadline.store.facade import GatewayStore
 from threadline.store.leases import Lease, RenewedLease
+from threadline.store.work.outbox import NewDelivery
 from threadline.testing import FakeClock
 from threadline.testing.contracts.storage.fixtures import RawExecute
 
@@ -107,3 +110,16 @@ def test_of_many_who_want_it_at_once_one_gets_it(open_gateway: OpenGateway, run:
         assert sorted(run(race(begins))) == [False] * 7 + [True]
         assert run(holders(stores[0]))[BOT].startswith(begins)
         expire(raw_execute)
+
+
+@pytest.mark.parametrize("table", ["deliveries", "flushes", "named_leases"])
+def test_a_program_that_raises_no_fence_claims_nothing(
+    gateway: GatewayStore, run: Run, raw_execute: RawExecute, table: str
+) -> None:
+    """One of an earlier schema may have the database open while this one migrates it."""
+    run(gateway.outbox.enqueue(NewDelivery(delivery_id="d1", target=Target(platform="t", chat_id="1"), text="x")))
+    run(take(gateway, "serve:a"))
+    raw_execute("INSERT INTO flushes (session_pk, platform, upto, due_at) VALUES (1, 't', 1, 0)")
+    with pytest.raises(Exception, match="newer schema"):
+        raw_execute(f"UPDATE {table} SET owner = 'serve:old', lease_until = 1")
+    raw_execute(f"UPDATE {table} SET owner = 'serve:new', lease_until = 1, fence = fence + 1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import posixpath
 from collections.abc import Callable, Coroutine
@@ -76,16 +75,16 @@ class _EditorSessions:
         user: str | None,
         agent_for: Callable[[SessionSource], str] | None,
     ) -> None:
-        self._store = store
+        self.store = store
         self._user = user or login_name()
         self._agent_for = agent_for
         self.bound: dict[str, SessionSource] = {}
 
     def create_session(self, cwd: str) -> EditorSession:
         """Create a session that works in that folder, open here. It is stored before this returns."""
-        source = new_editor_source(self._store, self._user)
-        held = self._store.perform(
-            EditorSessions.create.step(self._store, source, _checked(cwd), agent=self._agent(source))
+        source = new_editor_source(self.store, self._user)
+        held = self.store.perform(
+            EditorSessions.create.step(self.store, source, _checked(cwd), agent=self._agent(source))
         )
         return self._open(source, held)
 
@@ -93,7 +92,7 @@ class _EditorSessions:
         """The session of that id, open here from now on, whatever process made it; `None` where there is none."""
         try:
             source = source_of(session_id, self._user)
-            held = self._store.perform(EditorSessions.find.step(self._store, source, agent=self._agent(source)))
+            held = self.store.perform(EditorSessions.find.step(self.store, source, agent=self._agent(source)))
         except UnknownSession:
             return None
         return self._open(source, held)
@@ -105,9 +104,9 @@ class _EditorSessions:
         """
         path = None if cwd is None else _checked(cwd)
         try:
-            source, into = source_of(session_id, self._user), new_editor_source(self._store, self._user)
-            held = self._store.perform(
-                EditorSessions.fork.step(self._store, source, into, cwd=path, agent=self._agent(source))
+            source, into = source_of(session_id, self._user), new_editor_source(self.store, self._user)
+            held = self.store.perform(
+                EditorSessions.fork.step(self.store, source, into, cwd=path, agent=self._agent(source))
             )
         except UnknownSession:
             return None
@@ -118,7 +117,7 @@ class _EditorSessions:
 
         `page.cursor` asks for what follows. A cursor that is none is `InvalidCursor`.
         """
-        page = self._store.perform(EditorSessions.list_page.step(self._store, cwd=cwd, cursor=cursor, limit=limit))
+        page = self.store.perform(EditorSessions.list_page.step(self.store, cwd=cwd, cursor=cursor, limit=limit))
         return Page([_session(str(held.entry.origin.chat_id), held) for held in page], page.cursor)
 
     def update_cwd(self, session_id: str, cwd: str) -> EditorSession | None:
@@ -159,14 +158,14 @@ class _EditorSessions:
             return False
         source = source_of(session_id, self._user)
         self.bound.pop(session_id, None)
-        return self._store.perform(EditorSessions.remove.step(self._store, source, agent=self._agent(source)))
+        return self.store.perform(EditorSessions.remove.step(self.store, source, agent=self._agent(source)))
 
     def cleanup(self, delete: bool = False) -> None:
         """No session is open here any more. With `delete`, all sessions of editors in the store are deleted too."""
         self.bound.clear()
         cursor = None
         while delete:
-            page = self._store.perform(EditorSessions.list_page.step(self._store, cursor=cursor))
+            page = self.store.perform(EditorSessions.list_page.step(self.store, cursor=cursor))
             for held in page:
                 self.remove_session(str(held.entry.origin.chat_id))
             if (cursor := page.cursor) is None:
@@ -178,9 +177,7 @@ class _EditorSessions:
     def _save(self, session_id: str, changes: EditorSessionChanges) -> EditorSession | None:
         try:
             source = source_of(session_id, self._user)
-            held = self._store.perform(
-                EditorSessions.save.step(self._store, source, changes, agent=self._agent(source))
-            )
+            held = self.store.perform(EditorSessions.save.step(self.store, source, changes, agent=self._agent(source)))
         except UnknownSession:
             return None
         return _session(session_id, held)
@@ -224,7 +221,7 @@ def _awaited(
     verb: Callable[Concatenate[_EditorSessions, P], T],
 ) -> Callable[Concatenate[_EditorClient, P], Coroutine[Any, Any, T]]:
     def call(self: _EditorClient, /, *args: P.args, **options: P.kwargs) -> Coroutine[Any, Any, T]:
-        return asyncio.to_thread(verb, self._sessions, *args, **options)
+        return self._sessions.store.run_in_thread(functools.partial(verb, self._sessions, *args, **options))
 
     functools.update_wrapper(call, verb)
     return call

@@ -37,7 +37,7 @@ async def seated(
     tasks, sitting = Supervisor(), asyncio.timeout(None)
     try:
         async with sitting:
-            tasks.keep("seat", lambda: _keep(store, owner, duration, sitting))
+            tasks.keep("seat", lambda: _keep(store, lease, duration, sitting))
             yield
     except TimeoutError:
         if not sitting.expired():
@@ -72,10 +72,10 @@ async def _holder(store: GatewayStore) -> tuple[str, str, str]:
     return "".join(owners).partition("/")[2].partition(" ")
 
 
-async def _keep(store: GatewayStore, owner: str, duration: int, sitting: asyncio.Timeout) -> None:
+async def _keep(store: GatewayStore, lease: Lease, duration: int, sitting: asyncio.Timeout) -> None:
     """Renews the seat, and ends what is within where it is another's."""
     while True:
         await asyncio.sleep(duration / 3_000_000)
-        if not await store.leases.acquire(NAME, owner, duration=duration):
+        if not await store.leases.renew([lease], duration=duration):
             sitting.reschedule(asyncio.get_running_loop().time())
             return

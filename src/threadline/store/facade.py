@@ -88,6 +88,7 @@ class SessionVerbs(Store[Mode]):
         self._worker.notify()
 
     def _close(self) -> None:
+        self._end_tasks()
         self._worker.stop()
         self.database.close()
 

@@ -68,9 +68,9 @@ def renew(tx: Tx, at: Instant, leases: Sequence[Lease], *, duration: int) -> lis
     return [RenewedLease(lease, _stop_of(tx, lease)) for lease in held]
 
 
-def require(tx: Tx, lease: Lease) -> None:
-    """Raise `LeaseLost` unless the lease holds. Its row stays as it is until the commit."""
-    require_changed(tx.run(f"hold_{lease.table}_lease", **lease.proof))
+def require(tx: Tx, lease: TurnLease) -> None:
+    """Raise `LeaseLost` unless the turn's lease holds. Its row stays as it is until the commit."""
+    require_changed(tx.run("hold_turns_lease", **lease.proof))
 
 
 def require_changed(changed: int) -> None:

@@ -10,20 +10,22 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 import msgspec
 
 from threadline.clock import Clock, Instant, to_instant
-from threadline.errors import InvalidRequest, ThreadlineError
+from threadline.errors import InvalidRequest, StoreClosed, ThreadlineError
 from threadline.ids import new_session_id
 from threadline.model.address import SessionAddress, SessionScope, address_of
 from threadline.model.ownership import Viewer, person_of, viewer_of_source
 from threadline.model.policy import ResetPolicies
 from threadline.model.source import SessionSource
-from threadline.store.engine.database import Database, Step, Tx
+from threadline.store.engine.database import Database, Perform, Step, Tx
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,6 +38,7 @@ MAX_TITLE_CHARS = 200
 MAX_PATH_CHARS = 4_096
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _WRITES = ("write", "batch")
+_TASK_THREADS = 4
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +73,9 @@ class Store(Generic[Mode]):
     def __init__(self, database: Database, settings: StoreSettings) -> None:
         self.database = database
         self.settings = settings
+        # Tasks of an awaited store: threads of its own, so that nothing else of the process can keep them waiting.
+        self._task_threads = ThreadPoolExecutor(_TASK_THREADS, thread_name_prefix="threadline-task")
+        self._is_closing = threading.Event()
 
     @property
     def clock(self) -> Clock:
@@ -92,19 +98,21 @@ class Store(Generic[Mode]):
     def perform(self, step: Step[T]) -> T:
         """Perform a step, blocking."""
         if step.kind == "task":
-            # A task may use the database itself, which does not ask.
-            self.database.require_open()
-            result: T = step.call(self.perform, *step.args, **step.options)
-        else:
-            result = self.database.perform(self._fenced(step))
+            return self._run_task(step, self.perform)
+        result = self.database.perform(self._fenced(step))
         if step.leaves_work:
             self._notify_worker()
         return result
 
     async def perform_async(self, step: Step[T]) -> T:
-        """Perform a step without blocking the event loop."""
+        """Perform a step without blocking the event loop. A task whose caller is cancelled ends before its next step."""
         if step.kind == "task":
-            return await asyncio.to_thread(self.perform, step)
+            is_cancelled = threading.Event()
+            try:
+                return await self.run_in_thread(lambda: self._run_task(step, self._perform_unless(is_cancelled)))
+            except asyncio.CancelledError:
+                is_cancelled.set()
+                raise
         result = await self.database.perform_async(self._fenced(step))
         if step.leaves_work:
             self._notify_worker()
@@ -113,6 +121,38 @@ class Store(Generic[Mode]):
     async def perform_later(self, make: Callable[..., Step[T]], args: Sequence[Any], options: Mapping[str, Any]) -> T:
         """Make and perform a step when this is awaited: bad arguments are refused then, and its time is taken then."""
         return await self.perform_async(make(self, *args, **options))
+
+    async def run_in_thread(self, call: Callable[[], T]) -> T:
+        """Run blocking work of this store on a thread of its own; closing the store waits for it."""
+        self._require_open()
+        return await asyncio.get_running_loop().run_in_executor(self._task_threads, call)
+
+    def _run_task(self, step: Step[T], perform: Perform) -> T:
+        # A task may use the database itself, which does not ask.
+        self.database.require_open()
+        result: T = step.call(perform, *step.args, **step.options)
+        if step.leaves_work:
+            self._notify_worker()
+        return result
+
+    def _perform_unless(self, is_cancelled: threading.Event) -> Perform:
+        def perform(step: Step[T], /) -> T:
+            if is_cancelled.is_set():
+                raise StoreClosed("the caller of this work was cancelled")
+            self._require_open()
+            return self.perform(step)
+
+        return perform
+
+    def _require_open(self) -> None:
+        self.database.require_open()
+        if self._is_closing.is_set():
+            raise StoreClosed
+
+    def _end_tasks(self) -> None:
+        """Let no task begin another step, and wait for those that run."""
+        self._is_closing.set()
+        self._task_threads.shutdown(wait=True)
 
     def _notify_worker(self) -> None:
         """Notify the background worker after a step that leaves it work."""
@@ -151,8 +191,12 @@ class Verb(Generic[P, T]):
         """`hidden_parameters`: how many first parameters of the described function callers don't pass."""
         self._make = make
         self.__wrapped__ = described
+        self.__name__ = described.__name__
         self.__doc__ = described.__doc__
         self._hidden_parameters = hidden_parameters
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.__name__ = name
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -169,10 +213,7 @@ class Verb(Generic[P, T]):
     def __get__(self, holder: Any, owner: type) -> Any:
         if holder is None:
             return self
-        store = holder if isinstance(holder, Store) else holder.store
-        if store._is_async:  # noqa: SLF001 - one of our own
-            return lambda *args, **options: store.perform_later(self._make, args, options)
-        return lambda *args, **options: store.perform(self._make(store, *args, **options))
+        return BoundVerb(self, holder if isinstance(holder, Store) else holder.store)
 
     def __call__(self, holder: Any, /, *args: P.args, **options: P.kwargs) -> Any:
         return self.__get__(holder, type(holder))(*args, **options)
@@ -180,6 +221,32 @@ class Verb(Generic[P, T]):
     def step(self, store: Store[Any], /, *args: P.args, **options: P.kwargs) -> Step[T]:
         """Return the step that a call makes, to be performed by the caller."""
         return self._make(store, *args, **options)
+
+
+class BoundVerb:
+    """A verb of one store, to be called like a method; its result is awaited where the store is."""
+
+    __slots__ = ("_store", "_verb")
+
+    def __init__(self, verb: Verb[Any, Any], store: Store[Any]) -> None:
+        self._verb = verb
+        self._store = store
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        store = self._store
+        if store._is_async:  # noqa: SLF001 - one of our own
+            return store.perform_later(self._verb.step, args, options)
+        return store.perform(self._verb.step(store, *args, **options))
+
+    def __getattr__(self, name: str) -> Any:
+        # What a method tells of itself: its name, its docstring, its signature.
+        if name in ("__name__", "__signature__", "__wrapped__"):
+            return getattr(self._verb, name)
+        raise AttributeError(name)
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return self._verb.__doc__
 
 
 def verb(make: Callable[Concatenate[Store[Any], P], Step[T]]) -> Verb[P, T]:

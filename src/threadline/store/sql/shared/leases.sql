@@ -17,7 +17,7 @@ UPDATE deliveries SET lease_until = {now} + :duration WHERE pk = :key AND fence 
 UPDATE flushes SET lease_until = {now} + :duration WHERE session_pk = :key AND fence = :fence AND owner IS NOT NULL
 
 -- name: renew_named_leases_lease
-UPDATE named_leases SET lease_until = {now} + :duration WHERE name = :key AND fence = :fence
+UPDATE named_leases SET lease_until = {now} + :duration WHERE name = :key AND fence = :fence AND owner <> ''
 
 -- name: hold_turns_lease
 -- An update that changes nothing, because it waits for the row and keeps it until the commit. Zero rows: the lease is lost.
@@ -37,8 +37,9 @@ UPDATE flushes SET lease_until = 0 WHERE owner LIKE :owners
 UPDATE named_leases SET lease_until = 0 WHERE owner LIKE :owners
 
 -- name: acquire_name
--- One statement: of two who take a free name at once one waits for the other's row, and finds it taken. No row: another holds it.
-INSERT INTO named_leases (name, owner, fence, lease_until) VALUES (:name, :owner, 1, {now} + :duration)
+-- One statement: of two who take a free name at once one waits for the other's row, and finds it taken. No row: another holds it. The
+-- fence starts at the time: a program of an earlier schema deletes the row.
+INSERT INTO named_leases (name, owner, fence, lease_until) VALUES (:name, :owner, {now}, {now} + :duration)
 ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until,
   fence = CASE WHEN named_leases.owner = excluded.owner THEN named_leases.fence ELSE named_leases.fence + 1 END
 WHERE named_leases.owner = excluded.owner OR named_leases.lease_until < {now}
