@@ -152,9 +152,8 @@ def serve(wanted: Serving, *, ready: Tell, note: Tell) -> None:
 
 async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
     from threadline.assembly import Platforms, Running, alarms_of
-    from threadline.web.address import address_file, announced
-    from threadline.web.server import bind, run_server
-    from threadline.web.site import Site
+    from threadline.web.guard import Site
+    from threadline.web.server import address_file, announced, bind, run_server
     from threadline.web.token import TokenFile, owner_link
     from threadline.webpage import WebPage
 

@@ -9,13 +9,13 @@ from starlette.types import ASGIApp
 from threadline.agents.echo import EchoAgent
 from threadline.gateway.gateway import Gateway
 from threadline.model.source import SessionSource
-from threadline.platforms.web import WebPlatform
 from threadline.store.facade import GatewayStore
 from threadline.web.app import make_app
 from threadline.web.auth import Auth
-from threadline.web.calls import Answering, Web
+from threadline.web.guard import Site
 from threadline.web.live import POLL_SECONDS, Hub
-from threadline.web.site import Site
+from threadline.web.platform import WebPlatform
+from threadline.web.requests import Answering, Web
 from threadline.web.token import TokenFile
 
 

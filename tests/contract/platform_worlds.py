@@ -21,12 +21,12 @@ from threadline.model.files import StoredFile, file_id_of
 from threadline.model.source import SessionSource
 from threadline.platforms.local import Terminal
 from threadline.platforms.local.pipe import PipeScreen
-from threadline.platforms.web import WebPlatform
 from threadline.ports.live import Ending, Growth, Said, Speaker
 from threadline.ports.platform import BadMarkup, Gone, Outgoing, OutgoingFile, Platform
 from threadline.testing.contracts.platforms import PlatformWorld, Service, Shown
 from threadline.testing.scripted import ALL_CAPABILITIES, ScriptedChat, ScriptedPlatform
 from threadline.testing.scripted_codec import Edit, Send, Showing
+from threadline.web.platform import WebPlatform
 
 
 class MarkingChat(ScriptedChat):

@@ -23,8 +23,8 @@ from threadline.ports.agent import Agent, Event, Text, Turn
 from threadline.ports.live import Said, Speaker
 from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import OWNER
-from threadline.web.reader import Reader
-from threadline.web.site import Site
+from threadline.web.guard import Site
+from threadline.web.subscribers import Reader
 from threadline.web.token import TokenFile
 from threadline.webpage import WebPage
 

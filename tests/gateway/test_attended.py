@@ -18,7 +18,6 @@ from threadline.errors import ConversationBusy
 from threadline.gateway.gateway import Gateway
 from threadline.model.client_sources import web_source
 from threadline.model.delivery import Target
-from threadline.platforms.web import WebPlatform
 from threadline.ports.agent import (
     AgentError,
     AskPermission,
@@ -40,6 +39,7 @@ from threadline.ports.agent import (
 from threadline.ports.live import Ending, Said, Speaker
 from threadline.ports.platform import Outgoing
 from threadline.store.facade import GatewayStore
+from threadline.web.platform import WebPlatform
 
 SOURCE = web_source("owner", CONVERSATION)
 OWNER = Speaker(user_id="owner", name="Owner")

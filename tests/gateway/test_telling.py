@@ -16,10 +16,10 @@ from tests.gateway.world import awaited, settings_for
 from threadline.gateway.gateway import Gateway
 from threadline.model.client_sources import web_source, web_target
 from threadline.model.delivery import Target
-from threadline.platforms.web import WebPlatform
 from threadline.ports.agent import AskPermission, Event, Text, Thought, ToolCall, ToolResult
 from threadline.ports.live import Ending, Growth, Said, Speaker
 from threadline.store.facade import GatewayStore
+from threadline.web.platform import WebPlatform
 
 SOURCE = web_source("owner", CONVERSATION)
 

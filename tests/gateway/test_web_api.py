@@ -17,8 +17,8 @@ from tests.gateway.world import awaited
 from threadline.errors import UnknownFile
 from threadline.ports.agent import Event, Text, Turn
 from threadline.testing.agents import ScriptedAgent
+from threadline.web.endpoints import ENDPOINTS
 from threadline.web.openapi import describe
-from threadline.web.routes import ENDPOINTS
 
 PATH = f"/api/conversations/{CONVERSATION}"
 
@@ -419,7 +419,7 @@ async def test_a_stream_begins_with_everything_and_its_reader_may_leave_at_any_t
 
 @awaited
 async def test_a_reader_that_takes_nothing_is_cut_off(location: str) -> None:
-    from threadline.web.events import EventStream
+    from threadline.web.sse import EventStream
 
     async with paged(location, ScriptedAgent(echo)) as here, here.client as client:
         await said(here, client, "one", "m1")

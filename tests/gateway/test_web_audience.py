@@ -6,8 +6,7 @@ import asyncio
 
 from tests.gateway.world import awaited
 
-from threadline.web.audience import Audience
-from threadline.web.reader import AT_ONCE, MOST_BYTES, Reader
+from threadline.web.subscribers import AT_ONCE, MOST_BYTES, Audience, Reader
 
 NEVER = 1_000.0
 

@@ -15,7 +15,7 @@ from threadline.ports.agent import Text, ToolCall
 from threadline.ports.live import Growth
 from threadline.testing.agents import ScriptedAgent
 from threadline.web.live import Hub
-from threadline.web.reader import MOST_BYTES, MOST_FRAMES, Reader
+from threadline.web.subscribers import MOST_BYTES, MOST_FRAMES, Reader
 
 SOURCE = web_source("owner", CONVERSATION)
 

@@ -11,9 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from threadline.web.guard import Guard
+from threadline.web.guard import Guard, Site
 from threadline.web.server import bind, run_server
-from threadline.web.site import Site
 
 _GO_ON = asyncio.Event()
 

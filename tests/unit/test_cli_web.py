@@ -14,7 +14,7 @@ from tests.unit.conftest import Cli
 from threadline.local_user import web_token_file
 from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import OWNER, WebLogin, digest_of, user_id_of
-from threadline.web.address import address_file, announced
+from threadline.web.server import address_file, announced
 
 T = TypeVar("T")
 COOKIE = digest_of("a cookie")

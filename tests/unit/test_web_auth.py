@@ -22,10 +22,17 @@ from threadline.config.settings import WebSettings
 from threadline.errors import InvalidRequest
 from threadline.store.facade import GatewayStore
 from threadline.testing import FakeClock
-from threadline.web.auth import Auth, LoginRefused, TooManyFailures, answer_refused, unauthorised
-from threadline.web.failures import ALLOWED, PEERS_KEPT, Failures
-from threadline.web.guard import Guard, refusal
-from threadline.web.site import Site
+from threadline.web.auth import (
+    ALLOWED,
+    PEERS_KEPT,
+    Auth,
+    Failures,
+    LoginRefused,
+    TooManyFailures,
+    answer_refused,
+    unauthorised,
+)
+from threadline.web.guard import Guard, Site, refusal
 from threadline.web.token import TokenFile
 
 Sent: TypeAlias = dict[str, str] | list[tuple[str, str]]

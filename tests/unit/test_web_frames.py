@@ -13,10 +13,10 @@ from threadline.model.client_sources import parse_web_chat_id, web_chat_id
 from threadline.model.message import encode_message
 from threadline.ports.agent import Text, Thought, ToolCall
 from threadline.store.text import preview_of_event, preview_of_message
+from threadline.web.conversation_state import LiveTurn
 from threadline.web.frames import Place, encoded, frame, read_place
-from threadline.web.listing import changes
 from threadline.web.shapes import Conversation
-from threadline.web.shown import LiveTurn
+from threadline.web.subscribers import changes
 
 _NOW = datetime(2026, 11, 16, tzinfo=UTC)
 

@@ -10,8 +10,7 @@ from starlette.types import Message
 from tests.unit.web_door import BEARER, HOST, JSON, ORIGIN, PROXY, ROUTES, STRANGER, ask
 
 from threadline.config.settings import WebSettings
-from threadline.web.guard import HEARD_OUT, MAX_BODY, SECURITY_HEADERS, Guard
-from threadline.web.site import Site
+from threadline.web.guard import HEARD_OUT, MAX_BODY, SECURITY_HEADERS, Guard, Site
 
 OURS = {"Origin": ORIGIN} | JSON
 PUBLIC = WebSettings(public_url="https://chat.example.org", trusted_proxies=(PROXY,))

@@ -6,7 +6,7 @@ import pytest
 from starlette.types import Scope
 
 from threadline.config.settings import WebSettings
-from threadline.web.site import Site, origin_of
+from threadline.web.guard import Site, origin_of
 
 PROXIED = Site.of("127.0.0.1", 8765, WebSettings(trusted_proxies=("10.0.0.0/8", "::1", "fd00::/8")))
 

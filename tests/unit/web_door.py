@@ -15,8 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
 from threadline.config.settings import WebSettings
-from threadline.web.guard import BodyTooLarge, Guard
-from threadline.web.site import Site
+from threadline.web.guard import BodyTooLarge, Guard, Site
 
 HOST = "127.0.0.1:8765"
 ORIGIN = f"http://{HOST}"

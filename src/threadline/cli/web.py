@@ -223,7 +223,7 @@ def _base() -> str | None:
     """Return the address of the running page, else the configured address; None if there is neither."""
     from threadline.config.load import load_config
     from threadline.local_user import web_token_file
-    from threadline.web.address import address_file, announced_at
+    from threadline.web.server import address_file, announced_at
 
     web = load_config().web
     running = announced_at(address_file(web_token_file())) or web.public_url

@@ -16,14 +16,13 @@ from threadline.errors import ThreadlineError
 from threadline.log import get_logger
 from threadline.texts import web as texts
 from threadline.version import __version__
-from threadline.web.api_files import MOST_BYTES
+from threadline.web.api_account import MOST_BYTES
 from threadline.web.assets import Assets
-from threadline.web.calls import Call, Web, known, opened, told
-from threadline.web.guard import Guard, refusal
+from threadline.web.endpoints import ENDPOINTS, Endpoint
+from threadline.web.guard import Guard, Site, refusal
 from threadline.web.openapi import describe
-from threadline.web.routes import ENDPOINTS, Endpoint
+from threadline.web.requests import Call, Web, known, opened, told
 from threadline.web.shapes import Health
-from threadline.web.site import Site
 
 log = get_logger(__name__)
 

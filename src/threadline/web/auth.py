@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hmac
+import math
 import re
 import secrets
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Literal
 
 import msgspec
@@ -19,11 +22,17 @@ from threadline.model.access import Role
 from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import OWNER, WebLogin, digest_of, person_of_user, user_id_of
 from threadline.texts.web import NOT_LOGGED_IN, OWNER_NAME, TOO_MANY_FAILURES, WRONG_INVITE, WRONG_TOKEN
-from threadline.web.failures import Failures
 from threadline.web.guard import refusal
 from threadline.web.token import TokenFile
 
 log = get_logger(__name__)
+
+ALLOWED = 10
+WITHIN_SECONDS = 60.0
+# However many addresses there are, this many are kept in mind: those that failed last.
+PEERS_KEPT = 4096
+# Whoever has one address of IPv6 has at least so many neighbouring ones.
+_IPV6_PREFIX = 64
 
 COOKIE = "threadline"
 # The store decides how long a login lasts; the browser need only not forget it before. Browsers keep none for longer.
@@ -32,6 +41,47 @@ _COOKIE_SECONDS = 400 * 24 * 60 * 60
 _OF_OWNER, _OF_GUEST = "o", "g"
 _COOKIE_FORM = re.compile(r"[og][A-Za-z0-9_-]{43}")
 _SECRET_BYTES = 32
+
+
+class Failures:
+    """Who failed when, in memory alone: a restart forgives."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """`now` counts seconds and never goes back."""
+        self._now = now
+        self._failed: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def wait_of(self, peer: str) -> int:
+        """For how many seconds a peer may not try again; 0 where it may."""
+        failed = self._failed.get(_household(peer))
+        if failed is None or len(failed) < ALLOWED:
+            return 0
+        return max(0, math.ceil(failed[0] + WITHIN_SECONDS - self._now()))
+
+    def add(self, peer: str) -> None:
+        """A peer failed once more."""
+        household = _household(peer)
+        self._failed.setdefault(household, deque(maxlen=ALLOWED)).append(self._now())
+        self._failed.move_to_end(household)
+        if len(self._failed) > PEERS_KEPT:
+            self._failed.popitem(last=False)
+
+    def take_back(self, peer: str) -> None:
+        """The last try that was counted was a good one."""
+        failed = self._failed.get(_household(peer))
+        if failed:
+            failed.pop()
+
+
+def _household(peer: str) -> str:
+    """What is counted together: an address, of IPv6 the network that one household is given."""
+    try:
+        address = ip_address(peer)
+    except ValueError:
+        return peer
+    if not isinstance(address, IPv6Address):
+        return peer
+    return str(ip_network((address, _IPV6_PREFIX), strict=False))
 
 
 class LoginRefused(ThreadlineError):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from threadline.version import __version__
-from threadline.web.routes import ENDPOINTS, Answer, Endpoint
+from threadline.web.endpoints import ENDPOINTS, Answer, Endpoint
 from threadline.web.shapes import ID, Gone, Grown, NewMessages, Notice, Problem, Settled, State
 
 _TEMPLATE = "#/components/schemas/{name}"

@@ -7,12 +7,13 @@ conversation is told that there is something to read.
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 
 from threadline.clock import Clock, SystemClock
-from threadline.model.client_sources import WEB
+from threadline.model.client_sources import WEB, web_chat_id, web_source
 from threadline.model.delivery import Target
+from threadline.model.inbound import Inbound
 from threadline.model.source import MAIN_ACCOUNT
-from threadline.platforms.web.codec import pressed, spoken
 from threadline.ports.live import Ending, Growth, Onlooker, Said, Speaker
 from threadline.ports.platform import Accept, Capabilities, NotDeclared, Outgoing, Transient, Verdict, refuse_undeclared
 
@@ -84,3 +85,30 @@ class WebPlatform:
         if self._accept is None:
             raise Transient(_NOT_RUNNING)
         return self._accept
+
+
+def spoken(who: Speaker, conversation: str, said: Said, *, at: datetime) -> Inbound:
+    """A message that somebody wrote."""
+    return Inbound(
+        # With its chat: ids are made by pages, and two may make the same.
+        dedupe_key=f"{web_chat_id(who.user_id, conversation)}/{said.message_id}",
+        message_id=said.message_id,
+        source=web_source(who.user_id, conversation, who.name),
+        sent_at=at,
+        text=said.text,
+        mentions_us=True,
+        attachments=said.attachments,
+    )
+
+
+def pressed(who: Speaker, conversation: str, press_id: str, value: str, *, at: datetime) -> Inbound:
+    """A button that somebody pressed."""
+    return Inbound(
+        dedupe_key=f"{web_chat_id(who.user_id, conversation)}/press/{press_id}",
+        message_id=press_id,
+        source=web_source(who.user_id, conversation, who.name),
+        sent_at=at,
+        kind="button",
+        mentions_us=True,
+        button=value,
+    )

@@ -1,4 +1,4 @@
-"""A stream of server-sent events: poured out as it comes, cut off where nobody takes it."""
+"""The endpoint of the event stream and its response: one stream for each tab."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import TypeAlias
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from threadline.errors import ThreadlineError
+from threadline.errors import ThreadlineError, UnknownSession
 from threadline.log import get_logger
-from threadline.web.frames import BEGINNING
-from threadline.web.reader import Reader
+from threadline.web.conversation_state import shown_of
+from threadline.web.frames import BEGINNING, frame
+from threadline.web.requests import Call, read_body, read_query
+from threadline.web.shapes import FollowWanted
+from threadline.web.subscribers import Reader
 
 log = get_logger(__name__)
 
@@ -22,6 +25,8 @@ MayListen: TypeAlias = Callable[[], Awaitable[bool]]
 
 _WRITE_SECONDS = 30.0
 _CHECK_SECONDS = 60.0
+
+_LONGEST_ID = 200
 
 
 class EventStream(Response):
@@ -129,3 +134,42 @@ class EventStream(Response):
         except ThreadlineError:
             # A store that is away says nothing of anybody; it is asked again.
             return True
+
+
+async def events(call: Call) -> Response:
+    """One's list as it changes, and a conversation as it goes on. `Last-Event-ID` goes on from there."""
+    if call.request.method == "HEAD":
+        return Response(media_type="text/event-stream")
+    if call.request.method == "POST":
+        wanted = await read_body(call.request, FollowWanted)
+    else:
+        wanted = read_query(call.request, FollowWanted)
+    last_id = call.request.headers.get("last-event-id")
+    hub, caller = call.web.hub, call.caller
+    ended = None if wanted.conversation is None or wanted.session is None else await _ended(call, wanted)
+    reader = await hub.open(
+        caller.user_id,
+        caller.role,
+        None if ended is not None else wanted.conversation,
+        last_id if last_id is not None and len(last_id) <= _LONGEST_ID else None,
+    )
+    if reader is None:
+        raise UnknownSession
+    if ended is not None:
+        reader.put(ended)
+
+    async def may_listen() -> bool:
+        now = await call.web.auth.who(call.request)
+        return now is not None and (now.user_id, now.role) == (caller.user_id, caller.role)
+
+    return EventStream(reader, hub.leave, may_listen)
+
+
+async def _ended(call: Call, wanted: FollowWanted) -> bytes | None:
+    """All of a session that goes on no more; `None` for the one that goes on."""
+    source = call.source(wanted.conversation)
+    agent = call.web.agent_at(source).name
+    seen = await call.web.store.change_feed.snapshot(source, agent=agent, session_id=wanted.session)
+    if seen is None:
+        raise UnknownSession
+    return None if seen.is_current else frame("snapshot", shown_of(seen, None, None, call.caller.role).snapshot())

@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from threadline.web import api_conversations, api_events, api_files, api_me, api_talk
-from threadline.web.calls import OpenWork, Work
+from threadline.web import api_account, api_conversations, sse
+from threadline.web.requests import OpenWork, Work
 from threadline.web.shapes import (
     Attachment,
     Conversation,
@@ -61,12 +61,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/api/login",
-        open_work=api_me.login,
+        open_work=api_account.login,
         body=LoginWanted,
         answer=Me,
     ),
-    Endpoint(method="POST", path="/api/logout", open_work=api_me.logout, body=Nothing, status=204, answer="nothing"),
-    Endpoint(method="GET", path="/api/me", work=api_me.me, answer=Me),
+    Endpoint(
+        method="POST", path="/api/logout", open_work=api_account.logout, body=Nothing, status=204, answer="nothing"
+    ),
+    Endpoint(method="GET", path="/api/me", work=api_account.me, answer=Me),
     Endpoint(
         method="GET",
         path="/api/conversations",
@@ -102,7 +104,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path=f"{_ID}/messages",
-        work=api_talk.say,
+        work=api_conversations.say,
         body=MessageWanted,
         status=202,
         answer=Taken,
@@ -114,7 +116,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path=f"{_ID}/buttons",
-        work=api_talk.press,
+        work=api_conversations.press,
         body=PressWanted,
         status=202,
         answer=Taken,
@@ -139,7 +141,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/api/attachments",
-        work=api_files.keep,
+        work=api_account.keep,
         body=FileWanted,
         status=201,
         answer=Attachment,
@@ -147,14 +149,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/api/attachments/{id}",
-        work=api_files.read,
+        work=api_account.read,
         answer="bytes",
         others={404: "There is no such file of theirs."},
     ),
     Endpoint(
         method="GET",
         path="/api/events",
-        work=api_events.events,
+        work=sse.events,
         query=FollowWanted,
         answer="events",
         others=_UNKNOWN,
@@ -162,7 +164,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/api/events",
-        work=api_events.events,
+        work=sse.events,
         body=FollowWanted,
         answer="events",
         others=_UNKNOWN,

@@ -12,7 +12,7 @@ from threadline.ports.agent import Event, Text
 from threadline.ports.live import Growth
 from threadline.store.work.change_feed import ConversationSnapshot, TurnCursor, TurnSnapshot
 from threadline.web.frames import Place, encoded, frame
-from threadline.web.reading import ask_of, conversation_seen, message_of, notices_of, usage_of, waiting_of
+from threadline.web.mapping import ask_of, conversation_seen, message_of, notices_of, usage_of, waiting_of
 from threadline.web.shapes import (
     Ask,
     Conversation,
@@ -241,6 +241,26 @@ class Shown:
         count = self.seq - place.seq
         own = self.messages[len(self.messages) - count :] if 0 <= count <= len(self.messages) else None
         return [] if count == 0 else own
+
+
+def shown_of(seen: ConversationSnapshot, before: Shown | None, running: LiveTurn | None, role: Role) -> Shown:
+    """A conversation as it is seen, for somebody of that role. `running`: the turn that this process runs there."""
+    return Shown(seen, live_of(seen, before, running), role)
+
+
+def live_of(seen: ConversationSnapshot, before: Shown | None, running: LiveTurn | None) -> LiveTurn | None:
+    """The turn that is seen, with all that is known of it."""
+    turn = seen.turn
+    if turn is None:
+        return None
+    if running is not None and running.is_same(turn.turn_id, turn.attempt):
+        return running
+    known = None if before is None else before.live
+    if known is None or not known.is_same(turn.turn_id, turn.attempt):
+        known = LiveTurn(turn.turn_id, turn.attempt)
+    for place, event in turn.events:
+        known.add(place - 1, place, [msgspec.Raw(event.encode())])
+    return known
 
 
 def raw_events(events: Iterable[Event | msgspec.Raw]) -> list[msgspec.Raw]:

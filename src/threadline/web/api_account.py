@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+from urllib.parse import quote
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from threadline.gateway.command_table import TABLE
 from threadline.model.access import Role, allows
 from threadline.model.client_sources import web_source
-from threadline.model.files import MAX_FILE_BYTES
+from threadline.model.files import MAX_FILE_BYTES, StoredFile
 from threadline.texts import web as texts
 from threadline.version import __version__
 from threadline.web.auth import Caller
-from threadline.web.calls import Call, Web, read_body, told
-from threadline.web.shapes import MOST_FILES, Card, CommandLine, Limits, LoginWanted, Me, Nothing
+from threadline.web.requests import Call, Web, read_body, told
+from threadline.web.shapes import (
+    MOST_FILES,
+    Attachment,
+    Card,
+    CommandLine,
+    FileWanted,
+    Limits,
+    LoginWanted,
+    Me,
+    Nothing,
+)
 
 # Written in any script, and escaped, it still fits into the body of a request.
 _TEXT_CHARS = 150_000
+
+# A file of the greatest size in base64, and what stands around it.
+MOST_BYTES = MAX_FILE_BYTES * 4 // 3 + 8_192
 
 
 async def login(web: Web, request: Request) -> Response:
@@ -66,3 +82,34 @@ def _card(role: Role) -> Card:
     if role == "owner":
         return Card(texts.CARD_TITLE, texts.CARD_TEXT, texts.CARD_STEPS)
     return Card(texts.CARD_TITLE, texts.CARD_TEXT_GUEST, ())
+
+
+class Files(Protocol):
+    """Keeps files."""
+
+    async def keep_file(self, person: str, body: bytes, *, name: str = "", mime: str = "") -> StoredFile: ...
+
+    async def read_file(self, person: str, file_id: str) -> tuple[StoredFile, bytes]: ...
+
+
+async def keep(call: Call) -> Response:
+    """Keeps a file until it comes with a message; the same content again is the same file."""
+    wanted = await read_body(call.request, FileWanted)
+    files: Files = call.web.store
+    kept = await files.keep_file(call.caller.person, wanted.content, name=wanted.name, mime=wanted.mime)
+    return told(Attachment(id=kept.file_id, name=kept.name, mime=kept.mime, size=kept.size), 201)
+
+
+async def read(call: Call) -> Response:
+    """A file of one's own, to download: nothing in it runs here, whatever it says that it is."""
+    files: Files = call.web.store
+    kept, body = await files.read_file(call.caller.person, call.conversation)
+    return Response(
+        body,
+        media_type="application/octet-stream",
+        headers={
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(kept.name, safe='')}",
+            "Content-Security-Policy": "sandbox",
+            "Cache-Control": "private, no-cache",
+        },
+    )
