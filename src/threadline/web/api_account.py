@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -11,13 +10,13 @@ from starlette.responses import Response
 from threadline.gateway.command_table import TABLE
 from threadline.model.access import Role, allows
 from threadline.model.client_sources import web_source
-from threadline.model.files import MAX_FILE_BYTES, StoredFile
+from threadline.model.files import MAX_FILE_BYTES
 from threadline.texts import web as texts
 from threadline.version import __version__
 from threadline.web.auth import Caller
-from threadline.web.requests import Call, Web, read_body, told
+from threadline.web.requests import ApiCall, ApiContext, json_response, read_body
 from threadline.web.shapes import (
-    MOST_FILES,
+    MAX_FILES,
     Attachment,
     Card,
     CommandLine,
@@ -32,33 +31,33 @@ from threadline.web.shapes import (
 _TEXT_CHARS = 150_000
 
 # A file of the greatest size in base64, and what stands around it.
-MOST_BYTES = MAX_FILE_BYTES * 4 // 3 + 8_192
+MAX_UPLOAD_BYTES = MAX_FILE_BYTES * 4 // 3 + 8_192
 
 
-async def login(web: Web, request: Request) -> Response:
+async def login(web: ApiContext, request: Request) -> Response:
     """Swaps the installation's token, or an invitation's code, for a cookie."""
     wanted = await read_body(request, LoginWanted)
     logged_in = await web.auth.login(request, token=wanted.token, invite=wanted.invite)
-    response = told(_me(web, logged_in.caller))
-    web.auth.give_cookie(response, logged_in.cookie, request)
+    response = json_response(_me(web, logged_in.caller))
+    web.auth.set_cookie(response, logged_in.cookie, request)
     return response
 
 
-async def logout(web: Web, request: Request) -> Response:
+async def logout(web: ApiContext, request: Request) -> Response:
     """Ends the login of this browser."""
     await read_body(request, Nothing)
     await web.auth.logout(request)
     response = Response(status_code=204)
-    web.auth.take_cookie(response)
+    web.auth.clear_cookie(response)
     return response
 
 
-async def me(call: Call) -> Response:
+async def me(call: ApiCall) -> Response:
     """Who is asking, and what there is for them."""
-    return told(_me(call.web, call.caller))
+    return json_response(_me(call.web, call.caller))
 
 
-def _me(web: Web, caller: Caller) -> Me:
+def _me(web: ApiContext, caller: Caller) -> Me:
     # Any conversation of theirs: who answers there is only known once there is one.
     answering = web.agent_at(web_source(caller.user_id, "-" * 8))
     return Me(
@@ -68,42 +67,32 @@ def _me(web: Web, caller: Caller) -> Me:
         version=__version__,
         agent=answering.name,
         is_echo=answering.is_echo,
-        card=_card(caller.role) if answering.is_echo else None,
+        card=_setup_card(caller.role) if answering.is_echo else None,
         commands=tuple(
             CommandLine(command.name, command.usage, command.help)
             for command in TABLE.values()
             if allows(caller.role, command.least)
         ),
-        limits=Limits(text_chars=_TEXT_CHARS, attachment_bytes=MAX_FILE_BYTES, attachments=MOST_FILES),
+        limits=Limits(text_chars=_TEXT_CHARS, attachment_bytes=MAX_FILE_BYTES, attachments=MAX_FILES),
     )
 
 
-def _card(role: Role) -> Card:
+def _setup_card(role: Role) -> Card:
     if role == "owner":
         return Card(texts.CARD_TITLE, texts.CARD_TEXT, texts.CARD_STEPS)
     return Card(texts.CARD_TITLE, texts.CARD_TEXT_GUEST, ())
 
 
-class Files(Protocol):
-    """Keeps files."""
-
-    async def keep_file(self, person: str, body: bytes, *, name: str = "", mime: str = "") -> StoredFile: ...
-
-    async def read_file(self, person: str, file_id: str) -> tuple[StoredFile, bytes]: ...
-
-
-async def keep(call: Call) -> Response:
+async def upload(call: ApiCall) -> Response:
     """Keeps a file until it comes with a message; the same content again is the same file."""
     wanted = await read_body(call.request, FileWanted)
-    files: Files = call.web.store
-    kept = await files.keep_file(call.caller.person, wanted.content, name=wanted.name, mime=wanted.mime)
-    return told(Attachment(id=kept.file_id, name=kept.name, mime=kept.mime, size=kept.size), 201)
+    kept = await call.web.store.keep_file(call.caller.person, wanted.content, name=wanted.name, mime=wanted.mime)
+    return json_response(Attachment(id=kept.file_id, name=kept.name, mime=kept.mime, size=kept.size), 201)
 
 
-async def read(call: Call) -> Response:
+async def download(call: ApiCall) -> Response:
     """A file of one's own, to download: nothing in it runs here, whatever it says that it is."""
-    files: Files = call.web.store
-    kept, body = await files.read_file(call.caller.person, call.conversation)
+    kept, body = await call.web.store.read_file(call.caller.person, call.conversation)
     return Response(
         body,
         media_type="application/octet-stream",

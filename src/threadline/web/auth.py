@@ -22,7 +22,7 @@ from threadline.model.access import Role
 from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import OWNER, WebLogin, digest_of, person_of_user, user_id_of
 from threadline.texts.web import NOT_LOGGED_IN, OWNER_NAME, TOO_MANY_FAILURES, WRONG_INVITE, WRONG_TOKEN
-from threadline.web.guard import refusal
+from threadline.web.guard import error_json
 from threadline.web.token import TokenFile
 
 log = get_logger(__name__)
@@ -43,7 +43,7 @@ _COOKIE_FORM = re.compile(r"[og][A-Za-z0-9_-]{43}")
 _SECRET_BYTES = 32
 
 
-class Failures:
+class LoginAttempts:
     """Who failed when, in memory alone: a restart forgives."""
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -51,29 +51,29 @@ class Failures:
         self._now = now
         self._failed: OrderedDict[str, deque[float]] = OrderedDict()
 
-    def wait_of(self, peer: str) -> int:
+    def seconds_to_wait(self, peer: str) -> int:
         """For how many seconds a peer may not try again; 0 where it may."""
-        failed = self._failed.get(_household(peer))
+        failed = self._failed.get(_network_of(peer))
         if failed is None or len(failed) < ALLOWED:
             return 0
         return max(0, math.ceil(failed[0] + WITHIN_SECONDS - self._now()))
 
     def add(self, peer: str) -> None:
         """A peer failed once more."""
-        household = _household(peer)
+        household = _network_of(peer)
         self._failed.setdefault(household, deque(maxlen=ALLOWED)).append(self._now())
         self._failed.move_to_end(household)
         if len(self._failed) > PEERS_KEPT:
             self._failed.popitem(last=False)
 
-    def take_back(self, peer: str) -> None:
+    def undo(self, peer: str) -> None:
         """The last try that was counted was a good one."""
-        failed = self._failed.get(_household(peer))
+        failed = self._failed.get(_network_of(peer))
         if failed:
             failed.pop()
 
 
-def _household(peer: str) -> str:
+def _network_of(peer: str) -> str:
     """What is counted together: an address, of IPv6 the network that one household is given."""
     try:
         address = ip_address(peer)
@@ -103,7 +103,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     user_id: str
     name: str
     role: Role
-    by: Literal["cookie", "bearer"]
+    credential: Literal["cookie", "bearer"]
 
     @property
     def is_owner(self) -> bool:
@@ -133,9 +133,9 @@ class Auth:
     def __init__(self, store: GatewayStore, token: TokenFile, *, now: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._token = token
-        self._failures = Failures(now)
+        self._failures = LoginAttempts(now)
 
-    async def who(self, request: HTTPConnection) -> Caller | None:
+    async def authenticate(self, request: HTTPConnection) -> Caller | None:
         """Who sent a request; `None` where it does not say or that is wrong. `TooManyFailures` after too many wrong tokens.
 
         A header `Authorization` decides alone: a request that came in for it must not go on by a cookie.
@@ -172,7 +172,7 @@ class Auth:
         if _COOKIE_FORM.fullmatch(cookie):
             await self._store.web_access.log_out(self._digest(cookie))
 
-    def give_cookie(self, response: Response, cookie: str, request: HTTPConnection) -> None:
+    def set_cookie(self, response: Response, cookie: str, request: HTTPConnection) -> None:
         """Lets the browser keep a login: no script reads it, no other site sends it, and over TLS it goes nowhere else."""
         response.set_cookie(
             COOKIE,
@@ -184,7 +184,7 @@ class Auth:
             samesite="strict",
         )
 
-    def take_cookie(self, response: Response) -> None:
+    def clear_cookie(self, response: Response) -> None:
         """Lets the browser forget its login."""
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
 
@@ -196,7 +196,7 @@ class Auth:
         if login is None:
             log.warning("web.login_refused", peer=peer)
             raise LoginRefused(WRONG_INVITE)
-        self._failures.take_back(peer)
+        self._failures.undo(peer)
         return LoggedIn(_caller(login, "cookie"), cookie)
 
     def _bearer(self, request: HTTPConnection) -> Caller | None:
@@ -204,7 +204,7 @@ class Auth:
         values = request.headers.getlist("authorization")
         scheme, _, token = values[0].partition(" ")
         if len(values) == 1 and scheme.lower() == "bearer" and self._is_token(token.strip()):
-            return Caller(user_id=user_id_of(OWNER), name=OWNER_NAME, role="owner", by="bearer")
+            return Caller(user_id=user_id_of(OWNER), name=OWNER_NAME, role="owner", credential="bearer")
         self._fail(request)
         return None
 
@@ -216,7 +216,7 @@ class Auth:
         return digest_of(cookie, self._token.current() if cookie.startswith(_OF_OWNER) else "")
 
     def _check_failures(self, request: HTTPConnection) -> None:
-        wait = self._failures.wait_of(_peer_of(request))
+        wait = self._failures.seconds_to_wait(_peer_of(request))
         if wait:
             raise TooManyFailures(wait)
 
@@ -226,20 +226,20 @@ class Auth:
         log.warning("web.login_refused", peer=peer)
 
 
-def answer_refused(error: LoginRefused | TooManyFailures) -> JSONResponse:
+def login_error_response(error: LoginRefused | TooManyFailures) -> JSONResponse:
     """The answer to somebody who could not log in."""
     if isinstance(error, TooManyFailures):
-        return refusal(429, "too_many_failures", str(error), {"Retry-After": str(error.retry_after)})
-    return refusal(401, "login_refused", str(error))
+        return error_json(429, "too_many_failures", str(error), {"Retry-After": str(error.retry_after)})
+    return error_json(401, "login_refused", str(error))
 
 
-def unauthorised() -> JSONResponse:
+def login_required() -> JSONResponse:
     """The answer to somebody who shows nothing that says who they are."""
-    return refusal(401, "not_logged_in", NOT_LOGGED_IN, {"WWW-Authenticate": "Bearer"})
+    return error_json(401, "not_logged_in", NOT_LOGGED_IN, {"WWW-Authenticate": "Bearer"})
 
 
 def _caller(login: WebLogin, by: Literal["cookie", "bearer"]) -> Caller:
-    return Caller(user_id=user_id_of(login.person), name=login.name, role=login.role, by=by)
+    return Caller(user_id=user_id_of(login.person), name=login.name, role=login.role, credential=by)
 
 
 def _new_cookie(kind: str) -> str:

@@ -11,8 +11,8 @@ from threadline.model.access import Role
 from threadline.ports.agent import Event, Text
 from threadline.ports.live import Growth
 from threadline.store.work.change_feed import ConversationSnapshot, TurnCursor, TurnSnapshot
-from threadline.web.frames import Place, encoded, frame
-from threadline.web.mapping import ask_of, conversation_seen, message_of, notices_of, usage_of, waiting_of
+from threadline.web import mapping
+from threadline.web.frames import FeedCursor, encode_json, frame
 from threadline.web.shapes import (
     Ask,
     Conversation,
@@ -33,84 +33,89 @@ KEPT = 50
 _LATE = 10_000_000
 
 
-class Piece(msgspec.Struct, frozen=True):
+class EventRange(msgspec.Struct, frozen=True):
     """What a turn said and did between two places, told whole or not at all. `after`: how far it had been told before.
 
     Those who read a journal know of a piece that ends at its last row; the next begins behind all that the row stands for. So
     `first` may be more than `after`, though nothing is missing between them.
     """
 
-    first: int
+    first_event: int
     after: int
-    upto: int
+    last_event: int
     events: tuple[Event | msgspec.Raw, ...]
 
 
-class LiveTurn:
+class RunningTurn:
     """A turn that is not over, in the pieces in which it was told."""
 
     def __init__(self, turn_id: str, attempt: int) -> None:
         self.turn_id = turn_id
         self.attempt = attempt
-        self.upto = 0
-        self._pieces: list[Piece] = []
+        self.last_event = 0
+        self._pieces: list[EventRange] = []
 
     @property
     def place(self) -> TurnCursor:
         """How far it has come."""
-        return TurnCursor(self.turn_id, self.attempt, self.upto)
+        return TurnCursor(self.turn_id, self.attempt, self.last_event)
 
-    def is_same(self, turn_id: str, attempt: int) -> bool:
+    def is_same_run(self, turn_id: str, attempt: int) -> bool:
         """Whether it is that run of that turn."""
         return self.turn_id == turn_id and self.attempt == attempt
 
-    def add(self, first: int, upto: int, events: Sequence[Event | msgspec.Raw]) -> Piece | None:
+    def add(self, first: int, upto: int, events: Sequence[Event | msgspec.Raw]) -> EventRange | None:
         """Takes in what follows; `None` for what it has already."""
-        if first < self.upto or upto <= self.upto:
+        if first < self.last_event or upto <= self.last_event:
             return None
-        piece = Piece(first, self.upto, upto, tuple(events))
+        piece = EventRange(first, self.last_event, upto, tuple(events))
         self._pieces.append(piece)
-        self.upto = upto
+        self.last_event = upto
         return piece
 
-    def since(self, upto: int) -> list[msgspec.Raw]:
+    def events_after(self, upto: int) -> list[msgspec.Raw]:
         """What it said and did after a place that it has told."""
-        start = next((n for n, piece in enumerate(self._pieces) if piece.first >= upto), len(self._pieces))
+        start = next((n for n, piece in enumerate(self._pieces) if piece.first_event >= upto), len(self._pieces))
         return raw_events(event for piece in self._pieces[start:] for event in piece.events)
 
 
-class Shown:
+class ConversationState:
     """What the readers of one conversation have before them."""
 
-    def __init__(self, seen: ConversationSnapshot, live: LiveTurn | None, role: Role) -> None:
+    def __init__(self, seen: ConversationSnapshot, live: RunningTurn | None, role: Role) -> None:
         self.mark = seen.view_version_mark
         self.seq = seen.seq
-        self.messages = [message_of(message) for message in seen.messages]
+        self.messages = [mapping.message(message) for message in seen.messages]
         self.has_earlier = seen.has_earlier
         self.live = live
         # How much of it the readers were told: it may have grown since.
-        self._told_upto = 0 if live is None else live.upto
+        self._told_upto = 0 if live is None else live.last_event
         self.said = _said(seen.turn)
-        self._stand(seen, role)
+        self._apply(seen, role)
 
-    def _stand(self, seen: ConversationSnapshot, role: Role) -> None:
-        self.notices: tuple[Notice, ...] = notices_of(seen)
-        self.waiting: tuple[Waiting, ...] = tuple(waiting_of(one) for one in seen.pending)
-        self.ask: Ask | None = ask_of(seen.approval, role)
-        self.usage: Usage = usage_of(seen.entry)
+    def _apply(self, seen: ConversationSnapshot, role: Role) -> None:
+        self.notices: tuple[Notice, ...] = mapping.notices(seen)
+        self.waiting: tuple[Waiting, ...] = tuple(mapping.pending(one) for one in seen.pending)
+        self.ask: Ask | None = mapping.approval(seen.approval, role)
+        self.usage: Usage = mapping.usage(seen.entry)
         self.can_redo = seen.can_redo
-        self.conversation: Conversation = conversation_seen(seen)
+        self.conversation: Conversation = mapping.conversation(seen)
         self._last_told = to_instant(self.notices[-1].at) if self.notices else 0
-        self._place_before = str(Place(mark=self.mark, seq=self.seq, told=self._last_told))
+        self._place_before = str(FeedCursor(view_mark=self.mark, seq=self.seq, last_notice_at=self._last_told))
 
     @property
-    def place(self) -> Place:
+    def place(self) -> FeedCursor:
         """How far those readers are."""
         live, told = self.live, self._last_told
         if live is None:
-            return Place(mark=self.mark, seq=self.seq, told=told)
-        return Place(
-            mark=self.mark, seq=self.seq, told=told, turn_id=live.turn_id, attempt=live.attempt, upto=live.upto
+            return FeedCursor(view_mark=self.mark, seq=self.seq, last_notice_at=told)
+        return FeedCursor(
+            view_mark=self.mark,
+            seq=self.seq,
+            last_notice_at=told,
+            turn_id=live.turn_id,
+            attempt=live.attempt,
+            last_event=live.last_event,
         )
 
     @property
@@ -138,80 +143,82 @@ class Shown:
             can_redo=self.can_redo,
         )
 
-    def anew(self) -> bytes:
+    def snapshot_frame(self) -> bytes:
         """All of it, as an event."""
         return frame("snapshot", self.snapshot(), self.place)
 
-    def grow(self, growth: Growth) -> bytes | None:
+    def progress_frame(self, growth: Growth) -> bytes | None:
         """More of the turn that is shown, as an event; `None` where it is not shown, or was told before."""
         live = self.live
-        if live is None or not live.is_same(growth.turn_id, growth.attempt):
+        if live is None or not live.is_same_run(growth.turn_id, growth.attempt):
             return None
         piece = live.add(growth.first, growth.upto, growth.events)
         return None if piece is None else self._grown(piece.after, piece.events)
 
-    def pass_on(self, piece: Piece) -> bytes:
+    def piece_frame(self, piece: EventRange) -> bytes:
         """The same for a piece that the turn has taken in already."""
         return self._grown(piece.after, piece.events)
 
     def _grown(self, first: int, events: Sequence[Event | msgspec.Raw]) -> bytes:
         live = self.live
         assert live is not None, "only a turn that is shown grows"  # noqa: S101
-        self._told_upto = live.upto
-        grown = Grown(turn_id=live.turn_id, attempt=live.attempt, first=first, upto=live.upto, events=events)
+        self._told_upto = live.last_event
+        grown = Grown(turn_id=live.turn_id, attempt=live.attempt, first=first, upto=live.last_event, events=events)
         # Spelled as `place` is, of which only the end changes: this is done for every few words of every answer.
-        place = f"{self._place_before}.{live.turn_id}.{live.attempt}.{live.upto}"
+        place = f"{self._place_before}.{live.turn_id}.{live.attempt}.{live.last_event}"
         return frame("live", grown, place)
 
-    def resumed(self, place: Place) -> bytes | None:
+    def resume_frames(self, place: FeedCursor) -> bytes | None:
         """What somebody has missed who was at `place`; `None` where that can't be told."""
         missed = self._messages_after(place)
-        if missed is None or place.mark != self.mark or place.seq > self.seq:
+        if missed is None or place.view_mark != self.mark or place.seq > self.seq:
             return None
         live, events = self.live, []
-        is_same = live is not None and live.is_same(place.turn_id, place.attempt)
+        is_same = live is not None and live.is_same_run(place.turn_id, place.attempt)
         if place.turn_id and (live is None or live.turn_id != place.turn_id):
             events.append(frame("settled", self._settled(place.turn_id, missed)))
         elif missed:
             events.append(frame("messages", NewMessages(missed)))
         if live is not None:
-            first = place.upto if is_same else 0
+            first = place.last_event if is_same else 0
             events.append(frame("live", self._from(live, first)))
-        events += [frame("notice", notice) for notice in self.notices if to_instant(notice.at) > place.told - _LATE]
+        events += [
+            frame("notice", notice) for notice in self.notices if to_instant(notice.at) > place.last_notice_at - _LATE
+        ]
         return b"".join([*events, frame("state", self.state, self.place)])
 
-    def follow(self, seen: ConversationSnapshot, live: LiveTurn | None, role: Role) -> bytes:
+    def update(self, seen: ConversationSnapshot, live: RunningTurn | None, role: Role) -> bytes:
         """Brings it to what was seen now, which follows what it shows; the events that tell so, `b""` where nothing changed."""
         before, state, known = self.live, self.state, {notice.id for notice in self.notices}
-        fresh = [message_of(message) for message in seen.messages]
+        fresh = [mapping.message(message) for message in seen.messages]
         self.seq = seen.seq
         self._keep(fresh)
         said, self.said = self.said, _said(seen.turn)
         self.live = live
-        self._stand(seen, role)
+        self._apply(seen, role)
         events: list[tuple[str, object]] = []
         if before is not None and (live is None or live.turn_id != before.turn_id):
             events.append(("settled", self._settled(before.turn_id, fresh)))
         elif fresh:
             events.append(("messages", NewMessages(fresh)))
         if live is not None:
-            is_same = before is not None and before.is_same(live.turn_id, live.attempt)
+            is_same = before is not None and before.is_same_run(live.turn_id, live.attempt)
             first = self._told_upto if is_same else 0
-            if not is_same or live.upto > first or said != self.said:
+            if not is_same or live.last_event > first or said != self.said:
                 events.append(("live", self._from(live, first)))
-        self._told_upto = 0 if live is None else live.upto
+        self._told_upto = 0 if live is None else live.last_event
         events += [("notice", notice) for notice in self.notices if notice.id not in known]
         if self.state != state:
             events.append(("state", self.state))
         return _framed(events, self.place)
 
-    def _from(self, live: LiveTurn, first: int) -> Grown:
+    def _from(self, live: RunningTurn, first: int) -> Grown:
         return Grown(
             turn_id=live.turn_id,
             attempt=live.attempt,
             first=first,
-            upto=live.upto,
-            events=live.since(first),
+            upto=live.last_event,
+            events=live.events_after(first),
             said=self.said,
         )
 
@@ -229,7 +236,13 @@ class Shown:
         live = self.live
         if live is None:
             return None
-        return Live(turn_id=live.turn_id, attempt=live.attempt, upto=live.upto, said=self.said, events=live.since(0))
+        return Live(
+            turn_id=live.turn_id,
+            attempt=live.attempt,
+            upto=live.last_event,
+            said=self.said,
+            events=live.events_after(0),
+        )
 
     def _keep(self, fresh: Sequence[Message]) -> None:
         self.messages += fresh
@@ -237,27 +250,31 @@ class Shown:
             self.messages = self.messages[-KEPT:]
             self.has_earlier = True
 
-    def _messages_after(self, place: Place) -> list[Message] | None:
+    def _messages_after(self, place: FeedCursor) -> list[Message] | None:
         count = self.seq - place.seq
         own = self.messages[len(self.messages) - count :] if 0 <= count <= len(self.messages) else None
         return [] if count == 0 else own
 
 
-def shown_of(seen: ConversationSnapshot, before: Shown | None, running: LiveTurn | None, role: Role) -> Shown:
-    """A conversation as it is seen, for somebody of that role. `running`: the turn that this process runs there."""
-    return Shown(seen, live_of(seen, before, running), role)
+def shown_of(
+    seen: ConversationSnapshot, before: ConversationState | None, running: RunningTurn | None, role: Role
+) -> ConversationState:
+    """Return the state of a conversation for somebody of that role. `running`: the turn that this process runs there."""
+    return ConversationState(seen, live_of(seen, before, running), role)
 
 
-def live_of(seen: ConversationSnapshot, before: Shown | None, running: LiveTurn | None) -> LiveTurn | None:
+def live_of(
+    seen: ConversationSnapshot, before: ConversationState | None, running: RunningTurn | None
+) -> RunningTurn | None:
     """The turn that is seen, with all that is known of it."""
     turn = seen.turn
     if turn is None:
         return None
-    if running is not None and running.is_same(turn.turn_id, turn.attempt):
+    if running is not None and running.is_same_run(turn.turn_id, turn.attempt):
         return running
     known = None if before is None else before.live
-    if known is None or not known.is_same(turn.turn_id, turn.attempt):
-        known = LiveTurn(turn.turn_id, turn.attempt)
+    if known is None or not known.is_same_run(turn.turn_id, turn.attempt):
+        known = RunningTurn(turn.turn_id, turn.attempt)
     for place, event in turn.events:
         known.add(place - 1, place, [msgspec.Raw(event.encode())])
     return known
@@ -265,7 +282,7 @@ def live_of(seen: ConversationSnapshot, before: Shown | None, running: LiveTurn 
 
 def raw_events(events: Iterable[Event | msgspec.Raw]) -> list[msgspec.Raw]:
     """Events as JSON, with neighbouring pieces of text made one."""
-    return [event if isinstance(event, msgspec.Raw) else msgspec.Raw(encoded(event)) for event in _joined(events)]
+    return [event if isinstance(event, msgspec.Raw) else msgspec.Raw(encode_json(event)) for event in _joined(events)]
 
 
 def _joined(events: Iterable[Event | msgspec.Raw]) -> Iterator[Event | msgspec.Raw]:
@@ -283,10 +300,10 @@ def _joined(events: Iterable[Event | msgspec.Raw]) -> Iterator[Event | msgspec.R
 
 
 def _said(turn: TurnSnapshot | None) -> tuple[Waiting, ...]:
-    return () if turn is None else tuple(waiting_of(one) for one in turn.user_messages)
+    return () if turn is None else tuple(mapping.pending(one) for one in turn.user_messages)
 
 
-def _framed(events: Sequence[tuple[str, object]], place: Place) -> bytes:
+def _framed(events: Sequence[tuple[str, object]], place: FeedCursor) -> bytes:
     """Only the last moves anybody's place: who breaks off before it is told them all again."""
     if not events:
         return b""

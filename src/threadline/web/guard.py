@@ -52,7 +52,7 @@ _OWN_FETCH = ("same-origin", "none")
 _CLOSE = {"Connection": "close"}
 
 
-class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+class ClientAddress(msgspec.Struct, frozen=True, kw_only=True):
     """Where a request really came from, and under which address its sender sees us."""
 
     peer: str
@@ -66,7 +66,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
         return origin_of(self.scheme, self.hosts[-1]) if self.hosts else ""
 
 
-class Site(msgspec.Struct, frozen=True, kw_only=True):
+class SiteNames(msgspec.Struct, frozen=True, kw_only=True):
     """What this server is called, and which proxies speak for others."""
 
     hosts: frozenset[str]
@@ -74,7 +74,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     proxies: tuple[_Network, ...] = ()
 
     @classmethod
-    def of(cls, host: str, port: int, web: WebSettings = WebSettings()) -> Site:  # noqa: B008 - frozen
+    def of(cls, host: str, port: int, web: WebSettings = WebSettings()) -> SiteNames:  # noqa: B008 - frozen
         """The site that listens at `host` and `port` and is configured so."""
         public = None if web.public_url is None else urlsplit(web.public_url.lower())
         return cls(
@@ -83,15 +83,15 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
             proxies=tuple(ip_network(proxy, strict=False) for proxy in web.trusted_proxies),
         )
 
-    def is_ours(self, arrival: Arrival) -> bool:
+    def is_ours(self, arrival: ClientAddress) -> bool:
         """Whether the request was meant for this server."""
         return bool(arrival.hosts) and all(name in self.hosts for name in arrival.hosts)
 
-    def is_own_origin(self, origin: str, arrival: Arrival) -> bool:
+    def is_own_origin(self, origin: str, arrival: ClientAddress) -> bool:
         """Whether a page of ours sent the request, as its browser says."""
         return origin.lower() in (arrival.origin, self.public_origin)
 
-    def arrival_of(self, scope: Scope) -> Arrival:
+    def client_of(self, scope: Scope) -> ClientAddress:
         """What is known of a request. Forwarded headers count only where a trusted proxy sent them."""
         headers = Headers(scope=scope)
         client = scope.get("client")
@@ -101,10 +101,10 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
             # Which of them a proxy looked at, nobody knows.
             hosts = ()
         if peer is None or not self._trusts(peer):
-            return Arrival(peer=str(peer or ""), scheme=scope["scheme"], hosts=hosts)
+            return ClientAddress(peer=str(peer or ""), scheme=scope["scheme"], hosts=hosts)
         forwarded = _last(headers, "x-forwarded-host").lower()
         proto = _last(headers, "x-forwarded-proto").lower()
-        return Arrival(
+        return ClientAddress(
             peer=str(self._sender(headers, peer)),
             scheme=proto if proto in _USUAL_PORTS else scope["scheme"],
             # The Host header stays with it: a proxy that passes on what a stranger claims can't speak for a name that is not ours.
@@ -187,7 +187,7 @@ class BodyTooLarge(HTTPException):
         super().__init__(413)
 
 
-class Guard:
+class RequestGuard:
     """Stands around an application and lets through only what may reach it.
 
     In this order: the Host is ours (421); under `/api` and `/metrics` no other site asked (403); whatever changes something,
@@ -196,7 +196,7 @@ class Guard:
     through as they are sent, with the security headers where the application has set none itself.
     """
 
-    def __init__(self, app: ASGIApp, site: Site, *, limits: Mapping[str, int] = MappingProxyType({})) -> None:
+    def __init__(self, app: ASGIApp, site: SiteNames, *, limits: Mapping[str, int] = MappingProxyType({})) -> None:
         """`limits` tells the most bytes of a body for paths where that is not `MAX_BODY`."""
         self._app = app
         self._site = site
@@ -210,38 +210,38 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send)
-        arrival = self._site.arrival_of(scope)
+        answer = _ResponseSender(send)
+        arrival = self._site.client_of(scope)
         limit = self._limits.get(scope["path"], MAX_BODY)
         refused = self._refused(scope, arrival, limit)
         if refused is not None:
             await _refuse(refused, receive, answer)
             return
-        body = _Body(receive, answer, limit)
+        body = _BodyReader(receive, answer, limit)
         try:
             await self._app(_inside(scope, arrival), body.receive, answer.send)
         except BodyTooLarge:
             # It was answered before it was raised.
             return
 
-    def _refused(self, scope: Scope, arrival: Arrival, limit: int) -> JSONResponse | None:
+    def _refused(self, scope: Scope, arrival: ClientAddress, limit: int) -> JSONResponse | None:
         """Why a request goes no further; `None` where it does."""
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         # What is not going to be read is not waited for long: the next request comes by another connection.
         close = _CLOSE if _has_body(headers) else None
         if not self._site.is_ours(arrival):
-            return refusal(421, "wrong_host", WRONG_HOST, close)
+            return error_json(421, "wrong_host", WRONG_HOST, close)
         if path.startswith(_PRIVATE) and headers.get("sec-fetch-site", "none") not in _OWN_FETCH:
-            return refusal(403, "cross_site", CROSS_SITE, close)
+            return error_json(403, "cross_site", CROSS_SITE, close)
         if (method not in _READING or path == _EVENTS) and not self._is_from_us(headers, arrival):
-            return refusal(403, "foreign_origin", FOREIGN_ORIGIN, close)
+            return error_json(403, "foreign_origin", FOREIGN_ORIGIN, close)
         if not _is_json(headers, method):
-            return refusal(415, "not_json", NOT_JSON, close)
+            return error_json(415, "not_json", NOT_JSON, close)
         if _declared_length(headers) > limit:
             return _too_large(limit)
         return None
 
-    def _is_from_us(self, headers: Headers, arrival: Arrival) -> bool:
+    def _is_from_us(self, headers: Headers, arrival: ClientAddress) -> bool:
         origins = headers.getlist("origin")
         if not origins:
             # A browser never sends a bearer token by itself: whoever has one means it. What it is worth, the login tells.
@@ -249,7 +249,7 @@ class Guard:
         return all(self._site.is_own_origin(origin, arrival) for origin in origins)
 
 
-class _Answer:
+class _ResponseSender:
     """Passes an answer on as it comes. There is one: what is sent after it has ended is dropped."""
 
     def __init__(self, send: Send) -> None:
@@ -268,10 +268,10 @@ class _Answer:
         await self._send(message)
 
 
-class _Body:
+class _BodyReader:
     """Hands a body on piece by piece and counts it: a sender need not say beforehand how long it is."""
 
-    def __init__(self, receive: Receive, answer: _Answer, limit: int) -> None:
+    def __init__(self, receive: Receive, answer: _ResponseSender, limit: int) -> None:
         self._receive = receive
         self._answer = answer
         self._limit = limit
@@ -289,7 +289,7 @@ class _Body:
         raise BodyTooLarge
 
 
-async def _refuse(refused: JSONResponse, receive: Receive, answer: _Answer, *, more: bool = True) -> None:
+async def _refuse(refused: JSONResponse, receive: Receive, answer: _ResponseSender, *, more: bool = True) -> None:
     """Sends the whole refusal at once, and ends it only when the body has come; `more`: there may be more of it.
 
     A connection that is closed while something unread comes in is reset, and takes the answer with it before it was read.
@@ -314,16 +314,16 @@ async def _hear_out(receive: Receive) -> None:
                 more = message.get("more_body", False)
 
 
-def refusal(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+def error_json(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """An answer that says no: a code for programs, and one sentence for people that says what to do."""
     return JSONResponse({"error": code, "message": message}, status, headers)
 
 
 def _too_large(limit: int) -> JSONResponse:
-    return refusal(413, "too_large", TOO_LARGE.format(limit=f"{limit:,}"), _CLOSE)
+    return error_json(413, "too_large", TOO_LARGE.format(limit=f"{limit:,}"), _CLOSE)
 
 
-def _inside(scope: Scope, arrival: Arrival) -> Scope:
+def _inside(scope: Scope, arrival: ClientAddress) -> Scope:
     """The scope as the application sees it. What strangers say of themselves is not in it."""
     kept = [
         (name, value) for name, value in scope["headers"] if not name.lower().startswith((b"x-forwarded", b"forwarded"))

@@ -20,10 +20,10 @@ from threadline.ports.live import Ending, Growth
 from threadline.store.engine.database import Row
 from threadline.store.facade import GatewayStore
 from threadline.store.work.change_feed import ConversationSnapshot
-from threadline.web.conversation_state import LiveTurn, Piece, Shown, live_of, shown_of
-from threadline.web.frames import BREATH, frame, read_place
+from threadline.web.conversation_state import ConversationState, EventRange, RunningTurn, live_of, shown_of
+from threadline.web.frames import KEEPALIVE, frame, parse_cursor
 from threadline.web.shapes import Gone
-from threadline.web.subscribers import Audience, ListWatch, Reader
+from threadline.web.subscribers import ListFeed, Subscriber, SubscriberGroup
 
 log = get_logger(__name__)
 
@@ -35,36 +35,36 @@ _TOGETHER_SECONDS = 0.02
 AgentAt: TypeAlias = Callable[[SessionSource], str]
 
 POLL_SECONDS = 2.0
-_BREATH_SECONDS = 15.0
+_KEEPALIVE_SECONDS = 15.0
 # What all tabs with a running turn are handed together: about half of what one process can.
 PIECES_A_SECOND = 10_000.0
 # The place of a turn's journal in what a glance tells.
 _JOURNALLED = 7
 
 
-class Follower:
-    """What the readers of one conversation see, and the readers. All of them are always at the same place."""
+class ConversationFeed:
+    """What the subscribers of one conversation see, and the subscribers. All of them are always at the same place."""
 
     def __init__(
         self,
         store: GatewayStore,
         source: SessionSource,
         agent: Callable[[], str],
-        running: Callable[[], LiveTurn | None],
+        running: Callable[[], RunningTurn | None],
         role: Role,
-        moment: Callable[[], float],
+        min_interval: Callable[[], float],
     ) -> None:
         """`running` tells the turn that this process runs there, which nobody need read from the store.
 
-        `moment` tells how many seconds lie between two pieces that the readers are handed.
+        `min_interval` tells how many seconds lie between two pieces that the subscribers are handed.
         """
         self.source = source
         self.agent = agent
         self.role = role
-        self.readers = Audience(moment)
+        self.subscribers = SubscriberGroup(min_interval)
         self._store = store
         self._running = running
-        self._shown: Shown | None = None
+        self._shown: ConversationState | None = None
         self._wake = asyncio.Event()
         self._looking = asyncio.Lock()
 
@@ -84,14 +84,14 @@ class Follower:
             await asyncio.sleep(_TOGETHER_SECONDS)
             self._wake.clear()
             try:
-                await self.look()
+                await self.refresh()
             except StoreError as cause:
                 log.warning("web.not_followed", error=str(cause))
                 await asyncio.sleep(_PAUSE_SECONDS)
                 self._wake.set()
 
-    async def look(self) -> None:
-        """Sees where the conversation stands now, and tells the readers what has changed."""
+    async def refresh(self) -> None:
+        """Sees where the conversation stands now, and tells the subscribers what has changed."""
         async with self._looking:
             shown, running = self._shown, self._running()
             live = None if shown is None else shown.live
@@ -103,31 +103,31 @@ class Follower:
                 turn=None if live is None else live.place,
                 live_turn=None if running is None else running.place,
             )
-            self.readers.tell(self._follow(seen))
+            self.subscribers.broadcast(self._follow(seen))
 
-    def join(self, reader: Reader, last_id: str | None) -> None:
-        """Tells a reader where things stand, or what it has missed since `last_id`; from then on whatever happens."""
+    def join(self, subscriber: Subscriber, last_id: str | None) -> None:
+        """Tells a subscriber where things stand, or what it has missed since `last_id`; from then on whatever happens."""
         shown = self._shown
         if shown is None:
             return
-        place = read_place(last_id)
-        missed = None if place is None else shown.resumed(place)
-        self.readers.add(reader, shown.anew() if missed is None else missed)
+        place = parse_cursor(last_id)
+        missed = None if place is None else shown.resume_frames(place)
+        self.subscribers.add(subscriber, shown.snapshot_frame() if missed is None else missed)
 
-    def anew(self) -> bytes:
-        """Where things stand, for a reader that has lost its place."""
-        self.readers.catch_up()
-        return b"" if self._shown is None else self._shown.anew()
+    def snapshot_frame(self) -> bytes:
+        """Where things stand, for a subscriber that has lost its place."""
+        self.subscribers.flush()
+        return b"" if self._shown is None else self._shown.snapshot_frame()
 
-    def grew(self, growth: Growth, running: LiveTurn, piece: Piece | None) -> None:
-        """Tells the readers what a turn of this process has said and done. `piece`: what is new of it to `running`."""
+    def publish(self, growth: Growth, running: RunningTurn, piece: EventRange | None) -> None:
+        """Tells the subscribers what a turn of this process has said and done. `piece`: what is new of it to `running`."""
         shown = self._shown
         if shown is None or shown.live is None:
             return
         if shown.live is not running:
-            self.readers.tell(shown.grow(growth) or b"")
+            self.subscribers.broadcast(shown.progress_frame(growth) or b"")
         elif piece is not None:
-            self.readers.tell(shown.pass_on(piece))
+            self.subscribers.broadcast(shown.piece_frame(piece))
 
     def _follow(self, seen: ConversationSnapshot | None) -> bytes:
         shown = self._shown
@@ -136,17 +136,17 @@ class Follower:
             return b"" if shown is None else frame("gone", _gone(shown))
         running = self._running()
         if shown is not None and seen.is_continuation:
-            return shown.follow(seen, live_of(seen, shown, running), self.role)
+            return shown.update(seen, live_of(seen, shown, running), self.role)
         self._shown = shown_of(seen, shown, running, self.role)
-        return self._shown.anew()
+        return self._shown.snapshot_frame()
 
 
-def _gone(shown: Shown) -> Gone:
+def _gone(shown: ConversationState) -> Gone:
     return Gone(shown.conversation.id, shown.conversation.session_id)
 
 
-class Hub:
-    """The onlooker of the web page: one follower for each conversation that somebody here has open."""
+class LiveHub:
+    """The onlooker of the web page: one feed for each conversation that somebody here has open."""
 
     def __init__(
         self,
@@ -156,19 +156,19 @@ class Hub:
         poll_seconds: float = POLL_SECONDS,
         pieces_a_second: float = PIECES_A_SECOND,
     ) -> None:
-        """`pieces_a_second`: the more tabs watch turns, the more of what happens at once each is handed in one piece."""
+        """`pieces_a_second`: the more tabs list_feed turns, the more of what happens at once each is handed in one piece."""
         self._store = store
         self._agent_at = agent_at
         self._poll_seconds = poll_seconds
         self._pieces_a_second = pieces_a_second
         self._supervisor = Supervisor()
-        self._turns: dict[str, LiveTurn] = {}
-        self._followers: dict[str, Follower] = {}
+        self._turns: dict[str, RunningTurn] = {}
+        self._feeds: dict[str, ConversationFeed] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._lists: dict[str, ListWatch] = {}
+        self._lists: dict[str, ListFeed] = {}
         self._glances: dict[str, Row | None] = {}
         # Each tab, with the chat that it follows, if any, and the person whose list it shows.
-        self._readers: dict[Reader, tuple[str | None, str]] = {}
+        self._subscribers: dict[Subscriber, tuple[str | None, str]] = {}
         # How many of them have a turn before them that runs here.
         self._watching = 0
         self._is_closed = False
@@ -176,7 +176,7 @@ class Hub:
     def start(self) -> None:
         """Begins to look, and to keep quiet streams open."""
         self._supervisor.keep("web.poll", self._keep_looking)
-        self._supervisor.keep("web.breath", self._keep_breathing)
+        self._supervisor.keep("web.breath", self._keepalive)
 
     async def close(self) -> None:
         """Ends all streams."""
@@ -184,58 +184,58 @@ class Hub:
         await self._supervisor.stop()
 
     def end_streams(self) -> None:
-        """Tells every reader that nothing more comes; new ones are told so at once."""
+        """Tells every subscriber that nothing more comes; new ones are told so at once."""
         self._is_closed = True
-        for reader in self._readers:
-            reader.close()
+        for subscriber in self._subscribers:
+            subscriber.close()
 
-    async def open(
+    async def subscribe(
         self, user_id: str, role: Role, conversation: str | None, last_id: str | None = None
-    ) -> Reader | None:
-        """A reader of somebody's list, and of that conversation of theirs; `None` where there is no such conversation."""
-        follower = None if conversation is None else await self._follower(user_id, role, conversation)
-        if conversation is not None and follower is None:
+    ) -> Subscriber | None:
+        """A subscriber of somebody's list, and of that conversation of theirs; `None` where there is no such conversation."""
+        feed = None if conversation is None else await self._feed_of(user_id, role, conversation)
+        if conversation is not None and feed is None:
             return None
-        reader = Reader(follower.anew if follower is not None else bytes)
+        subscriber = Subscriber(feed.snapshot_frame if feed is not None else bytes)
         if self._is_closed:
-            reader.close()
-        self._readers[reader] = (None if follower is None else follower.source.chat_id, user_id)
-        if follower is not None:
-            follower.join(reader, last_id)
+            subscriber.close()
+        self._subscribers[subscriber] = (None if feed is None else feed.source.chat_id, user_id)
+        if feed is not None:
+            feed.join(subscriber, last_id)
             self._count_watching()
-        self._list_of(user_id).join(reader)
-        return reader
+        self._list_of(user_id).join(subscriber)
+        return subscriber
 
-    def leave(self, reader: Reader) -> None:
-        """Forgets a reader; what nobody follows any more is not looked at any more."""
-        reader.close()
-        chat, user_id = self._readers.pop(reader, (None, ""))
-        follower = None if chat is None else self._followers.get(chat)
-        if chat is not None and follower is not None:
-            follower.readers.discard(reader)
-            if not follower.readers:
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Forgets a subscriber; what nobody follows any more is not looked at any more."""
+        subscriber.close()
+        chat, user_id = self._subscribers.pop(subscriber, (None, ""))
+        feed = None if chat is None else self._feeds.get(chat)
+        if chat is not None and feed is not None:
+            feed.subscribers.remove(subscriber)
+            if not feed.subscribers:
                 self._forget(chat)
             self._count_watching()
-        watch = self._lists.get(user_id)
-        if watch is not None:
-            watch.leave(reader)
+        list_feed = self._lists.get(user_id)
+        if list_feed is not None:
+            list_feed.leave(subscriber)
 
     def turn_began(self, to: Target, turn_id: str, attempt: int) -> None:
         """A turn begins here, perhaps not for the first time."""
-        self._turns[to.chat_id] = LiveTurn(turn_id, attempt)
+        self._turns[to.chat_id] = RunningTurn(turn_id, attempt)
         self._count_watching()
-        self._stir(to.chat_id)
+        self._wake(to.chat_id)
 
     def turn_grew(self, to: Target, growth: Growth) -> None:
         """A turn of this process has said or done more."""
         running = self._turns.get(to.chat_id)
-        if running is None or not running.is_same(growth.turn_id, growth.attempt):
-            running = self._turns[to.chat_id] = LiveTurn(growth.turn_id, growth.attempt)
+        if running is None or not running.is_same_run(growth.turn_id, growth.attempt):
+            running = self._turns[to.chat_id] = RunningTurn(growth.turn_id, growth.attempt)
             self._count_watching()
         piece = running.add(growth.first, growth.upto, growth.events)
-        follower = self._followers.get(to.chat_id)
-        if follower is not None:
-            follower.grew(growth, running, piece)
+        feed = self._feeds.get(to.chat_id)
+        if feed is not None:
+            feed.publish(growth, running, piece)
 
     def turn_ended(self, to: Target, turn_id: str, ending: Ending) -> None:  # noqa: ARG002 - the store tells
         """A turn is not this process's any more."""
@@ -243,98 +243,103 @@ class Hub:
         if running is not None and running.turn_id == turn_id:
             del self._turns[to.chat_id]
             self._count_watching()
-        self._stir(to.chat_id)
+        self._wake(to.chat_id)
 
     def arrived(self, to: Target) -> None:
         """Something was stored that the conversation shows."""
-        self._stir(to.chat_id)
+        self._wake(to.chat_id)
 
-    def said(self, user_id: str, conversation: str) -> None:
+    def changed(self, user_id: str, conversation: str) -> None:
         """Somebody has said or changed something there through this process."""
-        self._stir(f"{user_id}.{conversation}")
+        self._wake(f"{user_id}.{conversation}")
 
-    def running_at(self, chat_id: str) -> LiveTurn | None:
+    def running_turn(self, chat_id: str) -> RunningTurn | None:
         """The turn that this process runs there."""
         return self._turns.get(chat_id)
 
-    def _moment(self) -> float:
-        """How many seconds lie between two pieces that a tab is handed: nothing to notice while few watch."""
+    def _min_interval(self) -> float:
+        """How many seconds lie between two pieces that a tab is handed: nothing to notice while few list_feed."""
         return self._watching / self._pieces_a_second
 
     def _count_watching(self) -> None:
-        followers = self._followers
-        self._watching = sum(len(followers[chat].readers) for chat in self._turns if chat in followers)
+        feeds = self._feeds
+        self._watching = sum(len(feeds[chat].subscribers) for chat in self._turns if chat in feeds)
 
-    def _stir(self, chat_id: str) -> None:
-        follower = self._followers.get(chat_id)
-        if follower is not None:
-            follower.wake()
+    def _wake(self, chat_id: str) -> None:
+        feed = self._feeds.get(chat_id)
+        if feed is not None:
+            feed.wake()
         place = parse_web_chat_id(chat_id)
-        watch = None if place is None else self._lists.get(place[0])
-        if watch is not None:
-            watch.wake()
+        list_feed = None if place is None else self._lists.get(place[0])
+        if list_feed is not None:
+            list_feed.wake()
 
-    async def _follower(self, user_id: str, role: Role, conversation: str) -> Follower | None:
+    async def _feed_of(self, user_id: str, role: Role, conversation: str) -> ConversationFeed | None:
         source = web_source(user_id, conversation)
         chat = source.chat_id or ""
-        follower = self._followers.get(chat)
-        if follower is None:
-            follower = Follower(
-                self._store, source, lambda: self._agent_at(source), lambda: self._turns.get(chat), role, self._moment
+        feed = self._feeds.get(chat)
+        if feed is None:
+            feed = ConversationFeed(
+                self._store,
+                source,
+                lambda: self._agent_at(source),
+                lambda: self._turns.get(chat),
+                role,
+                self._min_interval,
             )
-        follower.role = role
-        await follower.look()
-        if not follower.is_there:
+        feed.role = role
+        await feed.refresh()
+        if not feed.is_there:
             return None
         # Somebody else may have come while we looked.
-        kept = self._followers.setdefault(chat, follower)
-        if kept is follower and chat not in self._tasks:
-            self._tasks[chat] = self._supervisor.start(f"web.follow.{chat}", follower.run())
+        kept = self._feeds.setdefault(chat, feed)
+        if kept is feed and chat not in self._tasks:
+            self._tasks[chat] = self._supervisor.start(f"web.follow.{chat}", feed.run())
         return kept
 
     def _forget(self, chat: str) -> None:
-        del self._followers[chat]
+        del self._feeds[chat]
         self._glances.pop(chat, None)
         task = self._tasks.pop(chat, None)
         if task is not None:
             task.cancel()
 
-    def _list_of(self, user_id: str) -> ListWatch:
-        watch = self._lists.get(user_id)
-        if watch is None:
-            watch = self._lists[user_id] = ListWatch(self._store, user_id)
-            self._supervisor.start(f"web.list.{user_id}", self._watch_list(user_id, watch))
-        return watch
+    def _list_of(self, user_id: str) -> ListFeed:
+        list_feed = self._lists.get(user_id)
+        if list_feed is None:
+            list_feed = self._lists[user_id] = ListFeed(self._store, user_id)
+            self._supervisor.start(f"web.list.{user_id}", self._run_list(user_id, list_feed))
+        return list_feed
 
-    async def _watch_list(self, user_id: str, watch: ListWatch) -> None:
-        await watch.run()
+    async def _run_list(self, user_id: str, list_feed: ListFeed) -> None:
+        await list_feed.run()
         del self._lists[user_id]
 
     async def _keep_looking(self) -> None:
         while True:
             await asyncio.sleep(self._poll_seconds)
             try:
-                await self._look_around()
+                await self._poll()
             except StoreError as cause:
                 log.warning("web.not_looked", error=str(cause))
 
-    async def _look_around(self) -> None:
-        followers = dict(self._followers)
-        if not followers:
+    async def _poll(self) -> None:
+        feeds = dict(self._feeds)
+        if not feeds:
             return
-        found = await self._store.change_feed.fingerprints([(one.source, one.agent()) for one in followers.values()])
-        for (chat, follower), row in zip(followers.items(), found, strict=True):
+        found = await self._store.change_feed.fingerprints([(feed.source, feed.agent()) for feed in feeds.values()])
+        for (chat, feed), row in zip(feeds.items(), found, strict=True):
             seen = row
             if row is not None and chat in self._turns:
                 # Its events come by another way.
                 seen = (*row[:_JOURNALLED], *row[_JOURNALLED + 1 :])
             if self._glances.get(chat, ()) != seen:
                 self._glances[chat] = seen
-                follower.wake()
+                feed.wake()
 
-    async def _keep_breathing(self) -> None:
+    async def _keepalive(self) -> None:
         while True:
-            await asyncio.sleep(_BREATH_SECONDS)
-            for reader in self._readers:
-                if reader.is_quiet:
-                    reader.put(BREATH)
+            await asyncio.sleep(_KEEPALIVE_SECONDS)
+            for subscriber in self._subscribers:
+                if subscriber.is_empty:
+                    subscriber.send(KEEPALIVE)

@@ -8,27 +8,53 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
+from typing import Protocol
+
+import msgspec
 
 from threadline.clock import Clock, SystemClock
 from threadline.model.client_sources import WEB, web_chat_id, web_source
 from threadline.model.delivery import Target
-from threadline.model.inbound import Inbound
+from threadline.model.inbound import Attachment, Inbound
 from threadline.model.source import MAIN_ACCOUNT
-from threadline.ports.live import Ending, Growth, Onlooker, Said, Speaker
+from threadline.ports.live import Ending, Growth, ShowsTurns
 from threadline.ports.platform import Accept, Capabilities, NotDeclared, Outgoing, Transient, Verdict, refuse_undeclared
 
 _NOT_RUNNING = "the gateway takes no messages just now; try again in a moment"
 
 
+class InboundObserver(ShowsTurns, Protocol):
+    """Shows the turns of the page's conversations, and is notified when something was stored that they show."""
+
+    def arrived(self, to: Target) -> None:
+        """Something was stored that the chat shows: a notice, an answer, a question."""
+        ...
+
+
+class WebUser(msgspec.Struct, frozen=True, kw_only=True):
+    """An authenticated user of the page. `user_id` is made by Threadline; it is never text that a stranger sent."""
+
+    user_id: str
+    name: str
+
+
+class WebMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as the user wrote it. The same `message_id` again in a conversation is the same message."""
+
+    message_id: str
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+
+
 class WebPlatform:
-    """The page as a platform: a `Platform`, the `Door` of its people, and one that shows turns as they happen."""
+    """The page as a platform: a `Platform` that takes in what its users write and press, and shows turns as they happen."""
 
     name = WEB
     account = MAIN_ACCOUNT
     capabilities = Capabilities(max_length=1_000_000, buttons=True, files=True, idempotent_send=True, bursts=False)
 
-    def __init__(self, onlooker: Onlooker, *, clock: Clock | None = None) -> None:
-        self._onlooker = onlooker
+    def __init__(self, observer: InboundObserver, *, clock: Clock | None = None) -> None:
+        self._observer = observer
         self._clock = clock or SystemClock()
         self._accept: Accept | None = None
 
@@ -44,7 +70,7 @@ class WebPlatform:
     async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
         """Tells those who look at the conversation; the id is the row's own, for what is shown is stored."""
         refuse_undeclared(self.capabilities, message, to)
-        self._onlooker.arrived(to)
+        self._observer.arrived(to)
         return key
 
     async def edit(self, to: Target, message_id: str, message: Outgoing) -> None:  # noqa: ARG002 - see `capabilities`
@@ -59,54 +85,54 @@ class WebPlatform:
         """From now on nobody can speak."""
         self._accept = None
 
-    async def say(self, who: Speaker, conversation: str, said: Said) -> Verdict:
+    async def send_message(self, user: WebUser, conversation: str, message: WebMessage) -> Verdict:
         """Lets a message in. `Transient` while the gateway does not run."""
-        event = spoken(who, conversation, said, at=self._clock.now())
-        return await self._door()(event)
+        event = message_event(user, conversation, message, at=self._clock.now())
+        return await self._require_accept()(event)
 
-    async def press(self, who: Speaker, conversation: str, press_id: str, value: str) -> Verdict:
+    async def press_button(self, user: WebUser, conversation: str, press_id: str, value: str) -> Verdict:
         """Lets the press of a button in. `Transient` while the gateway does not run."""
-        event = pressed(who, conversation, press_id, value, at=self._clock.now())
-        return await self._door()(event)
+        event = button_event(user, conversation, press_id, value, at=self._clock.now())
+        return await self._require_accept()(event)
 
     def turn_began(self, to: Target, turn_id: str, attempt: int) -> None:
         """Passes it on."""
-        self._onlooker.turn_began(to, turn_id, attempt)
+        self._observer.turn_began(to, turn_id, attempt)
 
     def turn_grew(self, to: Target, growth: Growth) -> None:
         """Passes it on."""
-        self._onlooker.turn_grew(to, growth)
+        self._observer.turn_grew(to, growth)
 
     def turn_ended(self, to: Target, turn_id: str, ending: Ending) -> None:
         """Passes it on."""
-        self._onlooker.turn_ended(to, turn_id, ending)
+        self._observer.turn_ended(to, turn_id, ending)
 
-    def _door(self) -> Accept:
+    def _require_accept(self) -> Accept:
         if self._accept is None:
             raise Transient(_NOT_RUNNING)
         return self._accept
 
 
-def spoken(who: Speaker, conversation: str, said: Said, *, at: datetime) -> Inbound:
+def message_event(user: WebUser, conversation: str, message: WebMessage, *, at: datetime) -> Inbound:
     """A message that somebody wrote."""
     return Inbound(
         # With its chat: ids are made by pages, and two may make the same.
-        dedupe_key=f"{web_chat_id(who.user_id, conversation)}/{said.message_id}",
-        message_id=said.message_id,
-        source=web_source(who.user_id, conversation, who.name),
+        dedupe_key=f"{web_chat_id(user.user_id, conversation)}/{message.message_id}",
+        message_id=message.message_id,
+        source=web_source(user.user_id, conversation, user.name),
         sent_at=at,
-        text=said.text,
+        text=message.text,
         mentions_us=True,
-        attachments=said.attachments,
+        attachments=message.attachments,
     )
 
 
-def pressed(who: Speaker, conversation: str, press_id: str, value: str, *, at: datetime) -> Inbound:
+def button_event(user: WebUser, conversation: str, press_id: str, value: str, *, at: datetime) -> Inbound:
     """A button that somebody pressed."""
     return Inbound(
-        dedupe_key=f"{web_chat_id(who.user_id, conversation)}/press/{press_id}",
+        dedupe_key=f"{web_chat_id(user.user_id, conversation)}/press/{press_id}",
         message_id=press_id,
-        source=web_source(who.user_id, conversation, who.name),
+        source=web_source(user.user_id, conversation, user.name),
         sent_at=at,
         kind="button",
         mentions_us=True,

@@ -45,7 +45,7 @@ def bind(host: str, port: int | None, note: Callable[[str], None]) -> socket.soc
         except OSError as cause:
             if cause.errno == errno.EADDRINUSE:
                 continue
-            raise InvalidRequest(_reason(host, candidate, cause)) from cause
+            raise InvalidRequest(_bind_error_text(host, candidate, cause)) from cause
         if port is None and candidate != DEFAULT_PORT:
             note(f"Port {DEFAULT_PORT} is taken by another program; using {candidate}.")
         if host in _ANY_ADDRESS:
@@ -154,7 +154,7 @@ def _address(listening: socket.socket) -> str:
     return f"http://{shown}:{port}/"
 
 
-def _reason(host: str, port: int, cause: OSError) -> str:
+def _bind_error_text(host: str, port: int, cause: OSError) -> str:
     if isinstance(cause, socket.gaierror) or cause.errno == errno.EADDRNOTAVAIL:
         return f"{host} is no address of this machine; use 127.0.0.1, or an address that it has"
     if isinstance(cause, PermissionError):
@@ -168,7 +168,7 @@ def address_file(token_file: Path) -> Path:
 
 
 @contextmanager
-def announced(path: Path, address: str) -> Iterator[None]:
+def published_address(path: Path, address: str) -> Iterator[None]:
     """As long as this lasts, and this process lives, the file tells where the page is. Of several pages the last one is told.
 
     Where the file can't be written, nothing is told but the log.
@@ -191,7 +191,7 @@ def announced(path: Path, address: str) -> Iterator[None]:
         os.close(held)
 
 
-def announced_at(path: Path) -> str | None:
+def read_address(path: Path) -> str | None:
     """Where the page is that runs now; `None` where none does, as far as this user can tell."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

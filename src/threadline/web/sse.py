@@ -14,9 +14,9 @@ from threadline.errors import ThreadlineError, UnknownSession
 from threadline.log import get_logger
 from threadline.web.conversation_state import shown_of
 from threadline.web.frames import BEGINNING, frame
-from threadline.web.requests import Call, read_body, read_query
+from threadline.web.requests import ApiCall, read_body, read_query
 from threadline.web.shapes import FollowWanted
-from threadline.web.subscribers import Reader
+from threadline.web.subscribers import Subscriber
 
 log = get_logger(__name__)
 
@@ -30,12 +30,12 @@ _LONGEST_ID = 200
 
 
 class EventStream(Response):
-    """Tells one reader all that comes, until it leaves, takes nothing for half a minute, or may listen no more."""
+    """Tells one subscriber all that comes, until it leaves, takes nothing for half a minute, or may listen no more."""
 
     def __init__(
         self,
-        reader: Reader,
-        leave: Callable[[Reader], None],
+        subscriber: Subscriber,
+        leave: Callable[[Subscriber], None],
         may_listen: MayListen,
         *,
         write_seconds: float = _WRITE_SECONDS,
@@ -48,9 +48,9 @@ class EventStream(Response):
         )
         # Nobody knows how long it will be.
         del self.headers["content-length"]
-        self._reader = reader
+        self._subscriber = subscriber
         self._leave = leave
-        self._may_listen = may_listen
+        self._ask_may_listen = may_listen
         self._write_seconds = write_seconds
         # Counts what was handed on; `None` while nothing is.
         self._sent = 0
@@ -62,15 +62,15 @@ class EventStream(Response):
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             async with asyncio.TaskGroup() as group:
                 watching = group.create_task(self._watch(receive))
-                await self._pour(send)
+                await self._stream(send)
                 watching.cancel()
         finally:
-            self._leave(self._reader)
+            self._leave(self._subscriber)
 
-    async def _pour(self, send: Send) -> None:
+    async def _stream(self, send: Send) -> None:
         try:
             async with self._patience():
-                await self._hand_on(send)
+                await self._send_next(send)
         except TimeoutError:
             # It has a full buffer before it and reads nothing; the server closes what was not finished.
             log.info("web.reader_cut_off")
@@ -78,7 +78,7 @@ class EventStream(Response):
             # It has left.
             return
 
-    async def _hand_on(self, send: Send) -> None:
+    async def _send_next(self, send: Send) -> None:
         told: bytes | None = BEGINNING
         while told is not None:
             self._sent += 1
@@ -87,7 +87,7 @@ class EventStream(Response):
             self._sending = None
             # A quiet stream must not hold on to the last that it sent.
             told = None
-            told = await self._reader.next()
+            told = await self._subscriber.receive()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     @asynccontextmanager
@@ -113,13 +113,13 @@ class EventStream(Response):
                     self._next_look.cancel()
 
     async def _watch(self, receive: Receive) -> None:
-        """Ends the stream when its reader leaves, or may not listen any more: a login can be taken back meanwhile."""
-        while not await self._has_left(receive) and await self._is_welcome():
+        """Ends the stream when its subscriber leaves, or may not listen any more: a login can be taken back meanwhile."""
+        while not await self._has_left(receive) and await self._may_listen():
             pass
-        self._reader.close()
+        self._subscriber.close()
 
     async def _has_left(self, receive: Receive) -> bool:
-        """Whether the reader leaves within a minute."""
+        """Whether the subscriber leaves within a minute."""
         try:
             async with asyncio.timeout(_CHECK_SECONDS):
                 while (await receive())["type"] != "http.disconnect":
@@ -128,15 +128,15 @@ class EventStream(Response):
             return False
         return True
 
-    async def _is_welcome(self) -> bool:
+    async def _may_listen(self) -> bool:
         try:
-            return await self._may_listen()
+            return await self._ask_may_listen()
         except ThreadlineError:
             # A store that is away says nothing of anybody; it is asked again.
             return True
 
 
-async def events(call: Call) -> Response:
+async def events(call: ApiCall) -> Response:
     """One's list as it changes, and a conversation as it goes on. `Last-Event-ID` goes on from there."""
     if call.request.method == "HEAD":
         return Response(media_type="text/event-stream")
@@ -147,25 +147,25 @@ async def events(call: Call) -> Response:
     last_id = call.request.headers.get("last-event-id")
     hub, caller = call.web.hub, call.caller
     ended = None if wanted.conversation is None or wanted.session is None else await _ended(call, wanted)
-    reader = await hub.open(
+    subscriber = await hub.subscribe(
         caller.user_id,
         caller.role,
         None if ended is not None else wanted.conversation,
         last_id if last_id is not None and len(last_id) <= _LONGEST_ID else None,
     )
-    if reader is None:
+    if subscriber is None:
         raise UnknownSession
     if ended is not None:
-        reader.put(ended)
+        subscriber.send(ended)
 
     async def may_listen() -> bool:
-        now = await call.web.auth.who(call.request)
+        now = await call.web.auth.authenticate(call.request)
         return now is not None and (now.user_id, now.role) == (caller.user_id, caller.role)
 
-    return EventStream(reader, hub.leave, may_listen)
+    return EventStream(subscriber, hub.unsubscribe, may_listen)
 
 
-async def _ended(call: Call, wanted: FollowWanted) -> bytes | None:
+async def _ended(call: ApiCall, wanted: FollowWanted) -> bytes | None:
     """All of a session that goes on no more; `None` for the one that goes on."""
     source = call.source(wanted.conversation)
     agent = call.web.agent_at(source).name
