@@ -1,4 +1,4 @@
-"""Who is asking: logging in and out, and what there is for them."""
+"""Endpoints of an account: login, logout, the user and their limits, and their attachments."""
 
 from __future__ import annotations
 

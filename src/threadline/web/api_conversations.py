@@ -1,4 +1,4 @@
-"""Somebody's conversations: the list, one of them, its name, its end, and what is found in all of them."""
+"""Endpoints of conversations: list, read, rename, delete, fork, search, send a message, press a button."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ async def _attached(call: ApiCall, file_id: str) -> Attachment:
 
 
 async def _require_same(call: ApiCall, said: WebMessage) -> None:
-    """`IdempotencyConflict` where something else was said there under the same id."""
+    """Raise `IdempotencyConflict` if another message was stored in the conversation under the same id."""
     before = await call.web.store.message_changes.find_content(
         WEB, MAIN_ACCOUNT, _key(call, said.message_id), said.message_id
     )
@@ -186,9 +186,9 @@ def _key(call: ApiCall, message_id: str) -> str:
 
 
 async def _undo_to(call: ApiCall, message_id: str, ref: str) -> Response | None:
-    """Takes a message of one's own back, and all after it, before what is said in its place comes in; once.
+    """Undo to one of the user's own messages, once, before the message that replaces it is admitted.
 
-    What is answered where it can't be: nothing was taken back then.
+    Return the error response if that is refused; nothing was undone then.
     """
     store, undo = call.web.store, _TAKEN_BACK.format(id=message_id)
     if await store.inbox.is_known(WEB, MAIN_ACCOUNT, _key(call, undo)):

@@ -44,22 +44,22 @@ _SECRET_BYTES = 32
 
 
 class LoginAttempts:
-    """Who failed when, in memory alone: a restart forgives."""
+    """The failed logins of each address, in memory only: a restart clears them."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """`now` counts seconds and never goes back."""
+        """`now` returns monotonic seconds."""
         self._now = now
         self._failed: OrderedDict[str, deque[float]] = OrderedDict()
 
     def seconds_to_wait(self, peer: str) -> int:
-        """For how many seconds a peer may not try again; 0 where it may."""
+        """Return the seconds until the peer may try again, 0 if it may now."""
         failed = self._failed.get(_network_of(peer))
         if failed is None or len(failed) < ALLOWED:
             return 0
         return max(0, math.ceil(failed[0] + WITHIN_SECONDS - self._now()))
 
     def add(self, peer: str) -> None:
-        """A peer failed once more."""
+        """Count a failed login of the peer."""
         household = _network_of(peer)
         self._failed.setdefault(household, deque(maxlen=ALLOWED)).append(self._now())
         self._failed.move_to_end(household)
@@ -67,14 +67,14 @@ class LoginAttempts:
             self._failed.popitem(last=False)
 
     def undo(self, peer: str) -> None:
-        """The last try that was counted was a good one."""
+        """Uncount the last login of the peer, which succeeded."""
         failed = self._failed.get(_network_of(peer))
         if failed:
             failed.pop()
 
 
 def _network_of(peer: str) -> str:
-    """What is counted together: an address, of IPv6 the network that one household is given."""
+    """Return the address, or for IPv6 the network that one household is given: its logins are counted together."""
     try:
         address = ip_address(peer)
     except ValueError:
@@ -98,7 +98,7 @@ class TooManyFailures(ThreadlineError):
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who has shown who they are. `by` tells how: only a cookie can be sent without its owner's will."""
+    """An authenticated user. `credential` tells how: a browser may send a cookie without its owner's will."""
 
     user_id: str
     name: str
@@ -227,14 +227,14 @@ class Auth:
 
 
 def login_error_response(error: LoginRefused | TooManyFailures) -> JSONResponse:
-    """The answer to somebody who could not log in."""
+    """Return the response to a failed login."""
     if isinstance(error, TooManyFailures):
         return error_json(429, "too_many_failures", str(error), {"Retry-After": str(error.retry_after)})
     return error_json(401, "login_refused", str(error))
 
 
 def login_required() -> JSONResponse:
-    """The answer to somebody who shows nothing that says who they are."""
+    """Return the response to a request without a valid credential."""
     return error_json(401, "not_logged_in", NOT_LOGGED_IN, {"WWW-Authenticate": "Bearer"})
 
 

@@ -1,4 +1,4 @@
-"""A conversation as those who follow it have it before them, and what brings them from one look to the next. Pure."""
+"""The state of a conversation that its subscribers have seen, and the frames between two states. Pure."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _LATE = 10_000_000
 
 
 class EventRange(msgspec.Struct, frozen=True):
-    """What a turn said and did between two places, told whole or not at all. `after`: how far it had been told before.
+    """The events of a turn between two positions, sent whole or not at all. `after`: the last event sent before.
 
-    Those who read a journal know of a piece that ends at its last row; the next begins behind all that the row stands for. So
-    `first` may be more than `after`, though nothing is missing between them.
+    A range read from the journal ends at its last row; the next begins behind all events that the row stands for. So
+    `first_event` may be greater than `after`, though no event is missing.
     """
 
     first_event: int
@@ -47,7 +47,7 @@ class EventRange(msgspec.Struct, frozen=True):
 
 
 class RunningTurn:
-    """A turn that is not over, in the pieces in which it was told."""
+    """A turn that has not ended, with its events in the ranges in which they were sent."""
 
     def __init__(self, turn_id: str, attempt: int) -> None:
         self.turn_id = turn_id
@@ -57,15 +57,15 @@ class RunningTurn:
 
     @property
     def place(self) -> TurnCursor:
-        """How far it has come."""
+        """Return the position of the last event."""
         return TurnCursor(self.turn_id, self.attempt, self.last_event)
 
     def is_same_run(self, turn_id: str, attempt: int) -> bool:
-        """Whether it is that run of that turn."""
+        """Return whether this is the given attempt of the given turn."""
         return self.turn_id == turn_id and self.attempt == attempt
 
     def add(self, first: int, upto: int, events: Sequence[Event | msgspec.Raw]) -> EventRange | None:
-        """Takes in what follows; `None` for what it has already."""
+        """Add a range of events. Return it, or `None` if it was known already."""
         if first < self.last_event or upto <= self.last_event:
             return None
         piece = EventRange(first, self.last_event, upto, tuple(events))
@@ -74,13 +74,13 @@ class RunningTurn:
         return piece
 
     def events_after(self, upto: int) -> list[msgspec.Raw]:
-        """What it said and did after a place that it has told."""
+        """Return the events after a position that was sent."""
         start = next((n for n, piece in enumerate(self._pieces) if piece.first_event >= upto), len(self._pieces))
         return raw_events(event for piece in self._pieces[start:] for event in piece.events)
 
 
 class ConversationState:
-    """What the readers of one conversation have before them."""
+    """The state of one conversation as its subscribers have seen it."""
 
     def __init__(self, seen: ConversationSnapshot, live: RunningTurn | None, role: Role) -> None:
         self.mark = seen.view_version_mark
@@ -105,7 +105,7 @@ class ConversationState:
 
     @property
     def place(self) -> FeedCursor:
-        """How far those readers are."""
+        """Return the cursor of the subscribers."""
         live, told = self.live, self._last_told
         if live is None:
             return FeedCursor(view_mark=self.mark, seq=self.seq, last_notice_at=told)
@@ -120,7 +120,7 @@ class ConversationState:
 
     @property
     def state(self) -> State:
-        """What is not in the transcript."""
+        """Return the part of the state that is not in the transcript."""
         return State(
             waiting=self.waiting,
             ask=self.ask,
@@ -130,7 +130,7 @@ class ConversationState:
         )
 
     def snapshot(self, limit: int = KEPT) -> Snapshot:
-        """All of it; of the messages the last ones."""
+        """Return the whole state, with the last `limit` messages."""
         return Snapshot(
             conversation=self.conversation,
             messages=self.messages[-limit:],
@@ -144,11 +144,11 @@ class ConversationState:
         )
 
     def snapshot_frame(self) -> bytes:
-        """All of it, as an event."""
+        """Return the snapshot as a frame."""
         return frame("snapshot", self.snapshot(), self.place)
 
     def progress_frame(self, growth: Growth) -> bytes | None:
-        """More of the turn that is shown, as an event; `None` where it is not shown, or was told before."""
+        """Return the frame for more of the running turn, or `None` if another turn is shown or it was sent before."""
         live = self.live
         if live is None or not live.is_same_run(growth.turn_id, growth.attempt):
             return None
@@ -156,7 +156,7 @@ class ConversationState:
         return None if piece is None else self._grown(piece.after, piece.events)
 
     def piece_frame(self, piece: EventRange) -> bytes:
-        """The same for a piece that the turn has taken in already."""
+        """Return the frame for a range that the turn already contains."""
         return self._grown(piece.after, piece.events)
 
     def _grown(self, first: int, events: Sequence[Event | msgspec.Raw]) -> bytes:
@@ -169,7 +169,7 @@ class ConversationState:
         return frame("live", grown, place)
 
     def resume_frames(self, place: FeedCursor) -> bytes | None:
-        """What somebody has missed who was at `place`; `None` where that can't be told."""
+        """Return the frames that a subscriber at `place` has missed, or `None` if they are not known any more."""
         missed = self._messages_after(place)
         if missed is None or place.view_mark != self.mark or place.seq > self.seq:
             return None
@@ -188,7 +188,7 @@ class ConversationState:
         return b"".join([*events, frame("state", self.state, self.place)])
 
     def update(self, seen: ConversationSnapshot, live: RunningTurn | None, role: Role) -> bytes:
-        """Brings it to what was seen now, which follows what it shows; the events that tell so, `b""` where nothing changed."""
+        """Apply a snapshot that continues this state. Return the frames for subscribers, `b""` if nothing changed."""
         before, state, known = self.live, self.state, {notice.id for notice in self.notices}
         fresh = [mapping.message(message) for message in seen.messages]
         self.seq = seen.seq
@@ -266,7 +266,7 @@ def shown_of(
 def live_of(
     seen: ConversationSnapshot, before: ConversationState | None, running: RunningTurn | None
 ) -> RunningTurn | None:
-    """The turn that is seen, with all that is known of it."""
+    """Return the running turn of the snapshot with all its known events."""
     turn = seen.turn
     if turn is None:
         return None
@@ -281,7 +281,7 @@ def live_of(
 
 
 def raw_events(events: Iterable[Event | msgspec.Raw]) -> list[msgspec.Raw]:
-    """Events as JSON, with neighbouring pieces of text made one."""
+    """Return events as JSON, with neighbouring texts joined."""
     return [event if isinstance(event, msgspec.Raw) else msgspec.Raw(encode_json(event)) for event in _joined(events)]
 
 
@@ -304,7 +304,7 @@ def _said(turn: TurnSnapshot | None) -> tuple[Waiting, ...]:
 
 
 def _framed(events: Sequence[tuple[str, object]], place: FeedCursor) -> bytes:
-    """Only the last moves anybody's place: who breaks off before it is told them all again."""
+    """Join frames. Only the last one carries the cursor: a client that disconnects before it receives all of them again."""
     if not events:
         return b""
     *before, (name, value) = events

@@ -1,4 +1,4 @@
-"""The API as one table: where it answers, what it takes and gives. The routes and their description are made from it."""
+"""The API as one table: method, path, function, body and response. Routes and the OpenAPI document are made from it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ID = "/api/conversations/{id}"
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that the API does. What it is for stands in the docstring of its work."""
+    """One endpoint of the API. The docstring of its function is its summary."""
 
     method: Method
     path: str
@@ -51,7 +51,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """What it is for, in one sentence."""
+        """Return the first line of the docstring of the function."""
         return ((self.work or self.open_work).__doc__ or "").strip().split("\n")[0]
 
 

@@ -1,4 +1,4 @@
-"""What every request must pass and every answer carries, whatever it is about."""
+"""Check every request before the application sees it, and add security headers to every response."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _CLOSE = {"Connection": "close"}
 
 
 class ClientAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a request really came from, and under which address its sender sees us."""
+    """The true sender of a request, and the names under which it addressed this server."""
 
     peer: str
     scheme: str
@@ -62,12 +62,12 @@ class ClientAddress(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def origin(self) -> str:
-        """Our origin as the sender's browser would write it."""
+        """Return the origin of this server as the browser of the sender writes it."""
         return origin_of(self.scheme, self.hosts[-1]) if self.hosts else ""
 
 
 class SiteNames(msgspec.Struct, frozen=True, kw_only=True):
-    """What this server is called, and which proxies speak for others."""
+    """The names of this server, and the proxies whose forwarded headers count."""
 
     hosts: frozenset[str]
     public_origin: str | None = None
@@ -75,7 +75,7 @@ class SiteNames(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, host: str, port: int, web: WebSettings = WebSettings()) -> SiteNames:  # noqa: B008 - frozen
-        """The site that listens at `host` and `port` and is configured so."""
+        """Return the names of a server that listens at `host` and `port` with this configuration."""
         public = None if web.public_url is None else urlsplit(web.public_url.lower())
         return cls(
             hosts=allowed_hosts(host, port) | frozenset(_further_hosts(port, web)),
@@ -84,15 +84,15 @@ class SiteNames(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def is_ours(self, arrival: ClientAddress) -> bool:
-        """Whether the request was meant for this server."""
+        """Return whether the request was meant for this server."""
         return bool(arrival.hosts) and all(name in self.hosts for name in arrival.hosts)
 
     def is_own_origin(self, origin: str, arrival: ClientAddress) -> bool:
-        """Whether a page of ours sent the request, as its browser says."""
+        """Return whether the browser says that a page of this server sent the request."""
         return origin.lower() in (arrival.origin, self.public_origin)
 
     def client_of(self, scope: Scope) -> ClientAddress:
-        """What is known of a request. Forwarded headers count only where a trusted proxy sent them."""
+        """Return the sender of a request. Forwarded headers count only if a trusted proxy sent them."""
         headers = Headers(scope=scope)
         client = scope.get("client")
         peer = _address(client[0]) if client else None
@@ -315,7 +315,7 @@ async def _hear_out(receive: Receive) -> None:
 
 
 def error_json(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """An answer that says no: a code for programs, and one sentence for people that says what to do."""
+    """Return an error response: a code for programs, and one sentence for people that says what to do."""
     return JSONResponse({"error": code, "message": message}, status, headers)
 
 

@@ -1,6 +1,6 @@
-"""Who listens in this process, and what they are told. What a running turn says passes in memory; all else is read.
+"""The subscribers in this process, and what they receive. Events of running turns pass in memory; the rest is read.
 
-The store is the truth: whatever another gateway or the command line does is found by looking, every two seconds.
+The store is the truth: changes by another gateway or the command line are found by polling, every two seconds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _JOURNALLED = 7
 
 
 class ConversationFeed:
-    """What the subscribers of one conversation see, and the subscribers. All of them are always at the same place."""
+    """The state of one conversation and its subscribers, which all have the same cursor."""
 
     def __init__(
         self,
@@ -54,9 +54,9 @@ class ConversationFeed:
         role: Role,
         min_interval: Callable[[], float],
     ) -> None:
-        """`running` tells the turn that this process runs there, which nobody need read from the store.
+        """`running` returns the turn that this process runs there, which need not be read from the store.
 
-        `min_interval` tells how many seconds lie between two pieces that the subscribers are handed.
+        `min_interval` returns the least number of seconds between two chunks for the subscribers.
         """
         self.source = source
         self.agent = agent
@@ -70,15 +70,15 @@ class ConversationFeed:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is such a conversation, as far as it was looked at."""
+        """Return whether the conversation existed at the last refresh."""
         return self._shown is not None
 
     def wake(self) -> None:
-        """Something may have changed."""
+        """Request a refresh: something may have changed."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Looks a moment after it is woken, until it is cancelled."""
+        """Refresh shortly after each request, until cancelled."""
         while True:
             await self._wake.wait()
             await asyncio.sleep(_TOGETHER_SECONDS)
@@ -91,7 +91,7 @@ class ConversationFeed:
                 self._wake.set()
 
     async def refresh(self) -> None:
-        """Sees where the conversation stands now, and tells the subscribers what has changed."""
+        """Read the conversation from the store and send what has changed to the subscribers."""
         async with self._looking:
             shown, running = self._shown, self._running()
             live = None if shown is None else shown.live
@@ -106,7 +106,7 @@ class ConversationFeed:
             self.subscribers.broadcast(self._follow(seen))
 
     def join(self, subscriber: Subscriber, last_id: str | None) -> None:
-        """Tells a subscriber where things stand, or what it has missed since `last_id`; from then on whatever happens."""
+        """Send a subscriber the snapshot, or the frames since `last_id`; it receives all later frames."""
         shown = self._shown
         if shown is None:
             return
@@ -115,12 +115,12 @@ class ConversationFeed:
         self.subscribers.add(subscriber, shown.snapshot_frame() if missed is None else missed)
 
     def snapshot_frame(self) -> bytes:
-        """Where things stand, for a subscriber that has lost its place."""
+        """Return the snapshot for a subscriber that has lost its cursor."""
         self.subscribers.flush()
         return b"" if self._shown is None else self._shown.snapshot_frame()
 
     def publish(self, growth: Growth, running: RunningTurn, piece: EventRange | None) -> None:
-        """Tells the subscribers what a turn of this process has said and done. `piece`: what is new of it to `running`."""
+        """Send new events of a turn of this process to the subscribers. `piece`: the range that was new to `running`."""
         shown = self._shown
         if shown is None or shown.live is None:
             return
@@ -146,7 +146,7 @@ def _gone(shown: ConversationState) -> Gone:
 
 
 class LiveHub:
-    """The onlooker of the web page: one feed for each conversation that somebody here has open."""
+    """One feed for each conversation that is open in a tab. Receives what happens there and publishes it."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class LiveHub:
         poll_seconds: float = POLL_SECONDS,
         pieces_a_second: float = PIECES_A_SECOND,
     ) -> None:
-        """`pieces_a_second`: the more tabs list_feed turns, the more of what happens at once each is handed in one piece."""
+        """`pieces_a_second` limits the chunks sent to all tabs: the more tabs watch turns, the more events go into one."""
         self._store = store
         self._agent_at = agent_at
         self._poll_seconds = poll_seconds
@@ -174,17 +174,17 @@ class LiveHub:
         self._is_closed = False
 
     def start(self) -> None:
-        """Begins to look, and to keep quiet streams open."""
+        """Start polling and sending keep-alives."""
         self._supervisor.keep("web.poll", self._keep_looking)
         self._supervisor.keep("web.breath", self._keepalive)
 
     async def close(self) -> None:
-        """Ends all streams."""
+        """End all streams and stop polling."""
         self.end_streams()
         await self._supervisor.stop()
 
     def end_streams(self) -> None:
-        """Tells every subscriber that nothing more comes; new ones are told so at once."""
+        """Close every subscriber; new ones are closed at once."""
         self._is_closed = True
         for subscriber in self._subscribers:
             subscriber.close()
@@ -192,7 +192,7 @@ class LiveHub:
     async def subscribe(
         self, user_id: str, role: Role, conversation: str | None, last_id: str | None = None
     ) -> Subscriber | None:
-        """A subscriber of somebody's list, and of that conversation of theirs; `None` where there is no such conversation."""
+        """Subscribe to a user's list and to one of their conversations. Return `None` if that does not exist."""
         feed = None if conversation is None else await self._feed_of(user_id, role, conversation)
         if conversation is not None and feed is None:
             return None
@@ -207,7 +207,7 @@ class LiveHub:
         return subscriber
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
-        """Forgets a subscriber; what nobody follows any more is not looked at any more."""
+        """Remove a subscriber, and the feed that has no subscriber any more."""
         subscriber.close()
         chat, user_id = self._subscribers.pop(subscriber, (None, ""))
         feed = None if chat is None else self._feeds.get(chat)
@@ -221,13 +221,13 @@ class LiveHub:
             list_feed.leave(subscriber)
 
     def turn_began(self, to: Target, turn_id: str, attempt: int) -> None:
-        """A turn begins here, perhaps not for the first time."""
+        """Take note of a turn that starts in this process, perhaps again."""
         self._turns[to.chat_id] = RunningTurn(turn_id, attempt)
         self._count_watching()
         self._wake(to.chat_id)
 
     def turn_grew(self, to: Target, growth: Growth) -> None:
-        """A turn of this process has said or done more."""
+        """Publish more events of a turn of this process."""
         running = self._turns.get(to.chat_id)
         if running is None or not running.is_same_run(growth.turn_id, growth.attempt):
             running = self._turns[to.chat_id] = RunningTurn(growth.turn_id, growth.attempt)
@@ -238,7 +238,7 @@ class LiveHub:
             feed.publish(growth, running, piece)
 
     def turn_ended(self, to: Target, turn_id: str, ending: Ending) -> None:  # noqa: ARG002 - the store tells
-        """A turn is not this process's any more."""
+        """Drop a turn that this process does not run any more."""
         running = self._turns.get(to.chat_id)
         if running is not None and running.turn_id == turn_id:
             del self._turns[to.chat_id]
@@ -246,19 +246,19 @@ class LiveHub:
         self._wake(to.chat_id)
 
     def arrived(self, to: Target) -> None:
-        """Something was stored that the conversation shows."""
+        """Refresh the conversation: something was stored that it shows."""
         self._wake(to.chat_id)
 
     def changed(self, user_id: str, conversation: str) -> None:
-        """Somebody has said or changed something there through this process."""
+        """Refresh the conversation: a user has changed something there through this process."""
         self._wake(f"{user_id}.{conversation}")
 
     def running_turn(self, chat_id: str) -> RunningTurn | None:
-        """The turn that this process runs there."""
+        """Return the turn that this process runs in the chat."""
         return self._turns.get(chat_id)
 
     def _min_interval(self) -> float:
-        """How many seconds lie between two pieces that a tab is handed: nothing to notice while few list_feed."""
+        """Return the least number of seconds between two chunks for a tab: close to 0 while few tabs watch."""
         return self._watching / self._pieces_a_second
 
     def _count_watching(self) -> None:

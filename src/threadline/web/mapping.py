@@ -1,4 +1,4 @@
-"""What the store knows, as the API tells it. Pure."""
+"""Map values of the store to shapes of the API. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _conversation(entry: SessionEntry, first: str, *, is_busy: bool) -> Conversa
 
 
 def message(found: TranscriptMessage) -> Message:
-    """A message of a transcript. Whatever stands in it that can't be shown as text is left out."""
+    """Return a message of a transcript, without the parts that cannot be shown as text."""
     stored = found.message
     calls = stored.get("tool_calls")
     return Message(
@@ -83,7 +83,7 @@ def message(found: TranscriptMessage) -> Message:
 
 
 def pending(found: turns.PendingMessage) -> Waiting:
-    """What somebody wrote and nobody has answered yet."""
+    """Return a message that waits for its turn."""
     event = found.event
     return Waiting(
         id=event.message_id,
@@ -94,12 +94,12 @@ def pending(found: turns.PendingMessage) -> Waiting:
 
 
 def attachment(file: Attached) -> Attachment:
-    """A file that came with a message. One whose content the store does not have can't be asked for by its id."""
+    """Return an attachment. Its id is empty if the store does not have the content."""
     return Attachment(id=stored_id(file.handle) or "", name=file.name, mime=file.mime, size=file.size)
 
 
 def approval(found: OpenApproval | None, role: Role) -> Ask | None:
-    """The question that a turn waits for, for somebody of that role."""
+    """Return the open approval of a turn as a user of that role sees it."""
     if found is None:
         return None
     asked = _read_ask(found.event)
@@ -114,13 +114,13 @@ def approval(found: OpenApproval | None, role: Role) -> Ask | None:
 
 
 def notices(seen: ConversationSnapshot) -> tuple[Notice, ...]:
-    """All that was said besides the agent's answers, in order."""
+    """Return all notices of a conversation, in order of time."""
     merged = [*(_notice(notice) for notice in seen.notices), *(_cut_short(ended) for ended in seen.ended_early)]
     return tuple(sorted(merged, key=lambda notice: notice.at))
 
 
 def usage(entry: SessionEntry) -> Usage:
-    """What a session has cost so far."""
+    """Return the usage of a session so far."""
     return Usage(
         input_tokens=entry.input_tokens,
         output_tokens=entry.output_tokens,
@@ -133,7 +133,7 @@ def usage(entry: SessionEntry) -> Usage:
 
 
 def hit(found: Found) -> Hit | None:
-    """A message that was found; `None` for one of a session that no page can open."""
+    """Return a search hit, or `None` if the page cannot open its session."""
     place = parse_web_chat_id(found.session.origin.chat_id)
     if place is None:
         return None

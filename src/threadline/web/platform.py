@@ -1,7 +1,7 @@
-"""The web page: its people speak through a door of their own, and read what is stored.
+"""The web page as a platform: admits what its users write and press, and shows them what is stored.
 
-Nothing is sent anywhere. A message of ours is shown once its row is there, so the row is its receipt; whoever looks at the
-conversation is told that there is something to read.
+Nothing is sent anywhere. A message is shown once its row is stored, so the row is its receipt; the subscribers of the
+conversation are notified that there is something to read.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class WebPlatform:
         self._accept: Accept | None = None
 
     async def run(self, accept: Accept, ready: asyncio.Event) -> None:
-        """Lets people speak until it is cancelled."""
+        """Admit messages until cancelled."""
         self._accept = accept
         ready.set()
         try:
@@ -68,7 +68,7 @@ class WebPlatform:
             self._accept = None
 
     async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
-        """Tells those who look at the conversation; the id is the row's own, for what is shown is stored."""
+        """Notify the observer. Return the key: the id is the row's own, because the page shows what is stored."""
         refuse_undeclared(self.capabilities, message, to)
         self._observer.arrived(to)
         return key
@@ -82,16 +82,16 @@ class WebPlatform:
         raise NotDeclared("nobody is seen typing on the web page")
 
     async def close(self) -> None:
-        """From now on nobody can speak."""
+        """Stop admitting messages."""
         self._accept = None
 
     async def send_message(self, user: WebUser, conversation: str, message: WebMessage) -> Verdict:
-        """Lets a message in. `Transient` while the gateway does not run."""
+        """Admit a message. Raise `Transient` while the gateway does not run."""
         event = message_event(user, conversation, message, at=self._clock.now())
         return await self._require_accept()(event)
 
     async def press_button(self, user: WebUser, conversation: str, press_id: str, value: str) -> Verdict:
-        """Lets the press of a button in. `Transient` while the gateway does not run."""
+        """Admit the press of a button. Raise `Transient` while the gateway does not run."""
         event = button_event(user, conversation, press_id, value, at=self._clock.now())
         return await self._require_accept()(event)
 
@@ -114,7 +114,7 @@ class WebPlatform:
 
 
 def message_event(user: WebUser, conversation: str, message: WebMessage, *, at: datetime) -> Inbound:
-    """A message that somebody wrote."""
+    """Return the inbound event of a message."""
     return Inbound(
         # With its chat: ids are made by pages, and two may make the same.
         dedupe_key=f"{web_chat_id(user.user_id, conversation)}/{message.message_id}",
@@ -128,7 +128,7 @@ def message_event(user: WebUser, conversation: str, message: WebMessage, *, at: 
 
 
 def button_event(user: WebUser, conversation: str, press_id: str, value: str, *, at: datetime) -> Inbound:
-    """A button that somebody pressed."""
+    """Return the inbound event of a pressed button."""
     return Inbound(
         dedupe_key=f"{web_chat_id(user.user_id, conversation)}/press/{press_id}",
         message_id=press_id,

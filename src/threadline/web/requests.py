@@ -1,4 +1,4 @@
-"""One request to the API: who asks, what they ask, read once and checked; and what is answered where that fails."""
+"""Read and check one request to the API, and turn errors into JSON responses."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _NO_ID = "-" * 8
 
 
 class AnsweringAgent(msgspec.Struct, frozen=True):
-    """Who answers somewhere. `is_echo`: nobody was configured to."""
+    """The agent of a conversation. `is_echo`: no agent is configured."""
 
     name: str
     is_echo: bool
 
 
 class ApiContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What the API works with."""
+    """The services that the endpoints of the API use."""
 
     store: GatewayStore
     auth: Auth
@@ -59,7 +59,7 @@ class ApiContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A request of somebody who has shown who they are."""
+    """A request of an authenticated user."""
 
     web: ApiContext
     caller: Caller
@@ -67,24 +67,24 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def conversation(self) -> str:
-        """The conversation that the path names."""
+        """Return the id of the conversation from the path."""
         return str(self.request.path_params["id"])
 
     @property
     def speaker(self) -> WebUser:
-        """Who it is, as those know them whom they speak to."""
+        """Return the user as the platform knows them."""
         return WebUser(user_id=self.caller.user_id, name=self.caller.name)
 
     def source(self, conversation: str | None = None) -> SessionSource:
-        """Where they speak from, in that conversation or the one of the path. Nobody can name another's."""
+        """Return the source of that conversation, or of the one in the path. It always belongs to the caller."""
         return web_source(self.caller.user_id, conversation or self.conversation, self.caller.name)
 
     def agent(self) -> str:
-        """The name of the agent that answers there."""
+        """Return the name of the agent of the conversation."""
         return self.web.agent_at(self.source()).name
 
     def changed(self, conversation: str | None = None) -> None:
-        """Lets those who look at the conversation know."""
+        """Notify the subscribers of the conversation of a change."""
         self.web.hub.changed(self.caller.user_id, conversation or self.conversation)
 
 
@@ -95,12 +95,12 @@ OpenWork: TypeAlias = Callable[[ApiContext, Request], Awaitable[Response]]
 
 
 def json_response(value: Any, status: int = 200) -> Response:
-    """An answer in JSON."""
+    """Return a response with the value as JSON."""
     return Response(encode_json(value), status, media_type="application/json")
 
 
 async def read_body(request: Request, shape: type[T]) -> T:
-    """What was sent, as it must be; `InvalidRequest` says what is wrong with it."""
+    """Decode the body as `shape`. Raise `InvalidRequest`, which says what is wrong, if it does not match."""
     body = await request.body()
     try:
         return msgspec.json.decode(body, type=shape)
@@ -111,7 +111,7 @@ async def read_body(request: Request, shape: type[T]) -> T:
 
 
 def read_query(request: Request, shape: type[T]) -> T:
-    """What the query says; `InvalidRequest` says what is wrong with it."""
+    """Decode the query as `shape`. Raise `InvalidRequest`, which says what is wrong, if it does not match."""
     given = {name: value for name, value in request.query_params.items() if value != ""}
     try:
         return msgspec.convert(given, shape, strict=False)
@@ -120,7 +120,7 @@ def read_query(request: Request, shape: type[T]) -> T:
 
 
 def authenticated(web: ApiContext, work: EndpointFunction) -> Callable[[Request], Awaitable[Response]]:
-    """The work for those who have shown who they are; everybody else is turned away."""
+    """Wrap an endpoint function so that only authenticated users reach it."""
 
     async def answer(request: Request) -> Response:
         caller = await web.auth.authenticate(request)
@@ -134,7 +134,7 @@ def authenticated(web: ApiContext, work: EndpointFunction) -> Callable[[Request]
 
 
 def public(web: ApiContext, work: OpenWork) -> Callable[[Request], Awaitable[Response]]:
-    """The work for anybody."""
+    """Wrap an endpoint function that needs no login."""
 
     async def answer(request: Request) -> Response:
         return await work(web, request)
@@ -156,7 +156,7 @@ def _answered(work: Callable[[Request], Awaitable[Response]]) -> Callable[[Reque
 
 
 def error_response(error: ThreadlineError) -> Response:
-    """The answer to what could not be done."""
+    """Return the response to an error."""
     if isinstance(error, (LoginRefused, TooManyFailures)):
         return login_error_response(error)
     if isinstance(error, (UnknownSession, NotYours)):

@@ -34,9 +34,9 @@ _LONGEST = 4096
 
 
 def bind(host: str, port: int | None, note: Callable[[str], None]) -> socket.socket:
-    """A listening socket. Without a `port` the first free one of the usual ones; `note` is told which.
+    """Return a listening socket. Without a `port` it is the first free one of the usual ports, which `note` reports.
 
-    `InvalidRequest` where the port is taken or the address is not ours to listen at.
+    Raise `InvalidRequest` if the port is taken or the address does not belong to this machine.
     """
     wanted = range(DEFAULT_PORT, DEFAULT_PORT + _MORE_PORTS + 1) if port is None else (port,)
     for candidate in wanted:
@@ -71,7 +71,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def _http() -> type[asyncio.Protocol] | Literal["h11"]:
-    """What reads requests: httptools, or where that is not installed h11, which is slower."""
+    """Return the HTTP parser: httptools, or if that is not installed h11, which is slower."""
     try:
         from threadline.web.heads import BoundedHttp
     except ImportError:
@@ -82,9 +82,9 @@ def _http() -> type[asyncio.Protocol] | Literal["h11"]:
 async def run_server(
     app: ASGIApp, listening: socket.socket, ready: Callable[[str], None], stopping: Callable[[], None] = lambda: None
 ) -> None:
-    """Answers until SIGTERM or SIGINT. `ready` is told the address once requests are answered.
+    """Serve requests until SIGTERM or SIGINT. `ready` receives the address as soon as requests are answered.
 
-    `stopping` is called before it waits for answers that are under way: those that last for ever must be ended there.
+    `stopping` is called before the server waits for running responses; it must end those that have no end of their own.
     """
     config = uvicorn.Config(
         app,
@@ -163,15 +163,15 @@ def _bind_error_text(host: str, port: int, cause: OSError) -> str:
 
 
 def address_file(token_file: Path) -> Path:
-    """Beside the token, which is what the address is asked for with."""
+    """Return the path of the address file, which lies beside the token file."""
     return token_file.with_name("web-address")
 
 
 @contextmanager
 def published_address(path: Path, address: str) -> Iterator[None]:
-    """As long as this lasts, and this process lives, the file tells where the page is. Of several pages the last one is told.
+    """Publish the address of the page in a file while this context, and this process, lasts. The last of several pages wins.
 
-    Where the file can't be written, nothing is told but the log.
+    If the file cannot be written, only a log event is written.
     """
     made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -192,7 +192,7 @@ def published_address(path: Path, address: str) -> Iterator[None]:
 
 
 def read_address(path: Path) -> str | None:
-    """Where the page is that runs now; `None` where none does, as far as this user can tell."""
+    """Return the address of the running page, or `None` if this user can find none."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -207,7 +207,7 @@ def read_address(path: Path) -> str | None:
 
 
 def _remove(path: Path, held: int) -> None:
-    """Another page may have put its own address there."""
+    """Delete the address file, unless another page has replaced it with its own."""
     try:
         if path.exists() and os.path.samestat(path.stat(), os.fstat(held)):
             path.unlink()

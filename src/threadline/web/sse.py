@@ -30,7 +30,7 @@ _LONGEST_ID = 200
 
 
 class EventStream(Response):
-    """Tells one subscriber all that comes, until it leaves, takes nothing for half a minute, or may listen no more."""
+    """Stream events to one subscriber until it disconnects, reads nothing for half a minute, or loses its access."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class EventStream(Response):
         *,
         write_seconds: float = _WRITE_SECONDS,
     ) -> None:
-        """`leave` is called once, whichever way it ends."""
+        """`leave` is called once, however the stream ends."""
         super().__init__(
             media_type="text/event-stream",
             # A proxy that gathers what it passes on would hold the words back.
@@ -92,9 +92,9 @@ class EventStream(Response):
 
     @asynccontextmanager
     async def _patience(self) -> AsyncIterator[None]:
-        """Raises `TimeoutError` where one piece is not taken for that long, or up to twice as long.
+        """Raise `TimeoutError` if the client does not read a chunk for `write_seconds`, or at most twice as long.
 
-        One look at a time for all pieces: a timer for each would cost a third of what sending it costs.
+        One timer serves all chunks: a timer for each would cost a third of what sending it costs.
         """
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(None) as limit:
@@ -113,13 +113,13 @@ class EventStream(Response):
                     self._next_look.cancel()
 
     async def _watch(self, receive: Receive) -> None:
-        """Ends the stream when its subscriber leaves, or may not listen any more: a login can be taken back meanwhile."""
+        """End the stream when the client disconnects or loses its access: its login can be revoked meanwhile."""
         while not await self._has_left(receive) and await self._may_listen():
             pass
         self._subscriber.close()
 
     async def _has_left(self, receive: Receive) -> bool:
-        """Whether the subscriber leaves within a minute."""
+        """Return whether the client disconnects within a minute."""
         try:
             async with asyncio.timeout(_CHECK_SECONDS):
                 while (await receive())["type"] != "http.disconnect":
@@ -166,7 +166,7 @@ async def events(call: ApiCall) -> Response:
 
 
 async def _ended(call: ApiCall, wanted: FollowWanted) -> bytes | None:
-    """All of a session that goes on no more; `None` for the one that goes on."""
+    """Return the snapshot frame of an ended session, or `None` for the current one."""
     source = call.source(wanted.conversation)
     agent = call.web.agent_at(source).name
     seen = await call.web.store.change_feed.snapshot(source, agent=agent, session_id=wanted.session)

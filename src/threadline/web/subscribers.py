@@ -34,10 +34,10 @@ _AWAY_SECONDS = 5.0
 
 
 class Subscriber:
-    """What waits for one tab. It is filled by whoever tells it things and emptied by its connection."""
+    """The queue of frames for one tab. Feeds fill it and its connection empties it."""
 
     def __init__(self, snapshot_frame: Callable[[], bytes]) -> None:
-        """`snapshot_frame` tells where things stand, for a subscriber that has lost its place."""
+        """`snapshot_frame` returns the current state, for a subscriber that has lost its place."""
         self._snapshot_frame = snapshot_frame
         # A list: it holds next to nothing mostly, and an empty deque takes as much as a dozen frames.
         self._frames: list[bytes] = []
@@ -49,11 +49,11 @@ class Subscriber:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits for it."""
+        """Return whether the queue is empty."""
         return not self._frames and not self._lost_place
 
     def send(self, frame: bytes) -> None:
-        """Tells it something. Where that is too much, all that waits is dropped, and it is told anew where things stand."""
+        """Queue a frame. If the queue is full, drop all of it and send the snapshot instead."""
         if self._lost_place or self._is_closed:
             return
         if self._frames and (self._size + len(frame) > MAX_BYTES or len(self._frames) >= MAX_FRAMES):
@@ -66,12 +66,12 @@ class Subscriber:
         self._wake_waiter()
 
     def close(self) -> None:
-        """Nothing more is told; `receive` ends."""
+        """Close the queue: `receive` returns `None`."""
         self._is_closed = True
         self._wake_waiter()
 
     async def receive(self) -> bytes | None:
-        """What waits, or the next that comes; `None` at the end. One at a time may ask."""
+        """Return the queued frames, or wait for the next; `None` at the end. Only one task may wait."""
         while not self._frames and not self._lost_place and not self._is_closed:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
@@ -102,14 +102,14 @@ class Subscriber:
 
 
 class SubscriberGroup:
-    """The subscribers of one conversation. What one of them is told, all are, in the same order.
+    """The subscribers of one conversation. All receive the same frames in the same order.
 
-    What comes a moment after the last piece waits for the moment to pass, and goes out with all that came meanwhile: handing
-    a piece to a connection costs about the same however much is in it. What comes after a silence never waits.
+    A frame that follows the last chunk too soon waits for the interval to pass, and is sent with all that came meanwhile:
+    a chunk costs about the same however long it is. A frame that comes after a pause never waits.
     """
 
     def __init__(self, min_interval: Callable[[], float]) -> None:
-        """`min_interval` tells how many seconds at least lie between two pieces, by now."""
+        """`min_interval` returns the least number of seconds between two chunks."""
         self._min_interval = min_interval
         self._subscribers: set[Subscriber] = set()
         self._frames: list[bytes] = []
@@ -121,17 +121,17 @@ class SubscriberGroup:
         return len(self._subscribers)
 
     def add(self, subscriber: Subscriber, told: bytes) -> None:
-        """One subscriber more. `told` brings it to where the others are, so they are brought there first."""
+        """Add a subscriber. `told` brings it to the state of the others, so theirs is flushed first."""
         self.flush()
         subscriber.send(told)
         self._subscribers.add(subscriber)
 
     def remove(self, subscriber: Subscriber) -> None:
-        """One subscriber less."""
+        """Remove a subscriber."""
         self._subscribers.discard(subscriber)
 
     def broadcast(self, told: bytes) -> None:
-        """Tells them all something, at the latest when the moment since the last piece has passed."""
+        """Send frames to all subscribers, at the latest when the interval since the last chunk has passed."""
         if not told or not self._subscribers:
             return
         self._frames.append(told)
@@ -144,7 +144,7 @@ class SubscriberGroup:
             self._timer = loop.call_later(left, self.flush)
 
     def flush(self) -> None:
-        """Hands on what waits: nobody is behind what was told by now."""
+        """Send the waiting frames now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -159,7 +159,7 @@ class SubscriberGroup:
 
 
 class ListFeed:
-    """The newest of somebody's conversations, and their tabs."""
+    """The newest conversations of one user, and the tabs that show the list."""
 
     def __init__(self, store: GatewayStore, user_id: str) -> None:
         self.subscribers: set[Subscriber] = set()
@@ -172,23 +172,23 @@ class ListFeed:
         self._joined = asyncio.Event()
 
     def join(self, subscriber: Subscriber) -> None:
-        """A tab is told what stands at the top, then what changes, and what is gone since the last of them left."""
+        """Add a tab. It receives the newest rows, then changes, and the rows deleted since the last tab left."""
         self.subscribers.add(subscriber)
         self._fresh.add(subscriber)
         self._joined.set()
         self.wake()
 
     def leave(self, subscriber: Subscriber) -> None:
-        """A tab is told no more."""
+        """Remove a tab."""
         self.subscribers.discard(subscriber)
         self._fresh.discard(subscriber)
 
     def wake(self) -> None:
-        """Something may have changed."""
+        """Request a refresh: something may have changed."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Looks now and then, and whenever it is woken, until nobody listens any more."""
+        """Refresh regularly and on request, until no tab is left."""
         await self._look()
         while self.subscribers or await self._is_joined_again():
             await woken(self._wake, _POLL_SECONDS)
@@ -224,9 +224,9 @@ class ListFeed:
 def list_changes(
     before: dict[str, Conversation], rows: dict[str, Conversation], *, is_all: bool, is_whole: bool = False
 ) -> list[bytes]:
-    """The events that bring a list from one look to the next. `is_all`: there is nothing below what was seen.
+    """Return the frames between two states of the list. `is_all`: the list has no further rows.
 
-    `is_whole`: with the rows that did not change, for somebody of whom nobody knows what they have seen.
+    `is_whole` includes unchanged rows, for a tab whose state is not known.
     """
     told = [frame("conversation", row) for key, row in rows.items() if is_whole or before.get(key) != row]
     oldest = None if is_all else min((row.updated_at for row in rows.values()), default=None)
