@@ -152,9 +152,8 @@ def serve(wanted: Serving, *, ready: Tell, note: Tell) -> None:
 
 async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
     from threadline.assembly import Platforms, Running, alarms_of
-    from threadline.web.address import address_file, announced
-    from threadline.web.server import bind, run_server
-    from threadline.web.site import Site
+    from threadline.web.guard import SiteNames
+    from threadline.web.server import address_file, bind, published_address, run_server
     from threadline.web.token import TokenFile, owner_link
     from threadline.webpage import WebPage
 
@@ -180,13 +179,13 @@ async def _serve(wanted: Serving, ready: Tell, note: Tell) -> None:
             if isinstance(_place(config), SqliteLocation):
                 # A file is served by one gateway. On a server others may know what this configuration does not name.
                 await gateway.alarms.forget_all_but(alarms_of(config))
-            app = page.application(gateway, token, Site.of(host, listening.getsockname()[1], config.web))
+            app = page.application(gateway, token, SiteNames.of(host, listening.getsockname()[1], config.web))
             _advise(config, note)
 
             def answers_at(address: str) -> None:
                 shown = config.web.public_url or address
                 announce(shown)
-                told.enter_context(announced(address_file(token.path), shown))
+                told.enter_context(published_address(address_file(token.path), shown))
                 ready(owner_link(shown, token.current()))
 
             async with _reloading(running, wanted, config, hangup):

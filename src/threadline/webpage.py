@@ -9,13 +9,13 @@ from starlette.types import ASGIApp
 from threadline.agents.echo import EchoAgent
 from threadline.gateway.gateway import Gateway
 from threadline.model.source import SessionSource
-from threadline.platforms.web import WebPlatform
 from threadline.store.facade import GatewayStore
 from threadline.web.app import make_app
 from threadline.web.auth import Auth
-from threadline.web.calls import Answering, Web
-from threadline.web.live import POLL_SECONDS, Hub
-from threadline.web.site import Site
+from threadline.web.guard import SiteNames
+from threadline.web.live import POLL_SECONDS, LiveHub
+from threadline.web.platform import WebPlatform
+from threadline.web.requests import AnsweringAgent, ApiContext
 from threadline.web.token import TokenFile
 
 
@@ -26,14 +26,14 @@ class WebPage:
         """`poll_seconds`: how often it is looked whether others have changed something."""
         self._gateway: Gateway | None = None
         self._store = store
-        self.hub = Hub(store, lambda source: self._answering(source).name, poll_seconds=poll_seconds)
+        self.hub = LiveHub(store, lambda source: self._answering(source).name, poll_seconds=poll_seconds)
         self.platform = WebPlatform(self.hub, clock=store.clock)
 
-    def application(self, gateway: Gateway, token: TokenFile, site: Site) -> ASGIApp:
+    def application(self, gateway: Gateway, token: TokenFile, site: SiteNames) -> ASGIApp:
         """What answers requests; from now on changes are looked for."""
         self._gateway = gateway
         self.hub.start()
-        web = Web(
+        web = ApiContext(
             store=self._store,
             auth=Auth(self._store, token),
             hub=self.hub,
@@ -49,8 +49,8 @@ class WebPage:
         """Ends all streams."""
         await self.hub.close()
 
-    def _answering(self, source: SessionSource) -> Answering:
+    def _answering(self, source: SessionSource) -> AnsweringAgent:
         if self._gateway is None:
             raise RuntimeError("the page is asked before its gateway works")
         name, agent = self._gateway.agent_at(source)
-        return Answering(name, isinstance(agent, EchoAgent))
+        return AnsweringAgent(name, isinstance(agent, EchoAgent))

@@ -21,12 +21,12 @@ from threadline.model.files import StoredFile, file_id_of
 from threadline.model.source import SessionSource
 from threadline.platforms.local import Terminal
 from threadline.platforms.local.pipe import PipeScreen
-from threadline.platforms.web import WebPlatform
-from threadline.ports.live import Ending, Growth, Said, Speaker
+from threadline.ports.live import Ending, Growth
 from threadline.ports.platform import BadMarkup, Gone, Outgoing, OutgoingFile, Platform
 from threadline.testing.contracts.platforms import PlatformWorld, Service, Shown
 from threadline.testing.scripted import ALL_CAPABILITIES, ScriptedChat, ScriptedPlatform
 from threadline.testing.scripted_codec import Edit, Send, Showing
+from threadline.web.platform import WebMessage, WebPlatform, WebUser
 
 
 class MarkingChat(ScriptedChat):
@@ -321,7 +321,7 @@ class BeforePage(PlatformWorld):
 
     async def press(self, message_id: str, value: str, where: SessionSource) -> None:
         press_id = f"p{next(self._presses)}"
-        self._tell(lambda page: page.press(_OWNER, _conversation(where), press_id, value))
+        self._tell(lambda page: page.press_button(_OWNER, _conversation(where), press_id, value))
 
     async def shown(self, where: SessionSource) -> list[Shown]:
         return [
@@ -358,8 +358,8 @@ class BeforePage(PlatformWorld):
     def _say(self, text: str, where: SessionSource, files: tuple[object, ...] = ()) -> str:
         self._counts[where.chat_id] += 1
         message_id = f"m{self._counts[where.chat_id]}"
-        said = Said(message_id=message_id, text=text, attachments=files)  # type: ignore[arg-type]
-        self._tell(lambda page: page.say(_OWNER, _conversation(where), said))
+        said = WebMessage(message_id=message_id, text=text, attachments=files)  # type: ignore[arg-type]
+        self._tell(lambda page: page.send_message(_OWNER, _conversation(where), said))
         return message_id
 
     def _tell(self, call: Call) -> None:
@@ -367,7 +367,7 @@ class BeforePage(PlatformWorld):
         self._has_more.set()
 
 
-_OWNER = Speaker(user_id="owner", name="Owner")
+_OWNER = WebUser(user_id="owner", name="Owner")
 
 
 def _conversation(where: SessionSource) -> str:

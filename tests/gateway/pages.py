@@ -20,11 +20,11 @@ from threadline.model.access import Role
 from threadline.model.client_sources import web_source, web_target
 from threadline.model.turn import Replay
 from threadline.ports.agent import Agent, Event, Text, Turn
-from threadline.ports.live import Said, Speaker
 from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import OWNER
-from threadline.web.reader import Reader
-from threadline.web.site import Site
+from threadline.web.guard import SiteNames
+from threadline.web.platform import WebMessage, WebUser
+from threadline.web.subscribers import Subscriber
 from threadline.web.token import TokenFile
 from threadline.webpage import WebPage
 
@@ -38,7 +38,7 @@ CONVERSATION = "conversation-1"
 class Tab:
     """A tab that listens: the events that it was told, in order."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Subscriber) -> None:
         self.reader = reader
         self.events: list[tuple[str, Any]] = []
         self.last_id: str | None = None
@@ -54,7 +54,7 @@ class Tab:
                 return value
 
     async def _read(self) -> None:
-        told = await self.reader.next()
+        told = await self.reader.receive()
         assert told is not None, "the stream has ended"
         for part in told.decode().split("\n\n"):
             fields = dict(line.split(": ", 1) for line in part.split("\n") if ": " in line)
@@ -87,10 +87,10 @@ class Paged:
 
     async def say(self, text: str, *, key: str, user: str = "owner", conversation: str = CONVERSATION) -> str:
         """Somebody says something there."""
-        verdict = await self.page.platform.say(
-            Speaker(user_id=user, name=user.title()), conversation, Said(message_id=key, text=text)
+        verdict = await self.page.platform.send_message(
+            WebUser(user_id=user, name=user.title()), conversation, WebMessage(message_id=key, text=text)
         )
-        self.hub.said(user, conversation)
+        self.hub.changed(user, conversation)
         return verdict
 
     async def open(
@@ -102,7 +102,7 @@ class Paged:
         last_id: str | None = None,
     ) -> Tab:
         """A tab that follows a conversation."""
-        reader = await self.hub.open(user, role, conversation, last_id)
+        reader = await self.hub.subscribe(user, role, conversation, last_id)
         assert reader is not None
         return Tab(reader)
 
@@ -143,7 +143,7 @@ async def paged(location: str, agent: Agent, *, poll_seconds: float = 2.0, **set
             gateway = Gateway(store, settings_for(agent, **settings), RULES, [page.platform])
             await gateway.start(alone=True)
             token = TokenFile(Path(folder) / "token")
-            app = page.application(gateway, token, Site.of("127.0.0.1", PORT))
+            app = page.application(gateway, token, SiteNames.of("127.0.0.1", PORT))
             try:
                 await eventually(lambda: _is_ready(gateway))
                 yield Paged(gateway, store, page, app, token.current())

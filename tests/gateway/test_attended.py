@@ -18,7 +18,6 @@ from threadline.errors import ConversationBusy
 from threadline.gateway.gateway import Gateway
 from threadline.model.client_sources import web_source
 from threadline.model.delivery import Target
-from threadline.platforms.web import WebPlatform
 from threadline.ports.agent import (
     AgentError,
     AskPermission,
@@ -37,12 +36,13 @@ from threadline.ports.agent import (
     Turn,
     Workplace,
 )
-from threadline.ports.live import Ending, Said, Speaker
+from threadline.ports.live import Ending
 from threadline.ports.platform import Outgoing
 from threadline.store.facade import GatewayStore
+from threadline.web.platform import WebMessage, WebPlatform, WebUser
 
 SOURCE = web_source("owner", CONVERSATION)
-OWNER = Speaker(user_id="owner", name="Owner")
+OWNER = WebUser(user_id="owner", name="Owner")
 
 
 class Attending(Onlooking):
@@ -83,7 +83,7 @@ class Attended:
         self.told = told
 
     async def say(self, text: str, key: str = "m1", conversation: str = CONVERSATION) -> None:
-        await self.platform.say(OWNER, conversation, Said(message_id=key, text=text))
+        await self.platform.send_message(OWNER, conversation, WebMessage(message_id=key, text=text))
 
     async def ends(self, count: int = 1) -> Ending:
         async def ended() -> bool:
@@ -201,7 +201,7 @@ async def test_a_question_is_sent_and_what_was_said_before_it_is_not(location: s
         (question,) = here.platform.sent
         assert "May I?" not in question.text
         agent.says("done", None)
-        await here.platform.press(OWNER, CONVERSATION, "p1", question.buttons[0].value)
+        await here.platform.press_button(OWNER, CONVERSATION, "p1", question.buttons[0].value)
         assert (await here.ends(2)).outcome == "answered"
         assert here.told.events[-1] == Text("done")
 

@@ -16,10 +16,10 @@ from tests.gateway.world import awaited, settings_for
 from threadline.gateway.gateway import Gateway
 from threadline.model.client_sources import web_source, web_target
 from threadline.model.delivery import Target
-from threadline.platforms.web import WebPlatform
 from threadline.ports.agent import AskPermission, Event, Text, Thought, ToolCall, ToolResult
-from threadline.ports.live import Ending, Growth, Said, Speaker
+from threadline.ports.live import Ending, Growth
 from threadline.store.facade import GatewayStore
+from threadline.web.platform import WebMessage, WebPlatform, WebUser
 
 SOURCE = web_source("owner", CONVERSATION)
 
@@ -67,7 +67,9 @@ class Watched:
         self._platform = platform
 
     async def say(self, text: str, key: str) -> None:
-        await self._platform.say(Speaker(user_id="owner", name="Owner"), CONVERSATION, Said(message_id=key, text=text))
+        await self._platform.send_message(
+            WebUser(user_id="owner", name="Owner"), CONVERSATION, WebMessage(message_id=key, text=text)
+        )
 
     async def journal(self) -> list[Event]:
         """What is on disk of the turn that runs."""

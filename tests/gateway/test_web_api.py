@@ -17,8 +17,8 @@ from tests.gateway.world import awaited
 from threadline.errors import UnknownFile
 from threadline.ports.agent import Event, Text, Turn
 from threadline.testing.agents import ScriptedAgent
+from threadline.web.endpoints import ENDPOINTS
 from threadline.web.openapi import describe
-from threadline.web.routes import ENDPOINTS
 
 PATH = f"/api/conversations/{CONVERSATION}"
 
@@ -413,13 +413,13 @@ async def test_a_stream_begins_with_everything_and_its_reader_may_leave_at_any_t
         last_id = told.split(b"id: ")[1].split(b"\n")[0].decode()
         _, more = await poured(here, path, {**bearer, "Last-Event-ID": last_id}, b"event: ")
         assert b"event: snapshot" not in more
-        assert not here.hub._readers
-        assert not here.hub._followers
+        assert not here.hub._subscribers
+        assert not here.hub._feeds
 
 
 @awaited
 async def test_a_reader_that_takes_nothing_is_cut_off(location: str) -> None:
-    from threadline.web.events import EventStream
+    from threadline.web.sse import EventStream
 
     async with paged(location, ScriptedAgent(echo)) as here, here.client as client:
         await said(here, client, "one", "m1")
@@ -436,8 +436,8 @@ async def test_a_reader_that_takes_nothing_is_cut_off(location: str) -> None:
         async def may_listen() -> bool:
             return True
 
-        await EventStream(tab.reader, here.hub.leave, may_listen, write_seconds=0.05)({}, receive, send)
-        assert not here.hub._readers
+        await EventStream(tab.reader, here.hub.unsubscribe, may_listen, write_seconds=0.05)({}, receive, send)
+        assert not here.hub._subscribers
 
 
 @awaited

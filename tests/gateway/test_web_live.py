@@ -14,8 +14,8 @@ from threadline.model.client_sources import web_source
 from threadline.ports.agent import Text, ToolCall
 from threadline.ports.live import Growth
 from threadline.testing.agents import ScriptedAgent
-from threadline.web.live import Hub
-from threadline.web.reader import MOST_BYTES, MOST_FRAMES, Reader
+from threadline.web.live import LiveHub
+from threadline.web.subscribers import MAX_BYTES, MAX_FRAMES, Subscriber
 
 SOURCE = web_source("owner", CONVERSATION)
 
@@ -80,8 +80,8 @@ async def test_nobody_can_follow_what_is_not_there_or_not_theirs(location: str) 
     async with paged(location, ScriptedAgent(echo)) as here:
         await here.say("one", key="m1")
         await here.answered()
-        assert await here.hub.open("owner", "owner", "conversation-2") is None
-        assert await here.hub.open(GUEST, "guest", CONVERSATION) is None
+        assert await here.hub.subscribe("owner", "owner", "conversation-2") is None
+        assert await here.hub.subscribe(GUEST, "guest", CONVERSATION) is None
 
 
 @awaited
@@ -145,7 +145,7 @@ async def test_who_was_away_is_told_exactly_what_is_missing_of_a_turn(location: 
 
         grow(0)
         await tab.next("live")
-        here.hub.leave(tab.reader)
+        here.hub.unsubscribe(tab.reader)
         grow(1)
         grow(2)
         again = await here.open(last_id=tab.last_id)
@@ -156,7 +156,7 @@ async def test_who_was_away_is_told_exactly_what_is_missing_of_a_turn(location: 
         assert text_of((await again.next("live"))["events"]) == "3 "
         agent.says("0 1 2 3 ", None)
         await here.answered()
-        here.hub.leave(again.reader)
+        here.hub.unsubscribe(again.reader)
         back = await here.open(last_id=again.last_id)
         settled = await back.next()
         assert back.events[0][0] == "settled"
@@ -181,7 +181,7 @@ async def test_a_turn_of_another_gateway_is_followed_by_its_journal(
             while not shown_of(tab).endswith(piece):
                 await tab.next()
         assert shown_of(tab) == "one two three "
-        here.hub.leave(tab.reader)
+        here.hub.unsubscribe(tab.reader)
         agent.says("four ")
         again = await here.open(last_id=tab.last_id)
         tab.events += again.events
@@ -202,7 +202,7 @@ async def test_after_an_undo_everything_is_told_anew(location: str) -> None:
         tab, away = await here.open(), await here.open()
         for one in (tab, away):
             await one.next("snapshot")
-        here.hub.leave(away.reader)
+        here.hub.unsubscribe(away.reader)
         await here.say("/undo", key="u")
         undone = await tab.next("snapshot")
         assert [message["text"] for message in undone["messages"]] == ["one", "you said: one"]
@@ -312,7 +312,7 @@ async def test_what_changes_between_reading_the_list_and_listening_is_not_missed
         seen = await here.store.change_feed.snapshot(SOURCE)
         assert seen is not None
         await here.store.set_title(seen.entry.session_id, "Plans")
-        here.hub.said("owner", CONVERSATION)
+        here.hub.changed("owner", CONVERSATION)
         assert (await first.next("conversation"))["title"] == "Plans"
         late = await here.open(conversation=None)
         assert (await late.next("conversation"))["title"] == "Plans"
@@ -330,11 +330,11 @@ async def test_a_reader_that_falls_behind_is_told_anew_and_costs_the_others_noth
         here.hub.turn_began(here.target, turn_id, attempt)
         slow, quick = await here.open(), await here.open()
         await slow.next("snapshot")
-        count, words = MOST_FRAMES + 50, "x" * (2 * MOST_BYTES // MOST_FRAMES)
+        count, words = MAX_FRAMES + 50, "x" * (2 * MAX_BYTES // MAX_FRAMES)
         for place in range(count):
             growth = Growth(turn_id=turn_id, attempt=attempt, first=place, upto=place + 1, events=(Text(words),))
             here.hub.turn_grew(here.target, growth)
-            while place % 100 == 0 and not quick.reader.is_quiet:
+            while place % 100 == 0 and not quick.reader.is_empty:
                 await quick.next()
         caught_up = await slow.next("snapshot")
         # What it had missed was never told piece by piece.
@@ -354,11 +354,11 @@ async def test_many_tabs_are_handed_what_happens_in_fewer_pieces_and_each_event_
         await here.say("go", key="m1")
         turn_id, attempt = await running_turn(here)
         # So few that nothing but the first is handed on before somebody comes, or has lost their place.
-        hub = Hub(here.store, lambda _source: "main", pieces_a_second=0.001)
+        hub = LiveHub(here.store, lambda _source: "main", pieces_a_second=0.001)
         hub.turn_began(here.target, turn_id, attempt)
 
         async def opened() -> Tab:
-            reader = await hub.open("owner", "owner", CONVERSATION)
+            reader = await hub.subscribe("owner", "owner", CONVERSATION)
             assert reader is not None
             return Tab(reader)
 
@@ -370,12 +370,12 @@ async def test_many_tabs_are_handed_what_happens_in_fewer_pieces_and_each_event_
         for place in range(3):
             grow(place)
         assert (await tab.next("live"))["upto"] == 1
-        assert tab.reader.is_quiet
+        assert tab.reader.is_empty
         second = await opened()
         assert text_of((await second.next("snapshot"))["live"]["events"]) == "0 1 2 "
         grow(3)
         # The first has lost its place: it finds in the snapshot what waited, and the other is told it.
-        tab.reader.put(b"x" * MOST_BYTES)
+        tab.reader.send(b"x" * MAX_BYTES)
         assert text_of((await tab.next("snapshot"))["live"]["events"]) == "0 1 2 3 "
         grow(4)
         await opened()
@@ -392,11 +392,11 @@ async def test_many_tabs_are_handed_what_happens_in_fewer_pieces_and_each_event_
 
 @awaited
 async def test_what_waits_for_a_reader_is_bounded_by_bytes_too() -> None:
-    reader = Reader(lambda: b"anew")
+    reader = Subscriber(lambda: b"anew")
     for _ in range(20):
-        reader.put(b"x" * (MOST_BYTES // 8))
-    assert await reader.next() == b"anew"
-    reader.put(b"y" * (2 * MOST_BYTES))
-    assert await reader.next() == b"y" * (2 * MOST_BYTES), "what is larger than the bound comes alone"
+        reader.send(b"x" * (MAX_BYTES // 8))
+    assert await reader.receive() == b"anew"
+    reader.send(b"y" * (2 * MAX_BYTES))
+    assert await reader.receive() == b"y" * (2 * MAX_BYTES), "what is larger than the bound comes alone"
     reader.close()
-    assert await reader.next() is None
+    assert await reader.receive() is None

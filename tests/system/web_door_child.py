@@ -11,9 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from threadline.web.guard import Guard
+from threadline.web.guard import RequestGuard, SiteNames
 from threadline.web.server import bind, run_server
-from threadline.web.site import Site
 
 _GO_ON = asyncio.Event()
 
@@ -49,7 +48,9 @@ def main() -> None:
             sys.stdout.write(f"{port}\n")
             sys.stdout.flush()
 
-        asyncio.run(run_server(Guard(Starlette(routes=routes), Site.of("127.0.0.1", port)), listening, ready))
+        asyncio.run(
+            run_server(RequestGuard(Starlette(routes=routes), SiteNames.of("127.0.0.1", port)), listening, ready)
+        )
 
 
 if __name__ == "__main__":

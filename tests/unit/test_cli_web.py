@@ -14,7 +14,7 @@ from tests.unit.conftest import Cli
 from threadline.local_user import web_token_file
 from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import OWNER, WebLogin, digest_of, user_id_of
-from threadline.web.address import address_file, announced
+from threadline.web.server import address_file, published_address
 
 T = TypeVar("T")
 COOKIE = digest_of("a cookie")
@@ -82,10 +82,10 @@ def test_no_secret_is_put_behind_a_guessed_address(cli: Cli, made: Path, monkeyp
 def test_links_go_to_the_page_that_runs_whatever_is_configured(cli: Cli, made: Path) -> None:
     path = address_file(web_token_file())
     path.parent.mkdir(parents=True, exist_ok=True)
-    with announced(path, "http://127.0.0.1:8766/"):
+    with published_address(path, "http://127.0.0.1:8766/"):
         assert path.stat().st_mode & 0o777 == 0o600
         assert cli("web", "link").out.startswith("http://127.0.0.1:8766/#t=")
-        with announced(path, "http://127.0.0.1:8767/"):
+        with published_address(path, "http://127.0.0.1:8767/"):
             assert cli("web", "invite", "Ada").out.startswith("http://127.0.0.1:8767/#i=")
     assert not path.exists()
     # As a server leaves it that was killed.

@@ -22,10 +22,17 @@ from threadline.config.settings import WebSettings
 from threadline.errors import InvalidRequest
 from threadline.store.facade import GatewayStore
 from threadline.testing import FakeClock
-from threadline.web.auth import Auth, LoginRefused, TooManyFailures, answer_refused, unauthorised
-from threadline.web.failures import ALLOWED, PEERS_KEPT, Failures
-from threadline.web.guard import Guard, refusal
-from threadline.web.site import Site
+from threadline.web.auth import (
+    ALLOWED,
+    PEERS_KEPT,
+    Auth,
+    LoginAttempts,
+    LoginRefused,
+    TooManyFailures,
+    login_error_response,
+    login_required,
+)
+from threadline.web.guard import RequestGuard, SiteNames, error_json
 from threadline.web.token import TokenFile
 
 Sent: TypeAlias = dict[str, str] | list[tuple[str, str]]
@@ -73,7 +80,7 @@ class House:
     async def _ask(
         self, method: str, path: str, headers: Sent | None, *, peer: str = STRANGER, json: Any = None
     ) -> httpx.Response:
-        guarded = Guard(_routes(self.auth), Site.of("127.0.0.1", 8765, self.web))
+        guarded = RequestGuard(_routes(self.auth), SiteNames.of("127.0.0.1", 8765, self.web))
         content = None if json is None else msgspec.json.encode(json)
         transport = httpx.ASGITransport(guarded, client=(peer, 50_000))
         async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
@@ -85,25 +92,25 @@ def _routes(auth: Auth) -> Starlette:
         shown = msgspec.json.decode(await request.body(), type=dict[str, str])
         found = await auth.login(request, token=shown.get("token"), invite=shown.get("invite"))
         response = JSONResponse({"name": found.caller.name})
-        auth.give_cookie(response, found.cookie, request)
+        auth.set_cookie(response, found.cookie, request)
         return response
 
     async def logout(request: Request) -> Response:
         await auth.logout(request)
         response = Response(status_code=204)
-        auth.take_cookie(response)
+        auth.clear_cookie(response)
         return response
 
     async def me(request: Request) -> Response:
-        caller = await auth.who(request)
+        caller = await auth.authenticate(request)
         if caller is None:
-            return unauthorised()
+            return login_required()
         return JSONResponse(msgspec.structs.asdict(caller) | {"person": caller.person, "is_owner": caller.is_owner})
 
     async def refused(_request: Request, error: Exception) -> Response:
         if isinstance(error, LoginRefused | TooManyFailures):
-            return answer_refused(error)
-        return refusal(400, "invalid", str(error))
+            return login_error_response(error)
+        return error_json(400, "invalid", str(error))
 
     return Starlette(
         routes=[
@@ -134,7 +141,7 @@ def test_the_token_makes_its_holder_the_owner(house: House) -> None:
         "user_id": "owner",
         "name": "Owner",
         "role": "owner",
-        "by": "cookie",
+        "credential": "cookie",
         "person": "web:owner",
         "is_owner": True,
     }
@@ -143,7 +150,7 @@ def test_the_token_makes_its_holder_the_owner(house: House) -> None:
 def test_a_link_makes_its_holder_a_guest_once(house: House) -> None:
     made = house.run(house.store.web_access.invite("Ada"))
     told = house.me(house.log_in(invite=made.code)).json()
-    assert (told["name"], told["role"], told["is_owner"], told["by"]) == ("Ada", "guest", False, "cookie")
+    assert (told["name"], told["role"], told["is_owner"], told["credential"]) == ("Ada", "guest", False, "cookie")
     assert told["person"] == f"web:{told['user_id']}"
     again = house.ask("POST", "/api/login", PAGE, json={"invite": made.code})
     assert (again.status_code, again.json()["error"]) == (401, "login_refused")
@@ -198,7 +205,7 @@ def test_a_wrong_bearer_token_is_not_made_good_by_a_cookie(house: House) -> None
 
 def test_a_program_shows_the_token_each_time(house: House) -> None:
     told = house.ask("GET", "/api/me", {"Authorization": f"Bearer {house.token.current()}"}).json()
-    assert (told["user_id"], told["by"], told["is_owner"]) == ("owner", "bearer", True)
+    assert (told["user_id"], told["credential"], told["is_owner"]) == ("owner", "bearer", True)
     for wrong in ("Bearer", "Bearer ", "Bearer x", f"Basic {house.token.current()}", house.token.current()):
         assert house.ask("GET", "/api/me", {"Authorization": wrong}).status_code == 401
 
@@ -315,32 +322,32 @@ def test_many_tries_at_the_same_time_are_counted_too(house: House) -> None:
 
 
 def test_one_household_of_ipv6_is_one_peer() -> None:
-    failures = Failures(Seconds())
+    failures = LoginAttempts(Seconds())
     for number in range(ALLOWED):
         failures.add(f"2001:db8:1:2::{number:x}")
-    assert failures.wait_of("2001:db8:1:2:ffff::1") == 60
-    assert failures.wait_of("2001:db8:1:3::1") == 0
+    assert failures.seconds_to_wait("2001:db8:1:2:ffff::1") == 60
+    assert failures.seconds_to_wait("2001:db8:1:3::1") == 0
 
 
 def test_failures_are_kept_of_a_bounded_number_of_peers() -> None:
-    failures = Failures(Seconds())
+    failures = LoginAttempts(Seconds())
     for _ in range(ALLOWED):
         failures.add("192.0.2.1")
-    assert failures.wait_of("192.0.2.1") == 60
+    assert failures.seconds_to_wait("192.0.2.1") == 60
     for number in range(PEERS_KEPT):
         failures.add(f"peer {number}")
     assert len(failures._failed) == PEERS_KEPT
-    assert failures.wait_of("192.0.2.1") == 0
+    assert failures.seconds_to_wait("192.0.2.1") == 0
 
 
 def test_who_fails_again_and_again_is_not_forgotten_for_others() -> None:
-    failures = Failures(Seconds())
+    failures = LoginAttempts(Seconds())
     for number in range(2 * PEERS_KEPT):
         if number % (PEERS_KEPT // 4) == 0:
             failures.add("192.0.2.1")
             failures.add("192.0.2.1")
         failures.add(f"peer {number}")
-    assert failures.wait_of("192.0.2.1") == 60
+    assert failures.seconds_to_wait("192.0.2.1") == 60
 
 
 def test_secrets_are_compared_as_digests_of_one_length(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

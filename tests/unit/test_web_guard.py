@@ -10,8 +10,7 @@ from starlette.types import Message
 from tests.unit.web_door import BEARER, HOST, JSON, ORIGIN, PROXY, ROUTES, STRANGER, ask
 
 from threadline.config.settings import WebSettings
-from threadline.web.guard import HEARD_OUT, MAX_BODY, SECURITY_HEADERS, Guard
-from threadline.web.site import Site
+from threadline.web.guard import HEARD_OUT, MAX_BODY, SECURITY_HEADERS, RequestGuard, SiteNames
 
 OURS = {"Origin": ORIGIN} | JSON
 PUBLIC = WebSettings(public_url="https://chat.example.org", trusted_proxies=(PROXY,))
@@ -295,7 +294,7 @@ def test_an_answer_that_has_begun_ends_nowhere_after_too_long_a_body() -> None:
 
     headers = [(name.lower().encode(), value.encode()) for name, value in {**OURS, "Host": HOST}.items()]
     scope = {"type": "http", "method": "POST", "path": "/talking/", "scheme": "http", "headers": headers}
-    asyncio.run(Guard(ROUTES, Site.of("127.0.0.1", 8765))(scope, receive, send))
+    asyncio.run(RequestGuard(ROUTES, SiteNames.of("127.0.0.1", 8765))(scope, receive, send))
     assert [(message.get("status"), message.get("body")) for message in sent] == [(200, None), (None, b"listening")]
     assert sent[-1]["more_body"]
 
@@ -310,7 +309,7 @@ def test_no_other_protocol_gets_past_the_guard() -> None:
         sent.append(message)
 
     scope = {"type": "websocket", "path": "/api/events", "headers": [(b"host", HOST.encode())]}
-    asyncio.run(Guard(ROUTES, Site.of("127.0.0.1", 8765))(scope, receive, send))
+    asyncio.run(RequestGuard(ROUTES, SiteNames.of("127.0.0.1", 8765))(scope, receive, send))
     assert [message["type"] for message in sent] == ["websocket.close"]
 
 
@@ -326,6 +325,6 @@ def test_nothing_is_waited_for_behind_the_last_piece_of_a_body() -> None:
 
     headers = [(name.lower().encode(), value.encode()) for name, value in {**OURS, "Host": HOST}.items()]
     scope = {"type": "http", "method": "POST", "path": "/api/messages", "scheme": "http", "headers": headers}
-    asyncio.run(Guard(ROUTES, Site.of("127.0.0.1", 8765))(scope, receive, send))
+    asyncio.run(RequestGuard(ROUTES, SiteNames.of("127.0.0.1", 8765))(scope, receive, send))
     assert [message.get("status") for message in sent] == [413, None, None]
     assert not sent[-1].get("more_body")

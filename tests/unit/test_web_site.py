@@ -6,9 +6,9 @@ import pytest
 from starlette.types import Scope
 
 from threadline.config.settings import WebSettings
-from threadline.web.site import Site, origin_of
+from threadline.web.guard import SiteNames, origin_of
 
-PROXIED = Site.of("127.0.0.1", 8765, WebSettings(trusted_proxies=("10.0.0.0/8", "::1", "fd00::/8")))
+PROXIED = SiteNames.of("127.0.0.1", 8765, WebSettings(trusted_proxies=("10.0.0.0/8", "::1", "fd00::/8")))
 
 
 def scope(peer: str | None, *headers: tuple[str, str], scheme: str = "http") -> Scope:
@@ -40,18 +40,18 @@ def scope(peer: str | None, *headers: tuple[str, str], scheme: str = "http") -> 
     ],
 )
 def test_the_sender_is_the_last_hop_that_is_no_proxy_of_ours(peer: str, forwarded: str, sender: str) -> None:
-    assert PROXIED.arrival_of(scope(peer, ("X-Forwarded-For", forwarded))).peer == sender
+    assert PROXIED.client_of(scope(peer, ("X-Forwarded-For", forwarded))).peer == sender
 
 
 def test_hops_in_several_headers_are_one_way() -> None:
-    found = PROXIED.arrival_of(
+    found = PROXIED.client_of(
         scope("10.0.0.2", ("X-Forwarded-For", "127.0.0.1"), ("X-Forwarded-For", "203.0.113.9, 10.0.0.3"))
     )
     assert found.peer == "203.0.113.9"
 
 
 def test_the_nearest_proxy_has_the_last_word_on_scheme_and_name() -> None:
-    found = PROXIED.arrival_of(
+    found = PROXIED.client_of(
         scope(
             "10.0.0.2",
             ("Host", "127.0.0.1:8765"),
@@ -64,25 +64,25 @@ def test_the_nearest_proxy_has_the_last_word_on_scheme_and_name() -> None:
 
 
 def test_a_scheme_that_is_none_is_passed_over() -> None:
-    assert PROXIED.arrival_of(scope("10.0.0.2", ("X-Forwarded-Proto", "javascript"))).scheme == "http"
+    assert PROXIED.client_of(scope("10.0.0.2", ("X-Forwarded-Proto", "javascript"))).scheme == "http"
 
 
 def test_a_socket_without_an_address_is_nobody() -> None:
-    found = PROXIED.arrival_of(scope(None, ("X-Forwarded-For", "203.0.113.9")))
+    found = PROXIED.client_of(scope(None, ("X-Forwarded-For", "203.0.113.9")))
     assert (found.peer, found.hosts, found.origin) == ("", (), "")
     assert not PROXIED.is_ours(found)
     assert not PROXIED.is_own_origin("http://127.0.0.1:8765", found)
 
 
 def test_without_trusted_proxies_nobody_is_believed() -> None:
-    site = Site.of("127.0.0.1", 8765)
-    assert site.arrival_of(scope("127.0.0.1", ("X-Forwarded-For", "203.0.113.9"))).peer == "127.0.0.1"
+    site = SiteNames.of("127.0.0.1", 8765)
+    assert site.client_of(scope("127.0.0.1", ("X-Forwarded-For", "203.0.113.9"))).peer == "127.0.0.1"
 
 
 def test_a_browser_leaves_out_the_usual_port() -> None:
     assert origin_of("https", "chat.example.org:443") == "https://chat.example.org"
     assert origin_of("http", "chat.example.org:443") == "http://chat.example.org:443"
     assert origin_of("http", "localhost:80") == "http://localhost"
-    assert Site.of("127.0.0.1", 1, WebSettings(public_url="https://Chat.example.org:443/")).public_origin == (
+    assert SiteNames.of("127.0.0.1", 1, WebSettings(public_url="https://Chat.example.org:443/")).public_origin == (
         "https://chat.example.org"
     )

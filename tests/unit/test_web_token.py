@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from threadline import local_user
-from threadline.web.token import TokenFile, TokenUnusable, invite_fragment, load_or_make_token, owner_link
+from threadline.web.token import TokenFile, UnusableToken, ensure_token, invite_fragment, owner_link
 
 
 @pytest.fixture
@@ -23,16 +23,16 @@ def mode(path: Path) -> int:
 
 
 def test_a_token_is_made_once_and_has_256_bits(path: Path) -> None:
-    token = load_or_make_token(path)
+    token = ensure_token(path)
     assert re.fullmatch(r"[A-Za-z0-9_-]{43}", token)
-    assert load_or_make_token(path) == token
-    assert load_or_make_token(path.with_name("another")) != token
+    assert ensure_token(path) == token
+    assert ensure_token(path.with_name("another")) != token
 
 
 def test_only_its_user_can_read_it(path: Path) -> None:
     before = os.umask(0)
     try:
-        load_or_make_token(path)
+        ensure_token(path)
     finally:
         os.umask(before)
     assert (mode(path), mode(path.parent)) == (0o600, 0o700)
@@ -41,35 +41,35 @@ def test_only_its_user_can_read_it(path: Path) -> None:
 
 @pytest.mark.parametrize("open_to", [0o640, 0o604, 0o660, 0o777])
 def test_a_file_that_others_can_read_is_mended_and_told(path: Path, open_to: int) -> None:
-    token = load_or_make_token(path)
+    token = ensure_token(path)
     path.chmod(open_to)
     told: list[str] = []
-    assert load_or_make_token(path, told.append) == token
+    assert ensure_token(path, told.append) == token
     assert mode(path) == 0o600
     assert [str(path) in told[0], "--rotate" in told[0]] == [True, True]
-    assert load_or_make_token(path, told.append) == token
+    assert ensure_token(path, told.append) == token
     assert len(told) == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"short", b"\xff" * 43, b"x" * 43 + b"\nmore", b"x" * 200])
 def test_a_damaged_file_says_what_to_do(path: Path, content: bytes) -> None:
-    load_or_make_token(path)
+    ensure_token(path)
     path.write_bytes(content)
-    with pytest.raises(TokenUnusable, match="delete it, and a new one is made"):
-        load_or_make_token(path)
+    with pytest.raises(UnusableToken, match="delete it, and a new one is made"):
+        ensure_token(path)
     assert path.read_bytes() == content
 
 
 def test_what_is_no_file_says_what_to_do(path: Path) -> None:
     path.mkdir(parents=True)
-    with pytest.raises(TokenUnusable, match="delete it"):
-        load_or_make_token(path)
+    with pytest.raises(UnusableToken, match="delete it"):
+        ensure_token(path)
 
 
 def test_a_folder_that_can_not_be_made_says_so(path: Path) -> None:
     path.parent.write_text("in the way")
-    with pytest.raises(TokenUnusable, match="can't be"):
-        load_or_make_token(path)
+    with pytest.raises(UnusableToken, match="can't be"):
+        ensure_token(path)
 
 
 def test_all_who_start_at_once_get_the_same_token(path: Path) -> None:
@@ -77,7 +77,7 @@ def test_all_who_start_at_once_get_the_same_token(path: Path) -> None:
 
     def start() -> None:
         together.wait()
-        found.append(load_or_make_token(path))
+        found.append(ensure_token(path))
 
     threads = [threading.Thread(target=start) for _ in range(8)]
     for thread in threads:
@@ -103,14 +103,14 @@ def test_a_file_that_was_deleted_is_made_anew(path: Path) -> None:
     old = token.current()
     path.unlink()
     assert token.current() != old
-    assert token.current() == load_or_make_token(path)
+    assert token.current() == ensure_token(path)
 
 
 def test_a_file_that_is_damaged_meanwhile_opens_nothing(path: Path) -> None:
     token = TokenFile(path)
     token.current()
     path.write_text("damaged")
-    with pytest.raises(TokenUnusable):
+    with pytest.raises(UnusableToken):
         token.current()
 
 

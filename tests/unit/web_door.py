@@ -15,8 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
 from threadline.config.settings import WebSettings
-from threadline.web.guard import BodyTooLarge, Guard
-from threadline.web.site import Site
+from threadline.web.guard import BodyTooLarge, RequestGuard, SiteNames
 
 HOST = "127.0.0.1:8765"
 ORIGIN = f"http://{HOST}"
@@ -87,7 +86,7 @@ def ask(
 ) -> httpx.Response:
     """One request through the guard, from `peer`."""
     sent = content if content is None or isinstance(content, bytes) else _pieces(content)
-    guarded = Guard(ROUTES, Site.of("127.0.0.1", 8765, web), limits=limits or {})
+    guarded = RequestGuard(ROUTES, SiteNames.of("127.0.0.1", 8765, web), limits=limits or {})
     return asyncio.run(_ask(guarded, method, path, base, peer, headers=headers, content=sent))
 
 
@@ -96,7 +95,7 @@ async def _pieces(content: Iterable[bytes]) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def _ask(guarded: Guard, method: str, path: str, base: str, peer: str, **options: Any) -> httpx.Response:
+async def _ask(guarded: RequestGuard, method: str, path: str, base: str, peer: str, **options: Any) -> httpx.Response:
     transport = httpx.ASGITransport(guarded, raise_app_exceptions=path != "/fault", client=(peer, 50_000))
     async with httpx.AsyncClient(transport=transport, base_url=base) as client:
         return await client.request(method, path, **options)

@@ -223,10 +223,10 @@ def _base() -> str | None:
     """Return the address of the running page, else the configured address; None if there is neither."""
     from threadline.config.load import load_config
     from threadline.local_user import web_token_file
-    from threadline.web.address import address_file, announced_at
+    from threadline.web.server import address_file, read_address
 
     web = load_config().web
-    running = announced_at(address_file(web_token_file())) or web.public_url
+    running = read_address(address_file(web_token_file())) or web.public_url
     if running is not None or not web.port:
         return running
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(web.host, web.host)  # noqa: S104 - a browser can't open these

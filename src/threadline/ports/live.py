@@ -10,10 +10,8 @@ from typing import Literal, Protocol, runtime_checkable
 import msgspec
 
 from threadline.model.delivery import Target
-from threadline.model.inbound import Attachment
 from threadline.model.turn import TurnOutcome
 from threadline.ports.agent import Event
-from threadline.ports.platform import Verdict
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,37 +53,4 @@ class ShowsTurns(Protocol):
 
     def turn_ended(self, to: Target, turn_id: str, ending: Ending) -> None:
         """This run of it is over. An attended platform has been told all that the turn said by then."""
-        ...
-
-
-class Onlooker(ShowsTurns, Protocol):
-    """Who passes on to the people of a chat what happens there."""
-
-    def arrived(self, to: Target) -> None:
-        """Something was stored that the chat shows: a notice, an answer, a question."""
-        ...
-
-
-class Speaker(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who has shown who they are. `user_id` is ours, never a stranger's text."""
-
-    user_id: str
-    name: str
-
-
-class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as somebody wrote it. The same `message_id` again in a conversation is the same message."""
-
-    message_id: str
-    text: str
-    attachments: tuple[Attachment, ...] = ()
-
-
-class Door(Protocol):
-    """How the words of such people come in: through the one admission of the gateway, and with its verdict."""
-
-    async def say(self, who: Speaker, conversation: str, said: Said) -> Verdict: ...
-
-    async def press(self, who: Speaker, conversation: str, press_id: str, value: str) -> Verdict:
-        """Presses a button that stands under a message there."""
         ...

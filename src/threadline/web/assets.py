@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from threadline.texts import web as texts
-from threadline.web.guard import refusal
+from threadline.web.guard import error_json
 
 PAGE: Final = "index.html"
 _KINDS: Final = {
@@ -60,7 +60,7 @@ class Assets:
     def _answer(self, request: Request, name: str) -> Response:
         asset = self._found.get(name)
         if asset is None:
-            return refusal(404, "not_found", texts.NO_PAGE if name == PAGE else texts.UNKNOWN_PATH)
+            return error_json(404, "not_found", texts.NO_PAGE if name == PAGE else texts.UNKNOWN_PATH)
         headers = {
             "ETag": asset.tag,
             "Cache-Control": _FOR_EVER if request.query_params.get("v") and name != PAGE else _ASK_AGAIN,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hmac
+import math
 import re
 import secrets
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Literal
 
 import msgspec
@@ -19,11 +22,17 @@ from threadline.model.access import Role
 from threadline.store.facade import GatewayStore
 from threadline.store.people.web_access import OWNER, WebLogin, digest_of, person_of_user, user_id_of
 from threadline.texts.web import NOT_LOGGED_IN, OWNER_NAME, TOO_MANY_FAILURES, WRONG_INVITE, WRONG_TOKEN
-from threadline.web.failures import Failures
-from threadline.web.guard import refusal
+from threadline.web.guard import error_json
 from threadline.web.token import TokenFile
 
 log = get_logger(__name__)
+
+ALLOWED = 10
+WITHIN_SECONDS = 60.0
+# However many addresses there are, this many are kept in mind: those that failed last.
+PEERS_KEPT = 4096
+# Whoever has one address of IPv6 has at least so many neighbouring ones.
+_IPV6_PREFIX = 64
 
 COOKIE = "threadline"
 # The store decides how long a login lasts; the browser need only not forget it before. Browsers keep none for longer.
@@ -32,6 +41,47 @@ _COOKIE_SECONDS = 400 * 24 * 60 * 60
 _OF_OWNER, _OF_GUEST = "o", "g"
 _COOKIE_FORM = re.compile(r"[og][A-Za-z0-9_-]{43}")
 _SECRET_BYTES = 32
+
+
+class LoginAttempts:
+    """The failed logins of each address, in memory only: a restart clears them."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """`now` returns monotonic seconds."""
+        self._now = now
+        self._failed: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def seconds_to_wait(self, peer: str) -> int:
+        """Return the seconds until the peer may try again, 0 if it may now."""
+        failed = self._failed.get(_network_of(peer))
+        if failed is None or len(failed) < ALLOWED:
+            return 0
+        return max(0, math.ceil(failed[0] + WITHIN_SECONDS - self._now()))
+
+    def add(self, peer: str) -> None:
+        """Count a failed login of the peer."""
+        household = _network_of(peer)
+        self._failed.setdefault(household, deque(maxlen=ALLOWED)).append(self._now())
+        self._failed.move_to_end(household)
+        if len(self._failed) > PEERS_KEPT:
+            self._failed.popitem(last=False)
+
+    def undo(self, peer: str) -> None:
+        """Uncount the last login of the peer, which succeeded."""
+        failed = self._failed.get(_network_of(peer))
+        if failed:
+            failed.pop()
+
+
+def _network_of(peer: str) -> str:
+    """Return the address, or for IPv6 the network that one household is given: its logins are counted together."""
+    try:
+        address = ip_address(peer)
+    except ValueError:
+        return peer
+    if not isinstance(address, IPv6Address):
+        return peer
+    return str(ip_network((address, _IPV6_PREFIX), strict=False))
 
 
 class LoginRefused(ThreadlineError):
@@ -48,12 +98,12 @@ class TooManyFailures(ThreadlineError):
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who has shown who they are. `by` tells how: only a cookie can be sent without its owner's will."""
+    """An authenticated user. `credential` tells how: a browser may send a cookie without its owner's will."""
 
     user_id: str
     name: str
     role: Role
-    by: Literal["cookie", "bearer"]
+    credential: Literal["cookie", "bearer"]
 
     @property
     def is_owner(self) -> bool:
@@ -83,9 +133,9 @@ class Auth:
     def __init__(self, store: GatewayStore, token: TokenFile, *, now: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._token = token
-        self._failures = Failures(now)
+        self._failures = LoginAttempts(now)
 
-    async def who(self, request: HTTPConnection) -> Caller | None:
+    async def authenticate(self, request: HTTPConnection) -> Caller | None:
         """Who sent a request; `None` where it does not say or that is wrong. `TooManyFailures` after too many wrong tokens.
 
         A header `Authorization` decides alone: a request that came in for it must not go on by a cookie.
@@ -122,7 +172,7 @@ class Auth:
         if _COOKIE_FORM.fullmatch(cookie):
             await self._store.web_access.log_out(self._digest(cookie))
 
-    def give_cookie(self, response: Response, cookie: str, request: HTTPConnection) -> None:
+    def set_cookie(self, response: Response, cookie: str, request: HTTPConnection) -> None:
         """Lets the browser keep a login: no script reads it, no other site sends it, and over TLS it goes nowhere else."""
         response.set_cookie(
             COOKIE,
@@ -134,7 +184,7 @@ class Auth:
             samesite="strict",
         )
 
-    def take_cookie(self, response: Response) -> None:
+    def clear_cookie(self, response: Response) -> None:
         """Lets the browser forget its login."""
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
 
@@ -146,7 +196,7 @@ class Auth:
         if login is None:
             log.warning("web.login_refused", peer=peer)
             raise LoginRefused(WRONG_INVITE)
-        self._failures.take_back(peer)
+        self._failures.undo(peer)
         return LoggedIn(_caller(login, "cookie"), cookie)
 
     def _bearer(self, request: HTTPConnection) -> Caller | None:
@@ -154,7 +204,7 @@ class Auth:
         values = request.headers.getlist("authorization")
         scheme, _, token = values[0].partition(" ")
         if len(values) == 1 and scheme.lower() == "bearer" and self._is_token(token.strip()):
-            return Caller(user_id=user_id_of(OWNER), name=OWNER_NAME, role="owner", by="bearer")
+            return Caller(user_id=user_id_of(OWNER), name=OWNER_NAME, role="owner", credential="bearer")
         self._fail(request)
         return None
 
@@ -166,7 +216,7 @@ class Auth:
         return digest_of(cookie, self._token.current() if cookie.startswith(_OF_OWNER) else "")
 
     def _check_failures(self, request: HTTPConnection) -> None:
-        wait = self._failures.wait_of(_peer_of(request))
+        wait = self._failures.seconds_to_wait(_peer_of(request))
         if wait:
             raise TooManyFailures(wait)
 
@@ -176,20 +226,20 @@ class Auth:
         log.warning("web.login_refused", peer=peer)
 
 
-def answer_refused(error: LoginRefused | TooManyFailures) -> JSONResponse:
-    """The answer to somebody who could not log in."""
+def login_error_response(error: LoginRefused | TooManyFailures) -> JSONResponse:
+    """Return the response to a failed login."""
     if isinstance(error, TooManyFailures):
-        return refusal(429, "too_many_failures", str(error), {"Retry-After": str(error.retry_after)})
-    return refusal(401, "login_refused", str(error))
+        return error_json(429, "too_many_failures", str(error), {"Retry-After": str(error.retry_after)})
+    return error_json(401, "login_refused", str(error))
 
 
-def unauthorised() -> JSONResponse:
-    """The answer to somebody who shows nothing that says who they are."""
-    return refusal(401, "not_logged_in", NOT_LOGGED_IN, {"WWW-Authenticate": "Bearer"})
+def login_required() -> JSONResponse:
+    """Return the response to a request without a valid credential."""
+    return error_json(401, "not_logged_in", NOT_LOGGED_IN, {"WWW-Authenticate": "Bearer"})
 
 
 def _caller(login: WebLogin, by: Literal["cookie", "bearer"]) -> Caller:
-    return Caller(user_id=user_id_of(login.person), name=login.name, role=login.role, by=by)
+    return Caller(user_id=user_id_of(login.person), name=login.name, role=login.role, credential=by)
 
 
 def _new_cookie(kind: str) -> str:

@@ -15,7 +15,7 @@ from threadline.store.rows import json_text
 
 BEGINNING = b"retry: 1000\n\n"
 # Says nothing: proxies cut what is silent, and a page knows that its stream still lives.
-BREATH = b":\n\n"
+KEEPALIVE = b":\n\n"
 
 _PLACE = re.compile(
     r"([0-9a-f]{12})\.([0-9]{1,9})\.([0-9]{1,18})(?:\.([A-Za-z0-9]{1,64})\.([0-9]{1,9})\.([0-9]{1,15}))?"
@@ -23,38 +23,38 @@ _PLACE = re.compile(
 _encode = msgspec.json.Encoder().encode
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class FeedCursor(msgspec.Struct, frozen=True, kw_only=True):
     """How far somebody has read. `told` is the time of the last notice, in microseconds."""
 
-    mark: str
+    view_mark: str
     seq: int
-    told: int = 0
+    last_notice_at: int = 0
     turn_id: str = ""
     attempt: int = 0
-    upto: int = 0
+    last_event: int = 0
 
     def __str__(self) -> str:
-        text = f"{self.mark}.{self.seq}.{self.told}"
-        return f"{text}.{self.turn_id}.{self.attempt}.{self.upto}" if self.turn_id else text
+        text = f"{self.view_mark}.{self.seq}.{self.last_notice_at}"
+        return f"{text}.{self.turn_id}.{self.attempt}.{self.last_event}" if self.turn_id else text
 
 
-def read_place(text: str | None) -> Place | None:
+def parse_cursor(text: str | None) -> FeedCursor | None:
     """The place that an id names; `None` for anything else: then all is told anew."""
     found = _PLACE.fullmatch(text or "")
     if found is None:
         return None
     mark, seq, told, turn_id, attempt, upto = found.groups()
-    return Place(
-        mark=mark,
+    return FeedCursor(
+        view_mark=mark,
         seq=int(seq),
-        told=int(told),
+        last_notice_at=int(told),
         turn_id=turn_id or "",
         attempt=int(attempt or 0),
-        upto=int(upto or 0),
+        last_event=int(upto or 0),
     )
 
 
-def encoded(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     """A value as JSON. Halves of surrogate pairs, which some agent may have said, become escapes."""
     try:
         return _encode(value)
@@ -64,7 +64,7 @@ def encoded(value: Any) -> bytes:
 
 def frame(event: str, value: Any, place: object = None) -> bytes:
     """One event. Without a place it moves nobody's: who breaks off behind it is told it again."""
-    data = encoded(value)
+    data = encode_json(value)
     if place is None:
         return b"event: %b\ndata: %b\n\n" % (event.encode(), data)
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (str(place).encode(), event.encode(), data)

@@ -7,7 +7,7 @@ import sys
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-MOST_HEAD_BYTES = 64 * 1024
+MAX_HEAD_BYTES = 64 * 1024
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -22,7 +22,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._open_bytes += len(data)
         self._came = data
         super().data_received(data)
-        if self._open_bytes > MOST_HEAD_BYTES and not self.transport.is_closing():
+        if self._open_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response("The head of the request is too long.")
 
     def on_headers_complete(self) -> None:

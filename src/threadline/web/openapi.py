@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from threadline.version import __version__
-from threadline.web.routes import ENDPOINTS, Answer, Endpoint
+from threadline.web.endpoints import ENDPOINTS, Answer, Endpoint
 from threadline.web.shapes import ID, Gone, Grown, NewMessages, Notice, Problem, Settled, State
 
 _TEMPLATE = "#/components/schemas/{name}"
@@ -52,7 +52,7 @@ def describe(endpoints: Sequence[Endpoint] = ENDPOINTS) -> dict[str, Any]:
 def _shapes(endpoints: Sequence[Endpoint]) -> list[type[msgspec.Struct]]:
     found: dict[str, type[msgspec.Struct]] = {}
     for endpoint in endpoints:
-        for shape in (endpoint.body, endpoint.query, endpoint.answer):
+        for shape in (endpoint.body, endpoint.query, endpoint.response):
             if shape is not None and not isinstance(shape, str):
                 found[shape.__name__] = shape
     return list(found.values())
@@ -61,9 +61,9 @@ def _shapes(endpoints: Sequence[Endpoint]) -> list[type[msgspec.Struct]]:
 def _operation(endpoint: Endpoint, named: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": endpoint.summary,
-        "operationId": f"{endpoint.method.lower()}_{'_'.join(_words(endpoint.path))}",
+        "operationId": _operation_id(endpoint),
         "security": [] if endpoint.work is None else [{"token": []}, {"cookie": []}],
-        "responses": {str(endpoint.status): _success(endpoint.answer, named)} | dict(_refusals(endpoint, named)),
+        "responses": {str(endpoint.status): _success(endpoint.response, named)} | dict(_refusals(endpoint, named)),
     }
     parameters = [*_of_path(endpoint), *_of_query(endpoint, components)]
     if parameters:
@@ -85,7 +85,7 @@ def _success(answer: Answer, named: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refusals(endpoint: Endpoint, named: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for status, why in sorted((_COMMON | dict(endpoint.others)).items()):
+    for status, why in sorted((_COMMON | dict(endpoint.errors)).items()):
         yield str(status), {"description": why, "content": {"application/json": {"schema": named[Problem.__name__]}}}
 
 
@@ -100,5 +100,6 @@ def _of_query(endpoint: Endpoint, components: dict[str, Any]) -> Iterator[dict[s
             yield {"name": name, "in": "query", "required": False, "schema": schema}
 
 
-def _words(path: str) -> list[str]:
-    return [part.strip("{}") for part in path.split("/") if part and part != "api"]
+def _operation_id(endpoint: Endpoint) -> str:
+    words = [part.strip("{}") for part in endpoint.path.split("/") if part and part != "api"]
+    return "_".join([endpoint.method.lower(), *words])

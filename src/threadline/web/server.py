@@ -1,19 +1,27 @@
-"""A listening socket, and the server that answers on it until it is told to stop."""
+"""The listening socket, the server that answers on it until it is told to stop, and the file with its address."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import errno
+import fcntl
+import os
+import secrets
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from threadline.errors import InvalidRequest
+from threadline.log import get_logger
+
+log = get_logger(__name__)
 
 DEFAULT_PORT = 8765
 _MORE_PORTS = 20
@@ -22,11 +30,13 @@ _SHUTDOWN_SECONDS = 3
 _UNTAKEN_SECONDS = 40
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104
 
+_LONGEST = 4096
+
 
 def bind(host: str, port: int | None, note: Callable[[str], None]) -> socket.socket:
-    """A listening socket. Without a `port` the first free one of the usual ones; `note` is told which.
+    """Return a listening socket. Without a `port` it is the first free one of the usual ports, which `note` reports.
 
-    `InvalidRequest` where the port is taken or the address is not ours to listen at.
+    Raise `InvalidRequest` if the port is taken or the address does not belong to this machine.
     """
     wanted = range(DEFAULT_PORT, DEFAULT_PORT + _MORE_PORTS + 1) if port is None else (port,)
     for candidate in wanted:
@@ -35,7 +45,7 @@ def bind(host: str, port: int | None, note: Callable[[str], None]) -> socket.soc
         except OSError as cause:
             if cause.errno == errno.EADDRINUSE:
                 continue
-            raise InvalidRequest(_reason(host, candidate, cause)) from cause
+            raise InvalidRequest(_bind_error_text(host, candidate, cause)) from cause
         if port is None and candidate != DEFAULT_PORT:
             note(f"Port {DEFAULT_PORT} is taken by another program; using {candidate}.")
         if host in _ANY_ADDRESS:
@@ -61,7 +71,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def _http() -> type[asyncio.Protocol] | Literal["h11"]:
-    """What reads requests: httptools, or where that is not installed h11, which is slower."""
+    """Return the HTTP parser: httptools, or if that is not installed h11, which is slower."""
     try:
         from threadline.web.heads import BoundedHttp
     except ImportError:
@@ -72,9 +82,9 @@ def _http() -> type[asyncio.Protocol] | Literal["h11"]:
 async def run_server(
     app: ASGIApp, listening: socket.socket, ready: Callable[[str], None], stopping: Callable[[], None] = lambda: None
 ) -> None:
-    """Answers until SIGTERM or SIGINT. `ready` is told the address once requests are answered.
+    """Serve requests until SIGTERM or SIGINT. `ready` receives the address as soon as requests are answered.
 
-    `stopping` is called before it waits for answers that are under way: those that last for ever must be ended there.
+    `stopping` is called before the server waits for running responses; it must end those that have no end of their own.
     """
     config = uvicorn.Config(
         app,
@@ -144,9 +154,62 @@ def _address(listening: socket.socket) -> str:
     return f"http://{shown}:{port}/"
 
 
-def _reason(host: str, port: int, cause: OSError) -> str:
+def _bind_error_text(host: str, port: int, cause: OSError) -> str:
     if isinstance(cause, socket.gaierror) or cause.errno == errno.EADDRNOTAVAIL:
         return f"{host} is no address of this machine; use 127.0.0.1, or an address that it has"
     if isinstance(cause, PermissionError):
         return f"port {port} may not be used by this account; choose one above 1023 with --port"
     return f"can't listen at {host}, port {port}: {cause.strerror}; choose another with --host and --port"
+
+
+def address_file(token_file: Path) -> Path:
+    """Return the path of the address file, which lies beside the token file."""
+    return token_file.with_name("web-address")
+
+
+@contextmanager
+def published_address(path: Path, address: str) -> Iterator[None]:
+    """Publish the address of the page in a file while this context, and this process, lasts. The last of several pages wins.
+
+    If the file cannot be written, only a log event is written.
+    """
+    made = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        held = os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as cause:
+        log.warning("web.address_not_told", error=str(cause))
+        yield
+        return
+    try:
+        # The kernel lets go of it when this process dies, however it dies: who can lock the file knows that it is out of date.
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(held, address.encode())
+        made.replace(path)
+        yield
+    finally:
+        _remove(path, held)
+        os.close(held)
+
+
+def read_address(path: Path) -> str | None:
+    """Return the address of the running page, or `None` if this user can find none."""
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.read(opened, _LONGEST).decode(errors="replace").strip() or None
+    finally:
+        os.close(opened)
+    return None
+
+
+def _remove(path: Path, held: int) -> None:
+    """Delete the address file, unless another page has replaced it with its own."""
+    try:
+        if path.exists() and os.path.samestat(path.stat(), os.fstat(held)):
+            path.unlink()
+    except OSError as cause:
+        log.warning("web.address_not_taken_back", error=str(cause))

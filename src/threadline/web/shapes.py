@@ -29,7 +29,7 @@ MessageId = Annotated[
 Ref = Annotated[str, msgspec.Meta(min_length=1, max_length=120, description="A message's lasting name: SESSION_ID:12.")]
 SessionName = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_-]{1,80}\Z")]
 MAX_TITLE = 200
-MOST_FILES = 20
+MAX_FILES = 20
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -308,7 +308,7 @@ class MessageWanted(msgspec.Struct, frozen=True, kw_only=True):
 
     id: MessageId
     text: Annotated[str, msgspec.Meta(max_length=TEXT_CHARS)] = ""
-    attachments: Annotated[tuple[MessageId, ...], msgspec.Meta(max_length=MOST_FILES)] = ()
+    attachments: Annotated[tuple[MessageId, ...], msgspec.Meta(max_length=MAX_FILES)] = ()
     instead_of: Ref | None = None
 
 

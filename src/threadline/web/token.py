@@ -12,31 +12,31 @@ from typing import TypeAlias
 from threadline.errors import ConfigError
 from threadline.local_user import put_private_file
 
-Note: TypeAlias = Callable[[str], None]
+Notify: TypeAlias = Callable[[str], None]
 
 _BYTES = 32
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43,128}")
 _LONGEST = 4096
 
 
-class TokenUnusable(ConfigError):
+class UnusableToken(ConfigError):
     """The file with the token of the web page can't be used. Delete it, and the next start makes a new one."""
 
 
 class TokenFile:
     """The token as its file tells it, looked at anew whenever the file has changed."""
 
-    def __init__(self, path: Path, note: Note | None = None) -> None:
+    def __init__(self, path: Path, note: Notify | None = None) -> None:
         """Nothing is read or made yet. `note` is told what a person should know."""
         self.path = path
         self._note = note
         self._known: tuple[tuple[int, int, int], str] | None = None
 
     def current(self) -> str:
-        """The token, made where there is none. `TokenUnusable` where its file is damaged or can't be read."""
+        """The token, made where there is none. `UnusableToken` where its file is damaged or can't be read."""
         mark = self._mark()
         if self._known is None or mark != self._known[0]:
-            token = load_or_make_token(self.path, self._note)
+            token = ensure_token(self.path, self._note)
             # The mark from before it was read: what is put in its place meanwhile is noticed the next time.
             self._known = mark or self._mark() or (0, 0, 0), token
         return self._known[1]
@@ -56,10 +56,10 @@ class TokenFile:
         return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def load_or_make_token(path: Path, note: Note | None = None) -> str:
+def ensure_token(path: Path, note: Notify | None = None) -> str:
     """The token in the file; a new one of 256 bits where there is no file. Of two who make one at once both get the same.
 
-    The file is for its user alone: where others may read it, that is mended and told. `TokenUnusable` where it is damaged,
+    The file is for its user alone: where others may read it, that is mended and told. `UnusableToken` where it is damaged,
     empty, or not ours to read.
     """
     try:
@@ -88,14 +88,14 @@ def _fresh() -> str:
     return secrets.token_urlsafe(_BYTES)
 
 
-def _read(path: Path, note: Note | None) -> str:
+def _read(path: Path, note: Notify | None) -> str:
     try:
         # Of the open file, not of the path: what is mended is what is read.
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         raise
     except OSError as cause:
-        raise TokenUnusable(f"{path} can't be read: {cause.strerror}; give it to this user, or delete it") from cause
+        raise UnusableToken(f"{path} can't be read: {cause.strerror}; give it to this user, or delete it") from cause
     try:
         if os.fstat(opened).st_mode & 0o077:
             os.fchmod(opened, 0o600)
@@ -105,11 +105,11 @@ def _read(path: Path, note: Note | None) -> str:
                 )
         text = os.read(opened, _LONGEST).decode("ascii", "replace").strip()
     except OSError as cause:
-        raise TokenUnusable(f"{path} can't be used: {cause.strerror}; give it to this user, or delete it") from cause
+        raise UnusableToken(f"{path} can't be used: {cause.strerror}; give it to this user, or delete it") from cause
     finally:
         os.close(opened)
     if _TOKEN.fullmatch(text) is None:
-        raise TokenUnusable(
+        raise UnusableToken(
             f"{path} holds no token; delete it, and a new one is made: `threadline web link` then shows it"
         )
     return text
@@ -120,6 +120,6 @@ def _put(path: Path, token: str, place: Callable[[Path], object]) -> None:
     try:
         put_private_file(path, token, place)
     except OSError as cause:
-        raise TokenUnusable(
+        raise UnusableToken(
             f"{path} can't be written: {cause.strerror}; make its folder writable for this user"
         ) from cause

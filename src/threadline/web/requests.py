@@ -1,4 +1,4 @@
-"""One request to the API: who asks, what they ask, read once and checked; and what is answered where that fails."""
+"""Read and check one request to the API, and turn errors into JSON responses."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from threadline.errors import (
 from threadline.log import get_logger
 from threadline.model.client_sources import CONVERSATION, web_source
 from threadline.model.source import SessionSource
-from threadline.ports.live import Door, Speaker
 from threadline.ports.platform import PlatformError
 from threadline.store.facade import GatewayStore
 from threadline.texts import web as texts
-from threadline.web.auth import Auth, Caller, LoginRefused, TooManyFailures, answer_refused, unauthorised
-from threadline.web.frames import encoded
-from threadline.web.guard import refusal
-from threadline.web.live import Hub
+from threadline.web.auth import Auth, Caller, LoginRefused, TooManyFailures, login_error_response, login_required
+from threadline.web.frames import encode_json
+from threadline.web.guard import error_json
+from threadline.web.live import LiveHub
+from threadline.web.platform import WebPlatform, WebUser
 
 log = get_logger(__name__)
 
@@ -41,66 +41,66 @@ _ID = re.compile(CONVERSATION)
 _NO_ID = "-" * 8
 
 
-class Answering(msgspec.Struct, frozen=True):
-    """Who answers somewhere. `is_echo`: nobody was configured to."""
+class AnsweringAgent(msgspec.Struct, frozen=True):
+    """The agent of a conversation. `is_echo`: no agent is configured."""
 
     name: str
     is_echo: bool
 
 
-class Web(msgspec.Struct, frozen=True, kw_only=True):
-    """What the API works with."""
+class ApiContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The services that the endpoints of the API use."""
 
     store: GatewayStore
     auth: Auth
-    hub: Hub
-    door: Door
-    agent_at: Callable[[SessionSource], Answering]
+    hub: LiveHub
+    door: WebPlatform
+    agent_at: Callable[[SessionSource], AnsweringAgent]
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A request of somebody who has shown who they are."""
+class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A request of an authenticated user."""
 
-    web: Web
+    web: ApiContext
     caller: Caller
     request: Request
 
     @property
     def conversation(self) -> str:
-        """The conversation that the path names."""
+        """Return the id of the conversation from the path."""
         return str(self.request.path_params["id"])
 
     @property
-    def speaker(self) -> Speaker:
-        """Who it is, as those know them whom they speak to."""
-        return Speaker(user_id=self.caller.user_id, name=self.caller.name)
+    def speaker(self) -> WebUser:
+        """Return the user as the platform knows them."""
+        return WebUser(user_id=self.caller.user_id, name=self.caller.name)
 
     def source(self, conversation: str | None = None) -> SessionSource:
-        """Where they speak from, in that conversation or the one of the path. Nobody can name another's."""
+        """Return the source of that conversation, or of the one in the path. It always belongs to the caller."""
         return web_source(self.caller.user_id, conversation or self.conversation, self.caller.name)
 
     def agent(self) -> str:
-        """The name of the agent that answers there."""
+        """Return the name of the agent of the conversation."""
         return self.web.agent_at(self.source()).name
 
     def changed(self, conversation: str | None = None) -> None:
-        """Lets those who look at the conversation know."""
-        self.web.hub.said(self.caller.user_id, conversation or self.conversation)
+        """Notify the subscribers of the conversation of a change."""
+        self.web.hub.changed(self.caller.user_id, conversation or self.conversation)
 
 
 # What answers a request of somebody who is known.
-Work: TypeAlias = Callable[[Call], Awaitable[Response]]
+EndpointFunction: TypeAlias = Callable[[ApiCall], Awaitable[Response]]
 # What answers anybody's.
-OpenWork: TypeAlias = Callable[[Web, Request], Awaitable[Response]]
+OpenWork: TypeAlias = Callable[[ApiContext, Request], Awaitable[Response]]
 
 
-def told(value: Any, status: int = 200) -> Response:
-    """An answer in JSON."""
-    return Response(encoded(value), status, media_type="application/json")
+def json_response(value: Any, status: int = 200) -> Response:
+    """Return a response with the value as JSON."""
+    return Response(encode_json(value), status, media_type="application/json")
 
 
 async def read_body(request: Request, shape: type[T]) -> T:
-    """What was sent, as it must be; `InvalidRequest` says what is wrong with it."""
+    """Decode the body as `shape`. Raise `InvalidRequest`, which says what is wrong, if it does not match."""
     body = await request.body()
     try:
         return msgspec.json.decode(body, type=shape)
@@ -111,7 +111,7 @@ async def read_body(request: Request, shape: type[T]) -> T:
 
 
 def read_query(request: Request, shape: type[T]) -> T:
-    """What the query says; `InvalidRequest` says what is wrong with it."""
+    """Decode the query as `shape`. Raise `InvalidRequest`, which says what is wrong, if it does not match."""
     given = {name: value for name, value in request.query_params.items() if value != ""}
     try:
         return msgspec.convert(given, shape, strict=False)
@@ -119,22 +119,22 @@ def read_query(request: Request, shape: type[T]) -> T:
         raise InvalidRequest(texts.NOT_AS_DESCRIBED.format(reason=cause)) from cause
 
 
-def known(web: Web, work: Work) -> Callable[[Request], Awaitable[Response]]:
-    """The work for those who have shown who they are; everybody else is turned away."""
+def authenticated(web: ApiContext, work: EndpointFunction) -> Callable[[Request], Awaitable[Response]]:
+    """Wrap an endpoint function so that only authenticated users reach it."""
 
     async def answer(request: Request) -> Response:
-        caller = await web.auth.who(request)
+        caller = await web.auth.authenticate(request)
         if caller is None:
-            return unauthorised()
+            return login_required()
         if not _ID.fullmatch(request.path_params.get("id", _NO_ID)):
-            return refusal(400, "invalid", texts.BAD_ID)
-        return await work(Call(web=web, caller=caller, request=request))
+            return error_json(400, "invalid", texts.BAD_ID)
+        return await work(ApiCall(web=web, caller=caller, request=request))
 
     return _answered(answer)
 
 
-def opened(web: Web, work: OpenWork) -> Callable[[Request], Awaitable[Response]]:
-    """The work for anybody."""
+def public(web: ApiContext, work: OpenWork) -> Callable[[Request], Awaitable[Response]]:
+    """Wrap an endpoint function that needs no login."""
 
     async def answer(request: Request) -> Response:
         return await work(web, request)
@@ -147,28 +147,28 @@ def _answered(work: Callable[[Request], Awaitable[Response]]) -> Callable[[Reque
         try:
             return await work(request)
         except ThreadlineError as error:
-            return refused(error)
+            return error_response(error)
         except ClientDisconnect:
             # Nobody is left who could read it.
-            return refusal(400, "broken_off", texts.NOT_READABLE)
+            return error_json(400, "broken_off", texts.NOT_READABLE)
 
     return answer
 
 
-def refused(error: ThreadlineError) -> Response:
-    """The answer to what could not be done."""
+def error_response(error: ThreadlineError) -> Response:
+    """Return the response to an error."""
     if isinstance(error, (LoginRefused, TooManyFailures)):
-        return answer_refused(error)
+        return login_error_response(error)
     if isinstance(error, (UnknownSession, NotYours)):
-        return refusal(404, "unknown_conversation", texts.UNKNOWN_CONVERSATION)
+        return error_json(404, "unknown_conversation", texts.UNKNOWN_CONVERSATION)
     if isinstance(error, UnknownMessage):
-        return refusal(404, "unknown_message", texts.UNKNOWN_MESSAGE)
+        return error_json(404, "unknown_message", texts.UNKNOWN_MESSAGE)
     if isinstance(error, UnknownFile):
-        return refusal(404, "unknown_file", str(error))
+        return error_json(404, "unknown_file", str(error))
     if isinstance(error, (NothingToUndo, IdempotencyConflict)):
-        return refusal(409, "conflict", str(error))
+        return error_json(409, "conflict", str(error))
     if isinstance(error, InvalidRequest):
-        return refusal(400, "invalid", str(error))
+        return error_json(400, "invalid", str(error))
     if not isinstance(error, (StoreError, PlatformError)):
         log.error("web.failed", error=repr(error))
-    return refusal(503, "unavailable", texts.UNAVAILABLE, {"Retry-After": "1"})
+    return error_json(503, "unavailable", texts.UNAVAILABLE, {"Retry-After": "1"})

@@ -1,4 +1,4 @@
-"""The API as one table: where it answers, what it takes and gives. The routes and their description are made from it."""
+"""The API as one table: method, path, function, body and response. Routes and the OpenAPI document are made from it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from threadline.web import api_conversations, api_events, api_files, api_me, api_talk
-from threadline.web.calls import OpenWork, Work
+from threadline.web import api_account, api_conversations, sse
+from threadline.web.requests import EndpointFunction, OpenWork
 from threadline.web.shapes import (
     Attachment,
     Conversation,
@@ -35,23 +35,23 @@ _ID = "/api/conversations/{id}"
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that the API does. What it is for stands in the docstring of its work."""
+    """One endpoint of the API. The docstring of its function is its summary."""
 
     method: Method
     path: str
-    work: Work | None = None
+    work: EndpointFunction | None = None
     # Instead, where anybody may ask.
     open_work: OpenWork | None = None
     body: type[msgspec.Struct] | None = None
     query: type[msgspec.Struct] | None = None
     status: int = 200
-    answer: Answer
+    response: Answer
     # What else may come of it, besides what may come of anything.
-    others: Mapping[int, str] = {}
+    errors: Mapping[int, str] = {}
 
     @property
     def summary(self) -> str:
-        """What it is for, in one sentence."""
+        """Return the first line of the docstring of the function."""
         return ((self.work or self.open_work).__doc__ or "").strip().split("\n")[0]
 
 
@@ -61,34 +61,36 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path="/api/login",
-        open_work=api_me.login,
+        open_work=api_account.login,
         body=LoginWanted,
-        answer=Me,
+        response=Me,
     ),
-    Endpoint(method="POST", path="/api/logout", open_work=api_me.logout, body=Nothing, status=204, answer="nothing"),
-    Endpoint(method="GET", path="/api/me", work=api_me.me, answer=Me),
+    Endpoint(
+        method="POST", path="/api/logout", open_work=api_account.logout, body=Nothing, status=204, response="nothing"
+    ),
+    Endpoint(method="GET", path="/api/me", work=api_account.me, response=Me),
     Endpoint(
         method="GET",
         path="/api/conversations",
         work=api_conversations.conversations,
         query=api_conversations.ListQuery,
-        answer=Conversations,
+        response=Conversations,
     ),
     Endpoint(
         method="GET",
         path=_ID,
         work=api_conversations.conversation,
         query=api_conversations.LookQuery,
-        answer=Snapshot,
-        others=_UNKNOWN,
+        response=Snapshot,
+        errors=_UNKNOWN,
     ),
     Endpoint(
         method="PATCH",
         path=_ID,
         work=api_conversations.rename,
         body=RenameWanted,
-        answer=Conversation,
-        others=_UNKNOWN,
+        response=Conversation,
+        errors=_UNKNOWN,
     ),
     Endpoint(
         method="DELETE",
@@ -96,17 +98,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         work=api_conversations.delete,
         query=api_conversations.SessionQuery,
         status=204,
-        answer="nothing",
-        others=_UNKNOWN,
+        response="nothing",
+        errors=_UNKNOWN,
     ),
     Endpoint(
         method="POST",
         path=f"{_ID}/messages",
-        work=api_talk.say,
+        work=api_conversations.send_message,
         body=MessageWanted,
         status=202,
-        answer=Taken,
-        others={
+        response=Taken,
+        errors={
             404: "There is no such message or file of theirs.",
             409: "The id is another message's, or a message can't be taken back while something is being answered.",
         },
@@ -114,11 +116,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="POST",
         path=f"{_ID}/buttons",
-        work=api_talk.press,
+        work=api_conversations.press_button,
         body=PressWanted,
         status=202,
-        answer=Taken,
-        others=_UNKNOWN,
+        response=Taken,
+        errors=_UNKNOWN,
     ),
     Endpoint(
         method="POST",
@@ -126,45 +128,45 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         work=api_conversations.fork,
         body=ForkWanted,
         status=201,
-        answer=Conversation,
-        others=_UNKNOWN,
+        response=Conversation,
+        errors=_UNKNOWN,
     ),
     Endpoint(
         method="GET",
         path="/api/search",
         work=api_conversations.search,
         query=api_conversations.SearchQuery,
-        answer=Hits,
+        response=Hits,
     ),
     Endpoint(
         method="POST",
         path="/api/attachments",
-        work=api_files.keep,
+        work=api_account.upload,
         body=FileWanted,
         status=201,
-        answer=Attachment,
+        response=Attachment,
     ),
     Endpoint(
         method="GET",
         path="/api/attachments/{id}",
-        work=api_files.read,
-        answer="bytes",
-        others={404: "There is no such file of theirs."},
+        work=api_account.download,
+        response="bytes",
+        errors={404: "There is no such file of theirs."},
     ),
     Endpoint(
         method="GET",
         path="/api/events",
-        work=api_events.events,
+        work=sse.events,
         query=FollowWanted,
-        answer="events",
-        others=_UNKNOWN,
+        response="events",
+        errors=_UNKNOWN,
     ),
     Endpoint(
         method="POST",
         path="/api/events",
-        work=api_events.events,
+        work=sse.events,
         body=FollowWanted,
-        answer="events",
-        others=_UNKNOWN,
+        response="events",
+        errors=_UNKNOWN,
     ),
 )

@@ -1,4 +1,4 @@
-"""What the store knows, as the API tells it. Pure."""
+"""Map values of the store to shapes of the API. Pure."""
 
 from __future__ import annotations
 
@@ -40,16 +40,13 @@ from threadline.web.shapes import (
 _read_ask = json_reader(AskPermission)
 
 
-def conversation_of(listed: ListedSession) -> Conversation:
-    """A session as a row of the list."""
-    return _conversation(listed.entry, listed.preview, is_busy=listed.is_busy)
-
-
-def conversation_seen(seen: ConversationSnapshot) -> Conversation:
-    """The conversation that somebody looks at."""
-    at_hand = [*(seen.turn.user_messages if seen.turn is not None else ()), *seen.pending]
-    first = seen.preview or next((preview(one.event.text) for one in at_hand), "")
-    return _conversation(seen.entry, first, is_busy=seen.turn is not None or bool(seen.pending))
+def conversation(found: ListedSession | ConversationSnapshot) -> Conversation:
+    """Return a conversation as a row of the list: of a listed session, or of the snapshot that somebody reads."""
+    if isinstance(found, ListedSession):
+        return _conversation(found.entry, found.preview, is_busy=found.is_busy)
+    user_messages = [*(found.turn.user_messages if found.turn is not None else ()), *found.pending]
+    first = found.preview or next((preview(message.event.text) for message in user_messages), "")
+    return _conversation(found.entry, first, is_busy=found.turn is not None or bool(found.pending))
 
 
 def _conversation(entry: SessionEntry, first: str, *, is_busy: bool) -> Conversation:
@@ -65,44 +62,44 @@ def _conversation(entry: SessionEntry, first: str, *, is_busy: bool) -> Conversa
     )
 
 
-def message_of(found: TranscriptMessage) -> Message:
-    """A message of a transcript. Whatever stands in it that can't be shown as text is left out."""
-    message = found.message
-    calls = message.get("tool_calls")
+def message(found: TranscriptMessage) -> Message:
+    """Return a message of a transcript, without the parts that cannot be shown as text."""
+    stored = found.message
+    calls = stored.get("tool_calls")
     return Message(
         ref=str(found.ref),
         role=found.role,
         at=found.at,
-        text=_text(message.get("content")),
-        thoughts=_string(message.get("reasoning")) or None,
+        text=_text(stored.get("content")),
+        thoughts=_string(stored.get("reasoning")) or None,
         tool_calls=tuple(_tool_use(call) for call in calls if isinstance(call, Mapping))
         if isinstance(calls, list)
         else (),
-        tool_call_id=_string(message.get("tool_call_id")) or None,
-        tool_name=_string(message.get("tool_name")) or None,
+        tool_call_id=_string(stored.get("tool_call_id")) or None,
+        tool_name=_string(stored.get("tool_name")) or None,
         redacted=found.redacted,
-        attachments=tuple(attachment_of(file) for file in attachments_of(message)),
+        attachments=tuple(attachment(file) for file in attachments_of(stored)),
     )
 
 
-def waiting_of(found: turns.PendingMessage) -> Waiting:
-    """What somebody wrote and nobody has answered yet."""
+def pending(found: turns.PendingMessage) -> Waiting:
+    """Return a message that waits for its turn."""
     event = found.event
     return Waiting(
         id=event.message_id,
         text=event.text,
         at=from_instant(found.at),
-        attachments=tuple(attachment_of(file) for file in event.attachments),
+        attachments=tuple(attachment(file) for file in event.attachments),
     )
 
 
-def attachment_of(file: Attached) -> Attachment:
-    """A file that came with a message. One whose content the store does not have can't be asked for by its id."""
+def attachment(file: Attached) -> Attachment:
+    """Return an attachment. Its id is empty if the store does not have the content."""
     return Attachment(id=stored_id(file.handle) or "", name=file.name, mime=file.mime, size=file.size)
 
 
-def ask_of(found: OpenApproval | None, role: Role) -> Ask | None:
-    """The question that a turn waits for, for somebody of that role."""
+def approval(found: OpenApproval | None, role: Role) -> Ask | None:
+    """Return the open approval of a turn as a user of that role sees it."""
     if found is None:
         return None
     asked = _read_ask(found.event)
@@ -116,14 +113,14 @@ def ask_of(found: OpenApproval | None, role: Role) -> Ask | None:
     )
 
 
-def notices_of(seen: ConversationSnapshot) -> tuple[Notice, ...]:
-    """All that was said besides the agent's answers, in order."""
-    notices = [*(_told(told) for told in seen.notices), *(_cut_short(ended) for ended in seen.ended_early)]
-    return tuple(sorted(notices, key=lambda notice: notice.at))
+def notices(seen: ConversationSnapshot) -> tuple[Notice, ...]:
+    """Return all notices of a conversation, in order of time."""
+    merged = [*(_notice(notice) for notice in seen.notices), *(_cut_short(ended) for ended in seen.ended_early)]
+    return tuple(sorted(merged, key=lambda notice: notice.at))
 
 
-def usage_of(entry: SessionEntry) -> Usage:
-    """What a session has cost so far."""
+def usage(entry: SessionEntry) -> Usage:
+    """Return the usage of a session so far."""
     return Usage(
         input_tokens=entry.input_tokens,
         output_tokens=entry.output_tokens,
@@ -135,8 +132,8 @@ def usage_of(entry: SessionEntry) -> Usage:
     )
 
 
-def hit_of(found: Found) -> Hit | None:
-    """A message that was found; `None` for one of a session that no page can open."""
+def hit(found: Found) -> Hit | None:
+    """Return a search hit, or `None` if the page cannot open its session."""
     place = parse_web_chat_id(found.session.origin.chat_id)
     if place is None:
         return None
@@ -161,8 +158,8 @@ def _pieces(snippet: str) -> Iterable[Piece]:
         yield from (Piece(hit, hit=True), Piece(rest, hit=False)) if close else (Piece(OPEN + hit, hit=False),)
 
 
-def _told(told: FeedNotice) -> Notice:
-    return Notice(id=told.notice_id, text=told.text, at=from_instant(told.at), buttons=_choices(told.buttons))
+def _notice(notice: FeedNotice) -> Notice:
+    return Notice(id=notice.notice_id, text=notice.text, at=from_instant(notice.at), buttons=_choices(notice.buttons))
 
 
 def _cut_short(ended: EndedEarly) -> Notice:
