@@ -10,7 +10,6 @@ from tests.gateway.world import awaited
 
 from threadline.acp.conversation import Conversation, Prompt
 from threadline.acp.desk import Desk
-from threadline.acp.permissions import Permissions
 from threadline.acp.table import Table
 from threadline.model.client_sources import editor_source
 from threadline.ports.live import Ending
@@ -30,7 +29,7 @@ class _Mute:
 def laid(count: int) -> tuple[Table, list[Conversation]]:
     mute = _Mute()
     start = cast("Callable[..., Any]", None)
-    table = Table(cast("Desk", mute), cast("Connection", mute), cast("Permissions", None), start)
+    table = Table(cast("Desk", mute), cast("Connection", mute), cast("Callable[..., Any]", None), start)
     return table, [table.lay(f"s{number}", editor_source(f"s{number}", "ada")) for number in range(count)]
 
 

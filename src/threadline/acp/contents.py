@@ -47,7 +47,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[Enclosed, ...] = ()
 
 
-def heard(blocks: Sequence[ContentBlock]) -> Heard:
+def read_prompt(blocks: Sequence[ContentBlock]) -> Heard:
     """A prompt as the agent is given it. `InvalidRequest` for one with nothing in it, or with what can't be taken.
 
     A link stands where it was put. What is in a file stands behind all that was said, fenced, so that nothing in it passes for

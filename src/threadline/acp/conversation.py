@@ -14,7 +14,7 @@ import msgspec
 from threadline.acp.calls import Calls, Names
 from threadline.acp.lines import head_of, line_of
 from threadline.acp.outlet import Outlet
-from threadline.acp.translate import call_left, file_block, heard, iso, told
+from threadline.acp.translate import call_left, file_block, iso, told, user_text
 from threadline.model.inbound import Attachment, Inbound
 from threadline.model.source import SessionSource
 from threadline.ports.agent import AskPermission, Event, File, ToolCall, ToolResult, UsageOf, Workplace
@@ -305,7 +305,7 @@ class Conversation:
         """Tells the words of a prompt: who has a session told anew shows its answer behind them, and nothing of its own."""
         if prompt.event is not None and prompt.event.text:
             self.said_meanwhile.append(prompt)
-            self.tell(heard(prompt.event.text), key=prompt.event.dedupe_key)
+            self.tell(user_text(prompt.event.text), key=prompt.event.dedupe_key)
 
     def _leave_calls(self, turn_id: str) -> None:
         """Tells the end of calls that their turn has left without one, as it is stored: an editor would show them as running."""

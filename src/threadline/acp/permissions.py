@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TypeAlias
 
 import msgspec
 
@@ -32,6 +32,9 @@ from threadline.rpc.connection import ConnectionEnded, RpcError, Start
 
 log = get_logger(__name__)
 
+# Sends a request to the editor: a method and its parameters; the result, unread.
+Request: TypeAlias = Callable[[str, object], Awaitable[msgspec.Raw]]
+
 _METHOD = "session/request_permission"
 _ALLOWS = "/approve"
 _ALLOW, _REJECT = "allow", "reject"
@@ -41,19 +44,13 @@ _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 
 
-class Asks(Protocol):
-    """Who puts a request to the editor."""
-
-    async def request(self, method: str, params: object) -> msgspec.Raw: ...
-
-
 class Permissions:
     """Gets each question answered once, and presses the button for it."""
 
-    def __init__(self, desk: Desk, start: Start, editor: Asks) -> None:
+    def __init__(self, desk: Desk, start: Start, request: Request) -> None:
         self._desk = desk
         self._start = start
-        self._editor = editor
+        self._request = request
 
     def ask(self, conversation: Conversation, message: Outgoing) -> None:
         """Puts a question; its answer is on its way when it comes."""
@@ -99,7 +96,7 @@ class Permissions:
         )
         try:
             with _withdrawn_with(prompt):
-                answer = decode_result(_METHOD, await self._editor.request(_METHOD, request))
+                answer = decode_result(_METHOD, await self._request(_METHOD, request))
         except (RpcError, WrongShape) as cause:
             log.warning("acp.permission_not_asked", session=conversation.session_id, error=str(cause))
             return False

@@ -12,7 +12,7 @@ from threadline.acp.desk import Desk
 from threadline.acp.lines import head_of
 from threadline.acp.stored import Enclosure, Large, Replay
 from threadline.acp.table import GAP, Table
-from threadline.acp.translate import heard, told
+from threadline.acp.translate import told, user_text
 from threadline.clock import Instant, to_instant
 from threadline.gateway.composing import read_event
 from threadline.model.turn import PendingMessage
@@ -145,7 +145,7 @@ class Replayer:
         for one in waiting:
             if one.lane == "talk":
                 if one.event.text:
-                    conversation.outlet.pass_by(conversation.line(heard(one.event.text)))
+                    conversation.outlet.pass_by(conversation.line(user_text(one.event.text)))
                 for file in one.event.attachments:
                     await self._tell(conversation, Enclosure("user", file))
 
@@ -165,7 +165,7 @@ class Replayer:
     def _aside(self, conversation: Conversation, aside: SideMessage) -> None:
         """Tells something else that was told there: a command with its answer, or a word that nobody had asked for."""
         if aside.command_text:
-            conversation.outlet.pass_by(conversation.line(heard(aside.command_text)))
+            conversation.outlet.pass_by(conversation.line(user_text(aside.command_text)))
             update = self._table.shown(aside.key, aside.text)
         else:
             update = self._table.shown(aside.key, aside.text, before=GAP if aside.after else "", behind=GAP)

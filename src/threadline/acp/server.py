@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from threadline.acp.contents import Heard, heard
+from threadline.acp.contents import Heard, read_prompt
 from threadline.acp.desk import Desk
 from threadline.acp.failures import failure
 from threadline.acp.opening import Openings
@@ -104,7 +104,8 @@ class AcpServer:
         self.connection = Connection(
             lines, sink, serve=self._serve, hear=self._hear, start=start, name="editor", grace=_GRACE_SECONDS
         )
-        self.table = Table(desk, self.connection, Permissions(desk, start, self.connection), start)
+        permissions = Permissions(desk, start, self.connection.request)
+        self.table = Table(desk, self.connection, permissions.ask, start)
         self.platform = AcpPlatform(self.table, desk, self.connection.run)
         self._openings = openings = Openings(desk, sessions, self.table, self.connection, start, user)
         self._prompts = Prompts(
@@ -178,7 +179,7 @@ class AcpServer:
     def _prompt(self, request: Request, params: Shape) -> Awaitable[object] | None:
         assert isinstance(params, PromptRequest)  # noqa: S101 - the table of methods says so
         try:
-            said = heard(params.prompt)
+            said = read_prompt(params.prompt)
         except InvalidRequest as cause:
             raise RpcError(INVALID_PARAMS, str(cause)) from cause
         conversation = self.table.find(params.session_id)

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from threadline.acp.calls import Calls, Names
 from threadline.acp.lines import TAIL, encoded, line_of
-from threadline.acp.translate import call_ended, call_started, file_block, heard, plan_of, said, thought
+from threadline.acp.translate import call_ended, call_started, file_block, plan_of, said, thought, user_text
 from threadline.model.files import attachments_of
 from threadline.model.inbound import Attachment
 from threadline.model.message import Message, decode_body, text_of
@@ -149,7 +149,7 @@ class Replay:
     def _updates(self, message: _Stored) -> Iterator[Shown]:
         if message.role == "user":
             if message.content:
-                yield heard(message.content)
+                yield user_text(message.content)
             yield from (Enclosure("user", file) for file in message.attachments)
         elif message.role == "assistant":
             yield from self._answer(message)

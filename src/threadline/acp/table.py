@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from threadline.acp.conversation import Conversation, Prompt
 from threadline.acp.desk import Desk
 from threadline.acp.outlet import Outlet
-from threadline.acp.permissions import Permissions
 from threadline.acp.translate import said
 from threadline.model.delivery import Target
 from threadline.model.source import SessionSource
@@ -13,6 +15,9 @@ from threadline.ports.agent import Workplace
 from threadline.ports.platform import Outgoing
 from threadline.rpc.acp import KnownUpdate, Notice
 from threadline.rpc.connection import Connection, Start
+
+# Puts a question to the person.
+Ask: TypeAlias = Callable[[Conversation, Outgoing], None]
 
 # How deliveries are named: those that answer a command, and those that a running turn asked for.
 _COMMAND = "command."
@@ -24,10 +29,10 @@ GAP = "\n\n"
 class Table:
     """What lies open before the editor."""
 
-    def __init__(self, desk: Desk, connection: Connection, permissions: Permissions, start: Start) -> None:
+    def __init__(self, desk: Desk, connection: Connection, ask: Ask, start: Start) -> None:
         self._desk = desk
         self._connection = connection
-        self._permissions = permissions
+        self._ask = ask
         self._start = start
         self._open: dict[str, Conversation] = {}
         # Those that were spoken in, until they are looked at and found at rest.
@@ -85,7 +90,7 @@ class Table:
         if conversation is None or not conversation.is_new(key):
             return
         if message.buttons:
-            self._permissions.ask(conversation, message)
+            self._ask(conversation, message)
         elif message.text and (conversation.awaits_command or not key.startswith(_COMMAND)):
             # What the turn said before, or says next, must not run on in the same line.
             before = GAP if conversation.has_spoken else ""

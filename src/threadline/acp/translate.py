@@ -77,7 +77,7 @@ def thought(text: str) -> AgentThoughtChunk:
     return AgentThoughtChunk(content=TextContent(text=text))
 
 
-def heard(text: str) -> UserMessageChunk:
+def user_text(text: str) -> UserMessageChunk:
     """What a person said."""
     return UserMessageChunk(content=TextContent(text=text))
 
