@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from threadline.acp.desk import Desk
+from threadline.acp.platform import Desk
 from threadline.acp.server import AcpServer
 from threadline.acp.sessions import AsyncSessionManager
 from threadline.assembly import Agents, access_rules, close_agents, gateway_settings

@@ -11,7 +11,7 @@ import pytest
 from tests.acp.editor_world import CWD, Opened, opened
 from tests.gateway.world import awaited
 
-from threadline.acp.calls import Calls, Names
+from threadline.acp.translate import Calls, Names
 from threadline.ports.agent import AskPermission, Event, Text, ToolCall, ToolResult, Turn
 from threadline.testing.agents import ScriptedAgent
 

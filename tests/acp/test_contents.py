@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from threadline.acp.contents import read_prompt
+from threadline.acp.translate import read_prompt
 from threadline.errors import InvalidRequest
 from threadline.rpc.acp import (
     AudioContent,

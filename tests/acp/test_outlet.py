@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from tests.gateway.world import awaited
 
-from threadline.acp.outlet import Outlet
+from threadline.acp.open_session import Outlet
 from threadline.gateway.supervisor import Supervisor
 
 

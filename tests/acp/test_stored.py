@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from threadline.acp.lines import head_of
-from threadline.acp.stored import Enclosure, Large, Replay, _Asked, _unread
+from threadline.acp.replay import Enclosure, Large, Replay, _Asked, _unread
+from threadline.acp.translate import head_of
 
 
 def replayed(*messages: dict[str, Any]) -> list[Any]:

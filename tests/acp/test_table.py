@@ -8,9 +8,8 @@ from typing import Any, cast
 import pytest
 from tests.gateway.world import awaited
 
-from threadline.acp.conversation import Conversation, Prompt
-from threadline.acp.desk import Desk
-from threadline.acp.table import Table
+from threadline.acp.open_session import Conversation, Prompt
+from threadline.acp.platform import Desk, Table
 from threadline.model.client_sources import editor_source
 from threadline.ports.live import Ending
 from threadline.rpc.connection import Connection

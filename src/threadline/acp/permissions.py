@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from threadline.acp.conversation import Conversation, Prompt
-from threadline.acp.desk import Desk, new_id
+from threadline.acp.open_session import Conversation, Prompt
+from threadline.acp.platform import Desk, new_id
 from threadline.acp.translate import asked_for, call_allowed, question_answered
 from threadline.errors import StoreError, UnknownSession
 from threadline.log import get_logger

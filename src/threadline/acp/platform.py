@@ -3,15 +3,188 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
-from threadline.acp.desk import Desk
-from threadline.acp.table import Table
+from threadline.acp.open_session import Conversation, Outlet, Prompt
+from threadline.acp.translate import Enclosed, said
+from threadline.errors import UnknownFile
+from threadline.gateway.gateway import Gateway
 from threadline.model.client_sources import ACP
 from threadline.model.delivery import Target
-from threadline.model.source import MAIN_ACCOUNT
+from threadline.model.inbound import Attachment, Inbound, stored_id
+from threadline.model.ownership import file_owner_of
+from threadline.model.source import MAIN_ACCOUNT, SessionSource
+from threadline.ports.agent import Agent, Workplace
 from threadline.ports.live import Ending, Growth
-from threadline.ports.platform import Accept, Capabilities, NotDeclared, Outgoing, refuse_undeclared
+from threadline.ports.platform import Accept, Capabilities, NotDeclared, Outgoing, Transient, Verdict, refuse_undeclared
+from threadline.rpc.acp import KnownUpdate, Notice
+from threadline.rpc.connection import Connection, Start
+from threadline.store.facade import GatewayStore
+from threadline.store.work.change_feed import ConversationSnapshot
+
+# Puts a question to the person.
+Ask: TypeAlias = Callable[[Conversation, Outgoing], None]
+
+# How deliveries are named: those that answer a command, and those that a running turn asked for.
+_COMMAND = "command."
+_NOTE = ".note."
+# What parts one thing that is said from the next, which an editor shows as one text.
+GAP = "\n\n"
+
+
+async def _at_once() -> None:
+    return
+
+
+class Desk:
+    """The gateway and its store, from where an editor sits. It is made before the gateway, and works once it has that."""
+
+    def __init__(self, store: GatewayStore, *, prepared: Callable[[], Awaitable[None]] = _at_once) -> None:
+        """`prepared` returns when agents can be asked for without keeping everybody waiting."""
+        self.store = store
+        self.prepared = prepared
+        self.accept: Accept | None = None
+        self._gateway: Gateway | None = None
+
+    def open(self, gateway: Gateway) -> None:
+        """From now on this gateway answers."""
+        self._gateway = gateway
+
+    async def agent_at(self, source: SessionSource) -> tuple[str, Agent]:
+        """Who answers there, by name."""
+        await self.prepared()
+        return self._running().agent_at(source)
+
+    async def say(self, event: Inbound) -> Verdict:
+        """Lets somebody's words in by the gateway's one door. `Transient` while it is closed.
+
+        `ConversationBusy`: something else goes on there. `UnknownSession`: there is no such conversation. Then nothing was taken.
+        """
+        await self.prepared()
+        while self._running().outbox.platform_of(ACP, MAIN_ACCOUNT) is None:  # noqa: ASYNC110 - a moment at the start
+            await asyncio.sleep(0.005)
+        if self.accept is None:
+            raise Transient("the gateway takes no messages any more")
+        return await self.accept(event)
+
+    async def bring(self, source: SessionSource) -> None:
+        """A conversation that another agent has answered meanwhile goes on here. `UnknownSession`: there is none."""
+        await self.store.editor_sessions.find(source, agent=self._running().agent_at(source)[0])
+
+    async def is_pending(self, source: SessionSource) -> bool:
+        """Whether anything there waits, runs or is to be told."""
+        return await self.store.outbox.has_pending_at(source, agent=self._running().agent_at(source)[0])
+
+    async def stop(self, source: SessionSource) -> bool:
+        """Ends the turn that runs or waits there, without a word; whether there was one."""
+        return await self._running().stop_in(source)
+
+    async def look(self, source: SessionSource, *, limit: int = 1) -> ConversationSnapshot | None:
+        """Where the conversation stands."""
+        await self.prepared()
+        return await self.store.change_feed.snapshot(source, agent=self._running().agent_at(source)[0], limit=limit)
+
+    async def keep(self, source: SessionSource, file: Enclosed) -> Attachment:
+        """Stores a file that comes with a message."""
+        kept = await self.store.keep_file(file_owner_of(source), file.body, name=file.name, mime=file.mime)
+        return kept.attachment()
+
+    async def fetch(self, file: Attachment) -> bytes | None:
+        """What is in a stored file; `None` where it is gone."""
+        try:
+            return await self.store.files.read_body(stored_id(file.handle) or "")
+        except UnknownFile:
+            return None
+
+    def _running(self) -> Gateway:
+        if self._gateway is None:
+            raise Transient("the gateway does not run yet")
+        return self._gateway
+
+
+def new_id() -> str:
+    """What tells one message of an editor from all others."""
+    return os.urandom(12).hex()
+
+
+class Table:
+    """What lies open before the editor."""
+
+    def __init__(self, desk: Desk, connection: Connection, ask: Ask, start: Start) -> None:
+        self._desk = desk
+        self._connection = connection
+        self._ask = ask
+        self._start = start
+        self._open: dict[str, Conversation] = {}
+        # Those that were spoken in, until they are looked at and found at rest.
+        self._spoken_in: dict[str, Conversation] = {}
+        # Whether the editor has a place of its own for what is no part of an answer.
+        self.shows_notices = False
+
+    def find(self, session_id: str) -> Conversation | None:
+        """The session of that id, if it is open here."""
+        return self._open.get(session_id)
+
+    def lay(self, session_id: str, source: SessionSource) -> Conversation:
+        """The session of that id, open from now on."""
+        conversation = self._open.get(session_id)
+        if conversation is None:
+            outlet = Outlet(self._connection.send_lines, self._start)
+            conversation = self._open[session_id] = Conversation(session_id, source, outlet, self._desk.fetch)
+        return conversation
+
+    def begin(self, conversation: Conversation, prompt: Prompt) -> None:
+        """Somebody waits in that session from now on."""
+        conversation.begin(prompt)
+        self._spoken_in[conversation.session_id] = conversation
+
+    def clear(self, conversation: Conversation) -> None:
+        """The session is not open any more."""
+        if self._open.get(conversation.session_id) is conversation:
+            del self._open[conversation.session_id]
+
+    def bound(self) -> list[SessionSource]:
+        """Where this process answers: in the sessions that somebody waits in here, or has just cancelled something in.
+
+        Of a session that two windows have open, the one that is spoken in does all.
+        """
+        bound: list[SessionSource] = []
+        # However many are open, few are at work.
+        for key, one in list(self._spoken_in.items()):
+            if not one.is_at_work:
+                del self._spoken_in[key]
+            elif self._open.get(key) is one:
+                bound.append(one.source)
+        return bound
+
+    def workplace_for(self, source: SessionSource) -> Workplace | None:
+        """Where the editor lets the agent work in that session."""
+        conversation = self._open.get(source.chat_id or "")
+        return None if conversation is None else conversation.workplace
+
+    def arrived(self, to: Target, message: Outgoing, key: str) -> None:
+        """Tells what the gateway has to say besides turns: notices, questions, and answers to commands to who waits for one.
+
+        Whoever pressed a button, in this process or in one that is gone, knows what they have pressed.
+        """
+        conversation = self._open.get(to.chat_id)
+        if conversation is None or not conversation.is_new(key):
+            return
+        if message.buttons:
+            self._ask(conversation, message)
+        elif message.text and (conversation.awaits_command or not key.startswith(_COMMAND)):
+            # What the turn said before, or says next, must not run on in the same line.
+            before = GAP if conversation.has_spoken else ""
+            behind = GAP if conversation.prompt is not None and conversation.prompt.is_running else ""
+            conversation.tell(self.shown(key, message.text, before=before, behind=behind), key=key)
+
+    def shown(self, key: str, text: str, *, before: str = "", behind: str = "") -> KnownUpdate:
+        """What the gateway says besides turns, as this editor shows it: apart, or among what else is said, with gaps around it."""
+        if _NOTE in key and self.shows_notices:
+            return Notice(severity="info", title=text)
+        return said(before + text + behind)
 
 
 class AcpPlatform:

@@ -10,21 +10,20 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from threadline.acp.contents import Heard
-from threadline.acp.conversation import Conversation, Prompt
-from threadline.acp.desk import Desk, new_id
-from threadline.acp.failures import failure
-from threadline.acp.stored import updates_of
-from threadline.acp.translate import usage_of
-from threadline.errors import ConversationBusy, ThreadlineError, UnknownSession
+from threadline.acp.open_session import Conversation, Prompt
+from threadline.acp.platform import Desk, new_id
+from threadline.acp.replay import updates_of
+from threadline.acp.translate import Heard, usage_of
+from threadline.errors import ConversationBusy, StoreError, ThreadlineError, UnknownSession
 from threadline.gateway.command_table import read_command
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.model.inbound import Inbound
+from threadline.model.safe_text import safe_line
 from threadline.ports.live import Ending
-from threadline.ports.platform import Verdict
+from threadline.ports.platform import PlatformError, Verdict
 from threadline.rpc.acp import PromptResponse
-from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, RpcError
+from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, RpcError
 from threadline.store.text import preview
 from threadline.texts import editors as texts
 
@@ -45,6 +44,7 @@ _RENAMED_SECONDS = 0.25
 _LOOKED_AT = 50
 # How long an answer waits for what its turn had told besides.
 _NOTICE_SECONDS = 2.0
+_ID_CHARS = 80
 
 
 class Prompts:
@@ -334,3 +334,15 @@ def _response(prompt: Prompt, ending: Ending) -> PromptResponse | RpcError:
         case "parked":
             return RpcError(INTERNAL, texts.PUT_ASIDE)
     return RpcError(INTERNAL, texts.BROKE_OFF)
+
+
+def failure(cause: ThreadlineError, session_id: str) -> RpcError:
+    """The error that tells an editor what is wrong with what it asked of that session, and what to do about it."""
+    if isinstance(cause, RpcError):
+        return cause
+    if isinstance(cause, UnknownSession):
+        shown = safe_line(session_id, _ID_CHARS)
+        return RpcError(NOT_FOUND, texts.NO_SESSION.format(session_id=shown), {"sessionId": session_id})
+    if isinstance(cause, StoreError | PlatformError):
+        return RpcError(INTERNAL, texts.STORE_AWAY.format(reason=cause))
+    return RpcError(INVALID_PARAMS, str(cause))

@@ -9,15 +9,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from threadline.acp.contents import Heard, read_prompt
-from threadline.acp.desk import Desk
-from threadline.acp.failures import failure
-from threadline.acp.opening import Openings
 from threadline.acp.permissions import Permissions
-from threadline.acp.platform import AcpPlatform
-from threadline.acp.prompts import Prompts
+from threadline.acp.platform import AcpPlatform, Desk, Table
+from threadline.acp.prompts import Prompts, failure
+from threadline.acp.session_calls import Openings
 from threadline.acp.sessions import AsyncSessionManager
-from threadline.acp.table import Table
+from threadline.acp.translate import Heard, read_prompt
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.gateway.supervisor import Supervisor
 from threadline.model.safe_text import safe_line

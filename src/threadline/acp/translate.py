@@ -1,13 +1,22 @@
-"""What a turn says and does, as the editor is told. Pure."""
+"""What a turn says and does as updates for an editor, and what an editor sends as text and files. Pure."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+import binascii
+import mimetypes
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
+from urllib.parse import quote, unquote, urlsplit
 
+import msgspec
+
+from threadline.errors import InvalidRequest
+from threadline.model.files import MAX_FILE_BYTES
 from threadline.model.inbound import Attachment, stored_id
+from threadline.model.safe_text import safe_line
 from threadline.ports import agent
 from threadline.ports.agent import (
     AskPermission,
@@ -23,13 +32,16 @@ from threadline.ports.agent import (
 from threadline.rpc.acp import (
     AgentMessageChunk,
     AgentThoughtChunk,
+    AudioContent,
     ContentBlock,
     ContentPart,
     Diff,
+    EmbeddedResource,
     ImageContent,
     KnownUpdate,
     Plan,
     PlanEntry,
+    Resource,
     ResourceLink,
     TextContent,
     ToolCallPatch,
@@ -42,9 +54,17 @@ from threadline.rpc.acp import (
     UserMessageChunk,
     as_raw,
 )
+from threadline.texts import editors as texts
 
 # What stands for a file until somebody has fetched what is in it.
 Told: TypeAlias = KnownUpdate | File
+_encode = msgspec.json.Encoder().encode
+TAIL = b"}}\n"
+_FENCES = re.compile("`{3,}")
+_NAME_CHARS = 120
+_URI_CHARS = 2_000
+# What ends a link in Markdown, or makes it another one.
+_PLAIN_IN_URI = "!#$%&'*+,-./:;=?@^_|~"
 
 
 def told(event: Event) -> Told | None:
@@ -188,3 +208,200 @@ def usage_of(parts: Sequence[UsageOf]) -> Usage | None:
 def iso(moment: datetime) -> str:
     """A moment as the protocol writes it."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def head_of(session_id: str) -> bytes:
+    """What every line about a session begins with; the update and `TAIL` follow."""
+    named = encoded(session_id)
+    return b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":' + named + b',"update":'
+
+
+def line_of(head: bytes, update: KnownUpdate) -> bytes:
+    """The line that tells an update. What no peer can read in it, halves of characters, is replaced."""
+    return b"".join((head, encoded(update), TAIL))
+
+
+def encoded(value: object) -> bytes:
+    """A value as JSON on one line, whatever its texts hold."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(_whole(msgspec.to_builtins(value)))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_whole(name): _whole(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(inner) for inner in value]
+    return value
+
+
+class Names:
+    """Gives each call of a session a name that no other has: the agent's own to the first, its number with it to the next ones.
+
+    Counted along the conversation a call has the same name each time that all is told, and the one that it had when it ran.
+    """
+
+    def __init__(self, *, mark: str = "", avoid: Container[str] = ()) -> None:
+        """`mark` stands in each name, where nobody knows which were given before. `avoid`: names that others have."""
+        self._mark = f"~{mark}" if mark else ""
+        self._avoid = avoid
+        self._counts: dict[str, int] = {}
+        self.given: set[str] = set()
+
+    def give(self, call_id: str) -> str:
+        """A name for a call that begins."""
+        count = self._counts.get(call_id, 0) + 1
+        while (name := self._name(call_id, count)) in self.given or name in self._avoid:
+            count += 1
+        self._counts[call_id] = count
+        self.given.add(name)
+        return name
+
+    def _name(self, call_id: str, count: int) -> str:
+        return f"{call_id}{self._mark}" if count == 1 else f"{call_id}{self._mark}~{count}"
+
+
+class Calls:
+    """Which call an id stands for, along a turn or a transcript: the last that began with it."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        # Those that have given nothing back, by the ids of their agent.
+        self.open: dict[str, str] = {}
+        # The names that it gave, in their order.
+        self.given: list[str] = []
+
+    def start(self, call_id: str, names: Names) -> str:
+        """The name of a call that begins; of one that runs, and is told again, the same."""
+        if call_id not in self.open:
+            self._give(call_id, names)
+        name = self.open[call_id] = self._names[call_id]
+        return name
+
+    def end(self, call_id: str) -> str | None:
+        """The name of a call that has given something back; `None`: it never began."""
+        self.open.pop(call_id, None)
+        return self._names.get(call_id)
+
+    def named(self, event: Event, names: Names, turn_id: str) -> Event:
+        """The event with the names that its calls have for the editor."""
+        match event:
+            case ToolCall(call_id=call_id):
+                return _called(event, self.start(call_id, names))
+            case ToolResult(call_id=call_id):
+                name = self.end(call_id) or self._give(call_id, names)
+                return event if name == call_id else msgspec.structs.replace(event, call_id=name)
+            case AskPermission(call=None):
+                # No call's: an agent may use the same id for both. It is told once, so that it need not be found again.
+                return msgspec.structs.replace(event, ask_id=names.give(f"ask~{turn_id}~{event.ask_id}"))
+            case AskPermission(call=ToolCall() as call):
+                return msgspec.structs.replace(event, call=_called(call, self.start(call.call_id, names)))
+        return event
+
+    def _give(self, call_id: str, names: Names) -> str:
+        name = self._names[call_id] = names.give(call_id)
+        self.given.append(name)
+        return name
+
+
+def _called(call: ToolCall, name: str) -> ToolCall:
+    return call if name == call.call_id else msgspec.structs.replace(call, call_id=name)
+
+
+class Enclosed(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that came with a prompt. `name` is a stranger's text, never a path."""
+
+    name: str
+    mime: str
+    body: bytes
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt: what is said, and what comes with it."""
+
+    text: str
+    files: tuple[Enclosed, ...] = ()
+
+
+def read_prompt(blocks: Sequence[ContentBlock]) -> Heard:
+    """A prompt as the agent is given it. `InvalidRequest` for one with nothing in it, or with what can't be taken.
+
+    A link stands where it was put. What is in a file stands behind all that was said, fenced, so that nothing in it passes for
+    the person's own words.
+    """
+    said: list[str] = []
+    behind: list[str] = []
+    files: list[Enclosed] = []
+    for block in blocks:
+        match block:
+            case TextContent(text=text):
+                said.append(text)
+            case ImageContent():
+                files.append(_picture(block))
+            case ResourceLink():
+                _mention(said, block.title or block.name, block.uri)
+            case EmbeddedResource(resource=resource):
+                _mention(said, _name_of(resource.uri, resource.mime_type), resource.uri)
+                if resource.text is not None:
+                    behind.append(_fenced(resource.uri, resource.text))
+                else:
+                    files.append(_blob(resource))
+            case AudioContent():
+                raise InvalidRequest(texts.NO_SOUND)
+    text = "\n\n".join(part for part in ("".join(said), *behind) if part)
+    if not text.strip() and not files:
+        raise InvalidRequest(texts.NOTHING_SAID)
+    return Heard(text=text, files=tuple(files))
+
+
+def _mention(said: list[str], name: str, uri: str) -> None:
+    """Names a file where it was named, apart from the words around it."""
+    if said and said[-1] and not said[-1][-1].isspace():
+        said.append(" ")
+    label = re.sub(r"[\[\]`\\]", "", safe_line(name, _NAME_CHARS)) or "file"
+    said.append(f"[@{label}]({quote(safe_line(uri, _URI_CHARS), safe=_PLAIN_IN_URI)}) ")
+
+
+def _fenced(uri: str, text: str) -> str:
+    longest = max((len(run) for run in _FENCES.findall(text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{safe_line(uri, _URI_CHARS)}:\n{fence}\n{text}\n{fence}"
+
+
+def _picture(block: ImageContent) -> Enclosed:
+    name = _name_of(block.uri, block.mime_type, "image")
+    return _enclosed(name, block.mime_type, block.data)
+
+
+def _blob(resource: Resource) -> Enclosed:
+    name = _name_of(resource.uri, resource.mime_type)
+    return _enclosed(name, resource.mime_type or "application/octet-stream", resource.blob or "")
+
+
+def _enclosed(name: str, mime: str, encoded: str) -> Enclosed:
+    what = safe_line(name, _NAME_CHARS)
+    too_large = texts.FILE_TOO_LARGE.format(what=what, megabytes=MAX_FILE_BYTES // 1_000_000)
+    if len(encoded) > MAX_FILE_BYTES * 2:
+        raise InvalidRequest(too_large)
+    try:
+        body = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError) as cause:
+        raise InvalidRequest(texts.NOT_BASE64.format(what=what)) from cause
+    if len(body) > MAX_FILE_BYTES:
+        raise InvalidRequest(too_large)
+    if not body:
+        raise InvalidRequest(texts.FILE_EMPTY.format(what=what))
+    return Enclosed(name=name, mime=mime, body=body)
+
+
+def _name_of(uri: str | None, mime: str | None, otherwise: str = "file") -> str:
+    """What a person would call the file at an address: its last part."""
+    try:
+        last = unquote(urlsplit(uri or "").path).rstrip("/").rpartition("/")[2]
+    except ValueError:
+        last = ""
+    return safe_line(last, _NAME_CHARS) or otherwise + (mimetypes.guess_extension(mime or "") or "")

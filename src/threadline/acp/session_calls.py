@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import posixpath
+from collections.abc import Mapping
 
-from threadline.acp.calls import Names
-from threadline.acp.conversation import Conversation
-from threadline.acp.desk import Desk
-from threadline.acp.options import (
-    MODE_OPTION,
-    MODEL_OPTION,
-    OWN_MODEL,
-    commands,
-    config_options,
-    mode_of,
-    mode_state,
-)
-from threadline.acp.replaying import Replayer
+from threadline.acp.open_session import Conversation
+from threadline.acp.platform import Desk, Table
+from threadline.acp.replay import Replayer
 from threadline.acp.sessions import AsyncSessionManager, EditorSession, source_of
-from threadline.acp.table import Table
-from threadline.acp.translate import iso
-from threadline.acp.workplaces import check_path, workplace_of
+from threadline.acp.translate import Names, iso
 from threadline.errors import InvalidRequest, UnknownSession
+from threadline.gateway.command_table import OFFERED, TABLE
 from threadline.model.safe_text import safe_line
+from threadline.model.session import SessionEntry
+from threadline.ports import agent
 from threadline.ports.agent import ChoosesModel, Workplace
 from threadline.rpc.acp import (
+    AvailableCommand,
+    AvailableCommandsUpdate,
     CloseSessionRequest,
+    CommandInput,
+    ConfigChoice,
+    ConfigOption,
     ConfigOptionUpdate,
+    ConfigSelect,
     CurrentModeUpdate,
     DeleteSessionRequest,
     ForkSessionRequest,
@@ -35,6 +34,9 @@ from threadline.rpc.acp import (
     ListSessionsResponse,
     LoadSessionRequest,
     LoadSessionResponse,
+    McpServer,
+    Mode,
+    ModeState,
     NewSessionRequest,
     NewSessionResponse,
     Nothing,
@@ -53,6 +55,13 @@ from threadline.texts import editors as texts
 _NAME_CHARS = 80
 # How long a deletion waits for a turn that it ends.
 _LAST_SECONDS = 10.0
+ASK = "ask"
+MODE_OPTION = "mode"
+MODEL_OPTION = "model"
+# The value that stands for the agent's own model.
+OWN_MODEL = "default"
+# An editor has its own ways for these: a button that stops, a list of sessions, a window that asks.
+_NOT_HERE = frozenset({"start", "stop", "approve", "deny", "queue", "sethome", "handoff", "whoami"})
 
 
 class Openings:
@@ -289,4 +298,91 @@ def _listed(session: EditorSession) -> SessionInfo:
         cwd=session.cwd,
         title=session.title or session.words or None,
         updated_at=iso(session.updated_at),
+    )
+
+
+def mode_of(kept: str | None) -> str:
+    """The mode that a session is in; one that nobody knows any more is the careful one."""
+    return kept if kept in texts.MODES else ASK
+
+
+def mode_state(mode: str) -> ModeState:
+    """All modes, and the one that holds."""
+    modes = (Mode(id=name, name=shown, description=told) for name, (shown, told) in texts.MODES.items())
+    return ModeState(current_mode_id=mode, available_modes=tuple(modes))
+
+
+def config_options(mode: str, entry: SessionEntry, *, chooses_model: bool) -> tuple[ConfigOption, ...]:
+    """All options as they are now."""
+    modes = {name: shown for name, (shown, _) in texts.MODES.items()}
+    found: list[ConfigOption] = [
+        ConfigSelect(
+            id=MODE_OPTION,
+            name=texts.MODE_OPTION,
+            description=texts.MODE_OPTION_HELP,
+            category="mode",
+            current_value=mode,
+            options=_choices(modes),
+        )
+    ]
+    if chooses_model:
+        known = (entry.chosen_model, entry.model)
+        models = {OWN_MODEL: texts.MODEL_OWN} | {name: name for name in known if name is not None}
+        found.append(
+            ConfigSelect(
+                id=MODEL_OPTION,
+                name=texts.MODEL_OPTION,
+                description=texts.MODEL_OPTION_HELP,
+                category="model",
+                current_value=entry.chosen_model or OWN_MODEL,
+                options=_choices(models),
+            )
+        )
+    return tuple(found)
+
+
+def commands() -> AvailableCommandsUpdate:
+    """The gateway's commands that make sense in an editor."""
+    offered = [command for command in OFFERED if command.name not in _NOT_HERE]
+    return AvailableCommandsUpdate(
+        available_commands=tuple(
+            AvailableCommand(name=command.name, description=command.help, input=_input(command.name))
+            for command in offered
+        )
+    )
+
+
+def _input(name: str) -> CommandInput | None:
+    hint = TABLE[name].usage.partition(" ")[2]
+    return CommandInput(hint=hint) if hint else None
+
+
+def _choices(named: Mapping[str, str]) -> tuple[ConfigChoice, ...]:
+    return tuple(ConfigChoice(name=shown, value=value) for value, shown in named.items())
+
+
+def workplace_of(cwd: str, directories: tuple[str, ...], servers: tuple[McpServer, ...]) -> Workplace:
+    """The place as the agent is told it; `InvalidRequest` where a path is not absolute."""
+    check_path(cwd, texts.CWD_NOT_ABSOLUTE)
+    for directory in directories:
+        check_path(directory, texts.DIRECTORY_NOT_ABSOLUTE)
+    return Workplace(cwd=cwd, directories=directories, mcp_servers=tuple(_server(server) for server in servers))
+
+
+def check_path(path: str, otherwise: str) -> None:
+    """Raises `InvalidRequest` with that sentence unless the path is absolute."""
+    if "\0" in path:
+        raise InvalidRequest(texts.NUL_IN_PATH)
+    if not posixpath.isabs(path):
+        raise InvalidRequest(otherwise)
+
+
+def _server(server: McpServer) -> agent.McpServer:
+    return agent.McpServer(
+        name=server.name,
+        kind=server.kind,
+        command=server.command or "",
+        args=server.args or (),
+        url=server.url or "",
+        pairs=tuple((pair.name, pair.value) for pair in server.pairs),
     )
