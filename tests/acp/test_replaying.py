@@ -48,7 +48,7 @@ class Steps:
         self._do = do
         desk: Any = editor.server.platform._desk
         sessions: Any = editor.store.editor_sessions
-        desk.look = self._around(desk.look)
+        desk.snapshot = self._around(desk.snapshot)
         sessions.history_plan = self._around(sessions.history_plan)
         sessions.history_page = self._around(sessions.history_page)
 
@@ -89,9 +89,9 @@ async def test_a_prompt_in_the_middle_of_a_load_is_told_once(store: str, at: int
         async def interrupt() -> None:
             if not is_over:
                 go_on.clear()
-            began = conversation.began
+            began = conversation.last_turn_id
             running.append(editor.prompt(session, "Q"))
-            await until(lambda: conversation.began != began)
+            await until(lambda: conversation.last_turn_id != began)
             await until(lambda: not is_over or conversation.prompt is None or conversation.prompt.is_over)
             # Its first words have to be told.
             await asyncio.sleep(0.0 if is_over else 0.1)

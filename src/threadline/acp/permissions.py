@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from threadline.acp.open_session import Conversation, Prompt
-from threadline.acp.platform import Desk, new_id
-from threadline.acp.translate import asked_for, call_allowed, question_answered
+from threadline.acp.open_session import OpenPrompt, OpenSession
+from threadline.acp.platform import GatewayBridge, new_message_id
+from threadline.acp.translate import approval_request, call_approved, question_answered
 from threadline.errors import StoreError, UnknownSession
 from threadline.log import get_logger
 from threadline.model.delivery import Button, target_of
@@ -44,19 +44,19 @@ _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 
 
-class Permissions:
+class PermissionRequests:
     """Gets each question answered once, and presses the button for it."""
 
-    def __init__(self, desk: Desk, start: Start, request: Request) -> None:
+    def __init__(self, desk: GatewayBridge, start: Start, request: Request) -> None:
         self._desk = desk
         self._start = start
-        self._request = request
+        self._send_request = request
 
-    def ask(self, conversation: Conversation, message: Outgoing) -> None:
+    def ask(self, conversation: OpenSession, message: Outgoing) -> None:
         """Puts a question; its answer is on its way when it comes."""
         self._start("acp.permission", self._decide(conversation, message))
 
-    async def _decide(self, conversation: Conversation, message: Outgoing) -> None:
+    async def _decide(self, conversation: OpenSession, message: Outgoing) -> None:
         prompt = conversation.prompt
         if prompt is None or prompt.is_over:
             # Nobody waits there any more. What they cancelled is ended; for anything else nobody can have meant a yes.
@@ -65,52 +65,52 @@ class Permissions:
             allows = conversation.mode == "allow"
         else:
             try:
-                allows = await self._put(conversation, prompt, message)
+                allows = await self._request(conversation, prompt, message)
             except ConnectionEnded:
                 # The editor is gone, and with it whoever could have answered.
                 return
         if prompt is None or not prompt.is_cancelled:
-            self._settle(conversation, prompt, allows=allows)
-            await self._press(conversation, prompt, message.buttons, allows=allows)
+            self._answer(conversation, prompt, allows=allows)
+            await self._send_button(conversation, prompt, message.buttons, allows=allows)
 
-    def _settle(self, conversation: Conversation, prompt: Prompt | None, *, allows: bool) -> None:
+    def _answer(self, conversation: OpenSession, prompt: OpenPrompt | None, *, allows: bool) -> None:
         """Tells what the answer makes of what the editor shows: the call, or the question where that stands for itself."""
         if prompt is None or prompt.is_over or prompt.ask is None:
             return
         if prompt.ask.call is None:
-            if prompt.is_put:
-                conversation.tell(question_answered(prompt.ask, allows=allows))
+            if prompt.is_question_shown:
+                conversation.send_update(question_answered(prompt.ask, allows=allows))
         elif allows:
             # What comes of one that is not allowed its turn tells, or its end.
-            conversation.tell(call_allowed(prompt.ask.call))
+            conversation.send_update(call_approved(prompt.ask.call))
 
-    async def _put(self, conversation: Conversation, prompt: Prompt, message: Outgoing) -> bool:
+    async def _request(self, conversation: OpenSession, prompt: OpenPrompt, message: Outgoing) -> bool:
         """What the person says. Whatever is not clearly a yes is a no."""
-        await conversation.outlet.flushed()
-        asked = prompt.ask or AskPermission(ask_id=new_id(), tool=safe_line(message.text, _TITLE_CHARS))
-        prompt.ask, prompt.is_put = asked, True
+        await conversation.outlet.wait_until_sent()
+        asked = prompt.ask or AskPermission(ask_id=new_message_id(), tool=safe_line(message.text, _TITLE_CHARS))
+        prompt.ask, prompt.is_question_shown = asked, True
         request = RequestPermissionRequest(
             session_id=conversation.session_id,
-            tool_call=asked_for(asked),
+            tool_call=approval_request(asked),
             options=tuple(_option(button, asked) for button in message.buttons),
         )
         try:
             with _withdrawn_with(prompt):
-                answer = decode_result(_METHOD, await self._request(_METHOD, request))
+                answer = decode_result(_METHOD, await self._send_request(_METHOD, request))
         except (RpcError, WrongShape) as cause:
             log.warning("acp.permission_not_asked", session=conversation.session_id, error=str(cause))
             return False
         outcome = answer.outcome if isinstance(answer, RequestPermissionResponse) else None
         return isinstance(outcome, Selected) and outcome.option_id == _ALLOW
 
-    async def _press(
-        self, conversation: Conversation, prompt: Prompt | None, buttons: Sequence[Button], *, allows: bool
+    async def _send_button(
+        self, conversation: OpenSession, prompt: OpenPrompt | None, buttons: Sequence[Button], *, allows: bool
     ) -> None:
         """Gives the gateway the answer: a person's word is not lost because the store was away for a while."""
         wanted = next((button for button in buttons if _is_yes(button) is allows), None)
         if wanted is None:
             return
-        press = new_id()
+        press = new_message_id()
         event = Inbound(
             dedupe_key=f"{conversation.session_id}/press/{press}",
             message_id=press,
@@ -122,13 +122,13 @@ class Permissions:
         )
         await self._say(conversation, prompt, wanted, event)
 
-    async def _say(self, conversation: Conversation, prompt: Prompt | None, button: Button, event: Inbound) -> None:
+    async def _say(self, conversation: OpenSession, prompt: OpenPrompt | None, button: Button, event: Inbound) -> None:
         """Returns when the press was heard, or when nobody waits any more for what comes of it; it is said again until then."""
         pause = _FIRST_PAUSE
         while True:
             try:
                 await self._shown(conversation, button)
-                await self._desk.say(event)
+                await self._desk.admit(event)
             except UnknownSession:
                 # Deleted meanwhile, and the question with it.
                 return
@@ -139,12 +139,12 @@ class Permissions:
             if prompt is None:
                 await asyncio.sleep(pause)
             else:
-                await prompt.rest(pause)
+                await prompt.wait_ended(pause)
                 if prompt.is_over:
                     return
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _shown(self, conversation: Conversation, button: Button) -> None:
+    async def _shown(self, conversation: OpenSession, button: Button) -> None:
         """Returns when it is stored that the question was shown: before that nobody can answer it."""
         lane, code = target_of(conversation.source).ordering_key, button.value.rpartition(" ")[2]
         find_in_chat = self._desk.store.approvals.find_in_chat
@@ -153,7 +153,7 @@ class Permissions:
 
 
 @contextmanager
-def _withdrawn_with(prompt: Prompt) -> Iterator[None]:
+def _withdrawn_with(prompt: OpenPrompt) -> Iterator[None]:
     """What is waited for in here is given up when the prompt ends without it: its question must not stay on the screen."""
     task = asyncio.current_task()
 

@@ -7,8 +7,8 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from threadline.acp.open_session import Conversation, Outlet, Prompt
-from threadline.acp.translate import Enclosed, said
+from threadline.acp.open_session import OpenPrompt, OpenSession, UpdateQueue
+from threadline.acp.translate import PromptFile, agent_text
 from threadline.errors import UnknownFile
 from threadline.gateway.gateway import Gateway
 from threadline.model.client_sources import ACP
@@ -25,7 +25,7 @@ from threadline.store.facade import GatewayStore
 from threadline.store.work.change_feed import ConversationSnapshot
 
 # Puts a question to the person.
-Ask: TypeAlias = Callable[[Conversation, Outgoing], None]
+Ask: TypeAlias = Callable[[OpenSession, Outgoing], None]
 
 # How deliveries are named: those that answer a command, and those that a running turn asked for.
 _COMMAND = "command."
@@ -38,13 +38,13 @@ async def _at_once() -> None:
     return
 
 
-class Desk:
+class GatewayBridge:
     """The gateway and its store, from where an editor sits. It is made before the gateway, and works once it has that."""
 
-    def __init__(self, store: GatewayStore, *, prepared: Callable[[], Awaitable[None]] = _at_once) -> None:
-        """`prepared` returns when agents can be asked for without keeping everybody waiting."""
+    def __init__(self, store: GatewayStore, *, agents_ready: Callable[[], Awaitable[None]] = _at_once) -> None:
+        """`agents_ready` returns when agents can be asked for without keeping everybody waiting."""
         self.store = store
-        self.prepared = prepared
+        self.agents_ready = agents_ready
         self.accept: Accept | None = None
         self._gateway: Gateway | None = None
 
@@ -54,22 +54,22 @@ class Desk:
 
     async def agent_at(self, source: SessionSource) -> tuple[str, Agent]:
         """Who answers there, by name."""
-        await self.prepared()
+        await self.agents_ready()
         return self._running().agent_at(source)
 
-    async def say(self, event: Inbound) -> Verdict:
+    async def admit(self, event: Inbound) -> Verdict:
         """Lets somebody's words in by the gateway's one door. `Transient` while it is closed.
 
         `ConversationBusy`: something else goes on there. `UnknownSession`: there is no such conversation. Then nothing was taken.
         """
-        await self.prepared()
+        await self.agents_ready()
         while self._running().outbox.platform_of(ACP, MAIN_ACCOUNT) is None:  # noqa: ASYNC110 - a moment at the start
             await asyncio.sleep(0.005)
         if self.accept is None:
             raise Transient("the gateway takes no messages any more")
         return await self.accept(event)
 
-    async def bring(self, source: SessionSource) -> None:
+    async def adopt(self, source: SessionSource) -> None:
         """A conversation that another agent has answered meanwhile goes on here. `UnknownSession`: there is none."""
         await self.store.editor_sessions.find(source, agent=self._running().agent_at(source)[0])
 
@@ -81,17 +81,17 @@ class Desk:
         """Ends the turn that runs or waits there, without a word; whether there was one."""
         return await self._running().stop_in(source)
 
-    async def look(self, source: SessionSource, *, limit: int = 1) -> ConversationSnapshot | None:
+    async def snapshot(self, source: SessionSource, *, limit: int = 1) -> ConversationSnapshot | None:
         """Where the conversation stands."""
-        await self.prepared()
+        await self.agents_ready()
         return await self.store.change_feed.snapshot(source, agent=self._running().agent_at(source)[0], limit=limit)
 
-    async def keep(self, source: SessionSource, file: Enclosed) -> Attachment:
+    async def store_file(self, source: SessionSource, file: PromptFile) -> Attachment:
         """Stores a file that comes with a message."""
         kept = await self.store.keep_file(file_owner_of(source), file.body, name=file.name, mime=file.mime)
         return kept.attachment()
 
-    async def fetch(self, file: Attachment) -> bytes | None:
+    async def read_file(self, file: Attachment) -> bytes | None:
         """What is in a stored file; `None` where it is gone."""
         try:
             return await self.store.files.read_body(stored_id(file.handle) or "")
@@ -104,48 +104,48 @@ class Desk:
         return self._gateway
 
 
-def new_id() -> str:
+def new_message_id() -> str:
     """What tells one message of an editor from all others."""
     return os.urandom(12).hex()
 
 
-class Table:
+class OpenSessions:
     """What lies open before the editor."""
 
-    def __init__(self, desk: Desk, connection: Connection, ask: Ask, start: Start) -> None:
+    def __init__(self, desk: GatewayBridge, connection: Connection, ask: Ask, start: Start) -> None:
         self._desk = desk
         self._connection = connection
         self._ask = ask
         self._start = start
-        self._open: dict[str, Conversation] = {}
+        self._open: dict[str, OpenSession] = {}
         # Those that were spoken in, until they are looked at and found at rest.
-        self._spoken_in: dict[str, Conversation] = {}
+        self._spoken_in: dict[str, OpenSession] = {}
         # Whether the editor has a place of its own for what is no part of an answer.
         self.shows_notices = False
 
-    def find(self, session_id: str) -> Conversation | None:
+    def find(self, session_id: str) -> OpenSession | None:
         """The session of that id, if it is open here."""
         return self._open.get(session_id)
 
-    def lay(self, session_id: str, source: SessionSource) -> Conversation:
+    def open(self, session_id: str, source: SessionSource) -> OpenSession:
         """The session of that id, open from now on."""
         conversation = self._open.get(session_id)
         if conversation is None:
-            outlet = Outlet(self._connection.send_lines, self._start)
-            conversation = self._open[session_id] = Conversation(session_id, source, outlet, self._desk.fetch)
+            outlet = UpdateQueue(self._connection.send_lines, self._start)
+            conversation = self._open[session_id] = OpenSession(session_id, source, outlet, self._desk.read_file)
         return conversation
 
-    def begin(self, conversation: Conversation, prompt: Prompt) -> None:
+    def begin(self, conversation: OpenSession, prompt: OpenPrompt) -> None:
         """Somebody waits in that session from now on."""
         conversation.begin(prompt)
         self._spoken_in[conversation.session_id] = conversation
 
-    def clear(self, conversation: Conversation) -> None:
+    def close(self, conversation: OpenSession) -> None:
         """The session is not open any more."""
         if self._open.get(conversation.session_id) is conversation:
             del self._open[conversation.session_id]
 
-    def bound(self) -> list[SessionSource]:
+    def open_sources(self) -> list[SessionSource]:
         """Where this process answers: in the sessions that somebody waits in here, or has just cancelled something in.
 
         Of a session that two windows have open, the one that is spoken in does all.
@@ -153,7 +153,7 @@ class Table:
         bound: list[SessionSource] = []
         # However many are open, few are at work.
         for key, one in list(self._spoken_in.items()):
-            if not one.is_at_work:
+            if not one.is_busy:
                 del self._spoken_in[key]
             elif self._open.get(key) is one:
                 bound.append(one.source)
@@ -164,27 +164,27 @@ class Table:
         conversation = self._open.get(source.chat_id or "")
         return None if conversation is None else conversation.workplace
 
-    def arrived(self, to: Target, message: Outgoing, key: str) -> None:
+    def show_delivery(self, to: Target, message: Outgoing, key: str) -> None:
         """Tells what the gateway has to say besides turns: notices, questions, and answers to commands to who waits for one.
 
         Whoever pressed a button, in this process or in one that is gone, knows what they have pressed.
         """
         conversation = self._open.get(to.chat_id)
-        if conversation is None or not conversation.is_new(key):
+        if conversation is None or not conversation.mark_sent(key):
             return
         if message.buttons:
             self._ask(conversation, message)
-        elif message.text and (conversation.awaits_command or not key.startswith(_COMMAND)):
+        elif message.text and (conversation.is_command_pending or not key.startswith(_COMMAND)):
             # What the turn said before, or says next, must not run on in the same line.
-            before = GAP if conversation.has_spoken else ""
+            before = GAP if conversation.has_sent_text else ""
             behind = GAP if conversation.prompt is not None and conversation.prompt.is_running else ""
-            conversation.tell(self.shown(key, message.text, before=before, behind=behind), key=key)
+            conversation.send_update(self.shown(key, message.text, before=before, behind=behind), key=key)
 
     def shown(self, key: str, text: str, *, before: str = "", behind: str = "") -> KnownUpdate:
         """What the gateway says besides turns, as this editor shows it: apart, or among what else is said, with gaps around it."""
         if _NOTE in key and self.shows_notices:
             return Notice(severity="info", title=text)
-        return said(before + text + behind)
+        return agent_text(before + text + behind)
 
 
 class AcpPlatform:
@@ -202,7 +202,7 @@ class AcpPlatform:
         begins_by_message=False,
     )
 
-    def __init__(self, table: Table, desk: Desk, talk: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, table: OpenSessions, desk: GatewayBridge, talk: Callable[[], Awaitable[None]]) -> None:
         """`talk` hears the editor until it hangs up."""
         self._table = table
         self._desk = desk
@@ -220,7 +220,7 @@ class AcpPlatform:
     async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
         """Tells the editor. Where the session is not open there any more, whoever opens it reads what counts."""
         refuse_undeclared(self.capabilities, message, to)
-        self._table.arrived(to, message, key)
+        self._table.show_delivery(to, message, key)
         return key
 
     async def edit(self, to: Target, message_id: str, message: Outgoing) -> None:  # noqa: ARG002 - see `capabilities`

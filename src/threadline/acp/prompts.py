@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from threadline.acp.open_session import Conversation, Prompt
-from threadline.acp.platform import Desk, new_id
+from threadline.acp.open_session import OpenPrompt, OpenSession
+from threadline.acp.platform import GatewayBridge, new_message_id
 from threadline.acp.replay import updates_of
-from threadline.acp.translate import Heard, usage_of
+from threadline.acp.translate import PromptContent, usage_of
 from threadline.errors import ConversationBusy, StoreError, ThreadlineError, UnknownSession
 from threadline.gateway.command_table import read_command
 from threadline.gateway.supervisor import Supervisor
@@ -32,11 +32,11 @@ log = get_logger(__name__)
 # Takes the answer to a prompt, or the error that it is.
 Answer: TypeAlias = Callable[[object], None]
 # Notes that somebody waits in a session.
-Note: TypeAlias = Callable[[Conversation, Prompt], None]
+Note: TypeAlias = Callable[[OpenSession, OpenPrompt], None]
 # Brings what the editor knows of a session up to date, after somebody may have changed it.
-Refresh: TypeAlias = Callable[[Conversation], Awaitable[None]]
+Refresh: TypeAlias = Callable[[OpenSession], Awaitable[None]]
 # Lets go of a session that is gone.
-Forget: TypeAlias = Callable[[Conversation], None]
+Forget: TypeAlias = Callable[[OpenSession], None]
 
 _STEP_SECONDS = 0.03
 _WATCH_SECONDS = 1.0
@@ -47,12 +47,12 @@ _NOTICE_SECONDS = 2.0
 _ID_CHARS = 80
 
 
-class Prompts:
+class PromptRunner:
     """Carries prompts out, one at a time in each session."""
 
     def __init__(
         self,
-        desk: Desk,
+        desk: GatewayBridge,
         supervisor: Supervisor,
         note: Note,
         refresh: Refresh,
@@ -69,15 +69,15 @@ class Prompts:
         self._refresh = refresh
         self._forget = forget
         # A process that is gone is noticed after a lease and a third; another may have to be waited for.
-        self._patience = 2 * lease_seconds + _WATCH_SECONDS
+        self._max_wait = 2 * lease_seconds + _WATCH_SECONDS
 
-    def open(self, conversation: Conversation, heard: Heard, answer: Answer) -> Prompt:
+    def open(self, conversation: OpenSession, heard: PromptContent, answer: Answer) -> OpenPrompt:
         """Begins with a prompt; `answer` is given what comes of it, once. An error that says so where one waits already."""
         if conversation.prompt is not None:
             raise RpcError(INVALID_REQUEST, texts.BUSY)
         event = Inbound(
             # An editor has no name for a message, and changes none that was sent.
-            dedupe_key=f"{conversation.session_id}/{new_id()}",
+            dedupe_key=f"{conversation.session_id}/{new_message_id()}",
             message_id="",
             source=conversation.source,
             sent_at=self._desk.store.clock.now(),
@@ -85,36 +85,41 @@ class Prompts:
             mentions_us=True,
         )
 
-        def over(prompt: Prompt, ending: Ending | Exception) -> None:
+        def over(prompt: OpenPrompt, ending: Ending | Exception) -> None:
             self._over(conversation, prompt, heard, ending, answer)
 
-        prompt = Prompt(over, is_command=read_command(event) is not None, event=event)
+        prompt = OpenPrompt(over, is_command=read_command(event) is not None, event=event)
         self._note(conversation, prompt)
         work = self._work(conversation, prompt, event, heard, conversation.work)
         conversation.work = self._begin("acp.prompt", self._guarded(conversation, prompt, work))
         return prompt
 
     def _over(
-        self, conversation: Conversation, prompt: Prompt, heard: Heard, ending: Ending | Exception, answer: Answer
+        self,
+        conversation: OpenSession,
+        prompt: OpenPrompt,
+        heard: PromptContent,
+        ending: Ending | Exception,
+        answer: Answer,
     ) -> None:
         """Answers at once where nothing has to be told before. What was cancelled is ended behind that answer."""
-        awaits = not isinstance(ending, Exception) and conversation.awaits(ending.told)
+        awaits = not isinstance(ending, Exception) and conversation.wait_for(ending.told)
         is_told = conversation.outlet.is_empty and not prompt.is_command and not awaits
         if prompt.is_cancelled or is_told or isinstance(ending, Exception):
             self._answer(conversation, prompt, heard, ending, answer)
         else:
             self._start("acp.answer", self._answer_behind(conversation, prompt, heard, ending, answer))
         if prompt.is_cancelled:
-            conversation.work = self._start("acp.wind_up", self._wind_up(conversation, prompt, conversation.work))
+            conversation.work = self._start("acp.wind_up", self._finish_cancel(conversation, prompt, conversation.work))
 
     async def _answer_behind(
-        self, conversation: Conversation, prompt: Prompt, heard: Heard, ending: Ending, answer: Answer
+        self, conversation: OpenSession, prompt: OpenPrompt, heard: PromptContent, ending: Ending, answer: Answer
     ) -> None:
         """Answers when all was told that comes before; what a command has changed is told then, too."""
         result: Ending | Exception = ending
         try:
-            await conversation.all_told(_NOTICE_SECONDS)
-            await conversation.outlet.flushed()
+            await conversation.all_sent(_NOTICE_SECONDS)
+            await conversation.outlet.wait_until_sent()
             if prompt.is_command:
                 conversation.leave(prompt)
                 await self._refresh(conversation)
@@ -125,7 +130,12 @@ class Prompts:
         self._answer(conversation, prompt, heard, result, answer)
 
     def _answer(
-        self, conversation: Conversation, prompt: Prompt, heard: Heard, ending: Ending | Exception, answer: Answer
+        self,
+        conversation: OpenSession,
+        prompt: OpenPrompt,
+        heard: PromptContent,
+        ending: Ending | Exception,
+        answer: Answer,
     ) -> None:
         has_spoken = prompt.is_taken and not prompt.is_command and not isinstance(ending, Exception)
         is_cancelled = not isinstance(ending, Exception) and ending.outcome == "stopped"
@@ -136,24 +146,24 @@ class Prompts:
         answer(ending if isinstance(ending, Exception) else _response(prompt, ending))
         if has_spoken and not is_cancelled:
             # Behind the answer, which does not wait for it.
-            asyncio.get_running_loop().call_soon(self._spoke, conversation, heard)
+            asyncio.get_running_loop().call_soon(self._after_answer, conversation, heard)
 
-    def _name(self, conversation: Conversation, heard: Heard) -> None:
+    def _name(self, conversation: OpenSession, heard: PromptContent) -> None:
         """The session has just been used, and has a name from the first words on."""
         if conversation.title is None:
             conversation.title = preview(heard.text) or None
         conversation.tell_name(self._desk.store.clock.now())
 
-    def _spoke(self, conversation: Conversation, heard: Heard) -> None:
+    def _after_answer(self, conversation: OpenSession, heard: PromptContent) -> None:
         self._name(conversation, heard)
         if not conversation.is_titled:
             # The agent may have given it a name. Nobody waits for that: whoever prompts again at once is not held up by it.
-            conversation.look_later(_RENAMED_SECONDS, self._look)
+            conversation.schedule_refresh(_RENAMED_SECONDS, self._look)
 
-    def _look(self, conversation: Conversation) -> None:
+    def _look(self, conversation: OpenSession) -> None:
         self._start("acp.title", self._renamed(conversation))
 
-    async def _renamed(self, conversation: Conversation) -> None:
+    async def _renamed(self, conversation: OpenSession) -> None:
         # Whoever prompts next hears it where it is gone.
         with suppress(UnknownSession):
             entry = await self._desk.store.get_session(conversation.stored_id)
@@ -162,30 +172,30 @@ class Prompts:
 
     async def _work(
         self,
-        conversation: Conversation,
-        prompt: Prompt,
+        conversation: OpenSession,
+        prompt: OpenPrompt,
         event: Inbound,
-        heard: Heard,
+        heard: PromptContent,
         before: asyncio.Task[None] | None,
     ) -> None:
         await _ended(before)
         if prompt.is_command:
-            await self._settle(conversation, prompt)
-        files = [await self._desk.keep(conversation.source, file) for file in heard.files if not prompt.is_over]
+            await self._wait_until_idle(conversation, prompt)
+        files = [await self._desk.store_file(conversation.source, file) for file in heard.files if not prompt.is_over]
         if files:
             event = msgspec.structs.replace(event, attachments=tuple(files))
-        await self._let_in(conversation, prompt, event)
+        await self._admit(conversation, prompt, event)
         if prompt.is_command or prompt.stop_reason == "refusal":
             await self._watch(conversation, prompt, _STEP_SECONDS)
         elif not prompt.is_over:
             # Its turn tells when it is over. Whether that is still to be hoped for is looked at only where it takes its time.
-            prompt.end_with_it(self._after(_WATCH_SECONDS, partial(self._watch_on, conversation, prompt)))
+            prompt.cancel_timer_on_end(self._after(_WATCH_SECONDS, partial(self._watch_on, conversation, prompt)))
 
-    def _watch_on(self, conversation: Conversation, prompt: Prompt) -> None:
+    def _watch_on(self, conversation: OpenSession, prompt: OpenPrompt) -> None:
         work = self._watch(conversation, prompt, _WATCH_SECONDS)
         conversation.work = self._start("acp.watch", self._guarded(conversation, prompt, work))
 
-    async def _guarded(self, conversation: Conversation, prompt: Prompt, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, conversation: OpenSession, prompt: OpenPrompt, work: Coroutine[Any, Any, None]) -> None:
         """Does that for a prompt; where it fails, whoever waits is told."""
         try:
             await work
@@ -196,13 +206,13 @@ class Prompts:
             log.exception("acp.prompt_broke", session=conversation.session_id)
             prompt.end(RpcError(INTERNAL, texts.FAILED))
 
-    def _failed(self, conversation: Conversation, cause: ThreadlineError) -> RpcError:
+    def _failed(self, conversation: OpenSession, cause: ThreadlineError) -> RpcError:
         """What whoever waits is told. A session that somebody has deleted elsewhere is not open here any more."""
         if isinstance(cause, UnknownSession):
             self._forget(conversation)
-        return failure(cause, conversation.session_id)
+        return rpc_error_of(cause, conversation.session_id)
 
-    async def _settle(self, conversation: Conversation, prompt: Prompt) -> None:
+    async def _wait_until_idle(self, conversation: OpenSession, prompt: OpenPrompt) -> None:
         """Returns when nothing goes on there any more, or the prompt is over; a question that nobody answers is closed.
 
         What another process answers or asks is waited for, but not for ever: after that its answer is an error here, and its
@@ -211,12 +221,12 @@ class Prompts:
         loop = asyncio.get_running_loop()
         began = loop.time()
         while not prompt.is_over:
-            seen = await self._desk.look(conversation.source)
+            seen = await self._desk.snapshot(conversation.source)
             turn = None if seen is None else seen.turn
             if seen is None or (turn is None and not seen.pending):
                 return
-            is_here = turn is None or turn.turn_id == conversation.began
-            is_late = loop.time() - began > self._patience
+            is_here = turn is None or turn.turn_id == conversation.last_turn_id
+            is_late = loop.time() - began > self._max_wait
             if turn is not None and turn.state == "asking":
                 if is_here or is_late:
                     await self._desk.stop(conversation.source)
@@ -226,66 +236,68 @@ class Prompts:
                 raise RpcError(INVALID_REQUEST, texts.BUSY_ELSEWHERE)
             await asyncio.sleep(_STEP_SECONDS)
 
-    async def _let_in(self, conversation: Conversation, prompt: Prompt, event: Inbound) -> None:
+    async def _admit(self, conversation: OpenSession, prompt: OpenPrompt, event: Inbound) -> None:
         """Hands the prompt to the gateway, which takes it once nothing else goes on there; unless it is over before."""
         is_brought = False
         while not prompt.is_over and not prompt.is_offered:
             prompt.is_offered = True
             try:
-                verdict = await self._desk.say(event)
+                verdict = await self._desk.admit(event)
             except ConversationBusy:
                 # To look first would cost every prompt what hardly one needs.
                 prompt.is_offered = False
-                await self._settle(conversation, prompt)
+                await self._wait_until_idle(conversation, prompt)
             except UnknownSession:
                 # Deleted elsewhere; or another agent's window went on with it, which is no reason to lose it here.
                 prompt.is_offered = False
                 if is_brought:
                     raise
                 is_brought = True
-                await self._desk.bring(conversation.source)
+                await self._desk.adopt(conversation.source)
             except ThreadlineError:
                 # If it was taken all the same, nobody runs it: it is closed once its lease has ended.
                 prompt.is_offered = False
                 raise
             else:
-                prompt.is_let_in = True
+                prompt.is_admitted = True
                 prompt.is_taken = verdict == "accepted"
                 _refuse(prompt, verdict)
 
-    async def _watch(self, conversation: Conversation, prompt: Prompt, pause: float) -> None:
+    async def _watch(self, conversation: OpenSession, prompt: OpenPrompt, pause: float) -> None:
         """Returns when the prompt is over: its turn tells so. Of a command, and of what is done elsewhere, the store does."""
         while not prompt.is_over:
             if not prompt.is_running and not (prompt.is_asking and await self._asks(conversation)):
                 await self._look_for_end(conversation, prompt)
-            await prompt.rest(pause)
+            await prompt.wait_ended(pause)
 
-    async def _look_for_end(self, conversation: Conversation, prompt: Prompt) -> None:
+    async def _look_for_end(self, conversation: OpenSession, prompt: OpenPrompt) -> None:
         if not await self._desk.is_pending(conversation.source) and not prompt.is_running:
-            prompt.end(await self._unseen(conversation, prompt))
+            prompt.end(await self._ending_from_store(conversation, prompt))
 
-    async def _asks(self, conversation: Conversation) -> bool:
+    async def _asks(self, conversation: OpenSession) -> bool:
         """Whether the turn still waits for somebody's word, or to go on with it."""
-        seen = await self._desk.look(conversation.source)
+        seen = await self._desk.snapshot(conversation.source)
         return seen is not None and seen.turn is not None
 
-    async def _unseen(self, conversation: Conversation, prompt: Prompt) -> Ending:
+    async def _ending_from_store(self, conversation: OpenSession, prompt: OpenPrompt) -> Ending:
         """How a prompt ended whose turn was not seen to end here; what was answered elsewhere is told from the store."""
         if prompt.is_command or prompt.stop_reason == "refusal":
             return Ending(outcome="answered")
         if prompt.turn_id is not None:
             return Ending(outcome="stopped" if prompt.is_asking else "interrupted")
-        seen = await self._desk.look(conversation.source, limit=_LOOKED_AT)
+        seen = await self._desk.snapshot(conversation.source, limit=_LOOKED_AT)
         if seen is None:
             raise UnknownSession
         roles = [message.role for message in seen.messages]
         asked = len(roles) - roles[::-1].index("user") if "user" in roles else len(roles)
         answer = [message.message for message in seen.messages[asked:]]
-        for update in updates_of(answer, conversation.names_for(new_id())):
-            conversation.tell(update)
+        for update in updates_of(answer, conversation.call_ids(new_message_id())):
+            conversation.send_update(update)
         return Ending(outcome="answered")
 
-    async def _wind_up(self, conversation: Conversation, prompt: Prompt, before: asyncio.Task[None] | None) -> None:
+    async def _finish_cancel(
+        self, conversation: OpenSession, prompt: OpenPrompt, before: asyncio.Task[None] | None
+    ) -> None:
         """Ends what was cancelled, behind the answer that it is."""
         await _ended(before)
         is_stopped = False
@@ -296,9 +308,9 @@ class Prompts:
             except ThreadlineError as cause:
                 log.warning("acp.not_stopped", session=conversation.session_id, error=repr(cause))
             await asyncio.sleep(_STEP_SECONDS)
-        conversation.wound_up()
+        conversation.cancel_finished()
 
-    async def _is_pending(self, conversation: Conversation) -> bool:
+    async def _is_pending(self, conversation: OpenSession) -> bool:
         try:
             return await self._desk.is_pending(conversation.source)
         except ThreadlineError:
@@ -312,7 +324,7 @@ async def _ended(work: asyncio.Task[None] | None) -> None:
         await asyncio.wait([work])
 
 
-def _refuse(prompt: Prompt, verdict: Verdict) -> None:
+def _refuse(prompt: OpenPrompt, verdict: Verdict) -> None:
     """What was not taken is told as that."""
     if verdict == "refused":
         # Why not stands in a notice, which is on its way.
@@ -323,7 +335,7 @@ def _refuse(prompt: Prompt, verdict: Verdict) -> None:
         raise RpcError(INVALID_PARAMS, texts.NOT_KEPT)
 
 
-def _response(prompt: Prompt, ending: Ending) -> PromptResponse | RpcError:
+def _response(prompt: OpenPrompt, ending: Ending) -> PromptResponse | RpcError:
     match ending.outcome:
         case "answered":
             return PromptResponse(stop_reason=prompt.stop_reason, usage=usage_of(prompt.usage))
@@ -336,7 +348,7 @@ def _response(prompt: Prompt, ending: Ending) -> PromptResponse | RpcError:
     return RpcError(INTERNAL, texts.BROKE_OFF)
 
 
-def failure(cause: ThreadlineError, session_id: str) -> RpcError:
+def rpc_error_of(cause: ThreadlineError, session_id: str) -> RpcError:
     """The error that tells an editor what is wrong with what it asked of that session, and what to do about it."""
     if isinstance(cause, RpcError):
         return cause

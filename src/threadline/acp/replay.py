@@ -10,22 +10,22 @@ from typing import Any, Literal, Protocol, TypeAlias, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from threadline.acp.open_session import Conversation, LiveTurn, Prompt
-from threadline.acp.platform import GAP, Desk, Table
+from threadline.acp.open_session import OpenPrompt, OpenSession, SentTurn
+from threadline.acp.platform import GAP, GatewayBridge, OpenSessions
 from threadline.acp.translate import (
     TAIL,
-    Calls,
-    Names,
+    CallIds,
+    RunningCalls,
+    agent_text,
+    agent_thought,
     call_ended,
     call_started,
-    encoded,
+    encode_json,
     file_block,
-    head_of,
-    line_of,
     plan_of,
-    said,
-    thought,
-    told,
+    update_line,
+    update_of,
+    update_prefix,
     user_text,
 )
 from threadline.clock import Instant, to_instant
@@ -61,65 +61,65 @@ class Drains(Protocol):
     async def drain(self) -> None: ...
 
 
-class Replayer:
+class HistoryReplay:
     """Tells sessions from their beginning on. What happens in one meanwhile is told behind that."""
 
-    def __init__(self, desk: Desk, editor: Drains, table: Table) -> None:
+    def __init__(self, desk: GatewayBridge, editor: Drains, table: OpenSessions) -> None:
         self._desk = desk
         self._editor = editor
         self._table = table
 
-    async def replay(self, conversation: Conversation) -> ConversationSnapshot | None:
+    async def replay(self, conversation: OpenSession) -> ConversationSnapshot | None:
         """Tells all of it: what was said, then what runs or waits. A turn that runs here goes on where it is."""
         outlet = conversation.outlet
         while not outlet.is_empty:
             # What waits for a file counts as told already: it would be told twice.
-            await outlet.flushed()
+            await outlet.wait_until_sent()
         conversation.hold()
         live, lines = conversation.live, b"".join(conversation.live.lines)
         try:
-            seen, replayed = await self._standing(conversation)
+            seen, replayed = await self._consistent_snapshot(conversation)
             # At once: what waits to be told now happened before that moment, what comes after is told behind all this.
             journalled = _part(conversation, seen, replayed)
             asides = deque(replayed.side_messages)
-            names = conversation.names_for_past("" if seen is None or seen.turn is None else seen.turn.turn_id)
-            replay = Replay(head_of(conversation.session_id), names)
-            await self._past(conversation, replay, replayed.spans, asides, _present_since(seen))
-            conversation.counted(names)
+            names = conversation.past_call_ids("" if seen is None or seen.turn is None else seen.turn.turn_id)
+            replay = HistoryEncoder(update_prefix(conversation.session_id), names)
+            await self._send_finished(conversation, replay, replayed.spans, asides, _present_since(seen))
+            conversation.adopt_call_ids(names)
             if seen is not None and seen.turn is not None:
                 await self._said(conversation, seen.turn.user_messages)
                 for aside in asides:
-                    self._aside(conversation, aside)
+                    self._send_side_message(conversation, aside)
                 if journalled is not None:
                     await self._journalled(conversation, *journalled)
                 elif seen.turn.turn_id == live.turn_id:
-                    outlet.pass_by(lines)
+                    outlet.send_out_of_order(lines)
             await self._said(conversation, () if seen is None else seen.pending)
         finally:
             conversation.release()
         return seen
 
-    async def _standing(self, conversation: Conversation) -> tuple[ConversationSnapshot | None, HistoryPlan]:
+    async def _consistent_snapshot(self, conversation: OpenSession) -> tuple[ConversationSnapshot | None, HistoryPlan]:
         """Where the conversation stands, and what was said until then: the two are of one moment.
 
         No turn began here around that moment, and nothing was let in: what the one look has is in the other, or came later.
         """
         source = conversation.source
         agent, _ = await self._desk.agent_at(source)
-        here, seen = _begun(conversation), await self._desk.look(source)
+        here, seen = _begun(conversation), await self._desk.snapshot(source)
         replayed = HistoryPlan(())
         for _ in range(_LOOKS):
             replayed = await self._desk.store.editor_sessions.history_plan(source, agent=agent)
             begun, before = here, seen
-            here, seen = _begun(conversation), await self._desk.look(source)
+            here, seen = _begun(conversation), await self._desk.snapshot(source)
             if _moment(before) == _moment(seen) and begun == _begun(conversation):
                 break
         return seen, replayed
 
-    async def _past(
+    async def _send_finished(
         self,
-        conversation: Conversation,
-        replay: Replay,
+        conversation: OpenSession,
+        replay: HistoryEncoder,
         spans: Sequence[Span],
         asides: deque[SideMessage],
         until: Instant,
@@ -131,10 +131,12 @@ class Replayer:
             if aside.after > after:
                 await self._messages(conversation, replay, spans_up_to(spans, aside.after), after)
                 after = aside.after
-            self._aside(conversation, aside)
+            self._send_side_message(conversation, aside)
         await self._messages(conversation, replay, spans, after)
 
-    async def _messages(self, conversation: Conversation, replay: Replay, spans: Sequence[Span], after: int) -> None:
+    async def _messages(
+        self, conversation: OpenSession, replay: HistoryEncoder, spans: Sequence[Span], after: int
+    ) -> None:
         page = await self._page(spans, after)
         while page is not None:
             # The next one is read meanwhile: the database needs no interpreter for that.
@@ -149,7 +151,7 @@ class Replayer:
                     raise outcome
             page = cast("HistoryPage | None", coming)
 
-    async def _tell_page(self, conversation: Conversation, replay: Replay, text: bytes) -> None:
+    async def _tell_page(self, conversation: OpenSession, replay: HistoryEncoder, text: bytes) -> None:
         # Whoever reads the next has to have begun.
         await asyncio.sleep(0)
         await self._tell_all(conversation, replay, text)
@@ -158,54 +160,56 @@ class Replayer:
     async def _page(self, spans: Sequence[Span], after: int) -> HistoryPage | None:
         return await self._desk.store.editor_sessions.history_page(spans, after=after, limit=PAGE)
 
-    async def _tell_all(self, conversation: Conversation, replay: Replay, text: bytes) -> None:
+    async def _tell_all(self, conversation: OpenSession, replay: HistoryEncoder, text: bytes) -> None:
         for part in replay.lines(text):
-            if not isinstance(part, Large):
+            if not isinstance(part, DeferredMessage):
                 await self._tell(conversation, part)
             elif (body := await self._desk.store.editor_sessions.message_body(part.number)) is not None:
                 await self._tell_all(conversation, replay, body.encode())
                 await self._editor.drain()
 
-    async def _said(self, conversation: Conversation, waiting: Iterable[PendingMessage]) -> None:
+    async def _said(self, conversation: OpenSession, waiting: Iterable[PendingMessage]) -> None:
         for one in waiting:
             if one.lane == "talk":
                 if one.event.text:
-                    conversation.outlet.pass_by(conversation.line(user_text(one.event.text)))
+                    conversation.outlet.send_out_of_order(conversation.line(user_text(one.event.text)))
                 for file in one.event.attachments:
-                    await self._tell(conversation, Enclosure("user", file))
+                    await self._tell(conversation, DeferredFile("user", file))
 
-    async def _journalled(self, conversation: Conversation, live: LiveTurn, events: Iterable[Event]) -> None:
+    async def _journalled(self, conversation: OpenSession, live: SentTurn, events: Iterable[Event]) -> None:
         """What a turn has said and done that runs elsewhere, or broke off and was not closed yet."""
         lines: list[bytes] = []
         for event in events:
-            shown = told(event)
+            shown = update_of(event)
             if isinstance(shown, File):
-                lines.append(await self._line(conversation, Enclosure("assistant", shown.attachment)))
+                lines.append(await self._line(conversation, DeferredFile("assistant", shown.attachment)))
             elif shown is not None:
                 lines.append(conversation.line(shown))
-        conversation.outlet.pass_by(b"".join(lines))
+        conversation.outlet.send_out_of_order(b"".join(lines))
         # In front: it may go on here by now.
         live.lines[:0] = lines
 
-    def _aside(self, conversation: Conversation, aside: SideMessage) -> None:
+    def _send_side_message(self, conversation: OpenSession, aside: SideMessage) -> None:
         """Tells something else that was told there: a command with its answer, or a word that nobody had asked for."""
         if aside.command_text:
-            conversation.outlet.pass_by(conversation.line(user_text(aside.command_text)))
+            conversation.outlet.send_out_of_order(conversation.line(user_text(aside.command_text)))
             update = self._table.shown(aside.key, aside.text)
         else:
             update = self._table.shown(aside.key, aside.text, before=GAP if aside.after else "", behind=GAP)
-        conversation.outlet.pass_by(conversation.line(update))
+        conversation.outlet.send_out_of_order(conversation.line(update))
 
-    async def _tell(self, conversation: Conversation, part: bytes | Enclosure) -> None:
-        conversation.outlet.pass_by(await self._line(conversation, part) if isinstance(part, Enclosure) else part)
+    async def _tell(self, conversation: OpenSession, part: bytes | DeferredFile) -> None:
+        conversation.outlet.send_out_of_order(
+            await self._line(conversation, part) if isinstance(part, DeferredFile) else part
+        )
 
-    async def _line(self, conversation: Conversation, part: Enclosure) -> bytes:
-        return conversation.line(part.update(await self._desk.fetch(part.file)))
+    async def _line(self, conversation: OpenSession, part: DeferredFile) -> bytes:
+        return conversation.line(part.update(await self._desk.read_file(part.file)))
 
 
 def _part(
-    conversation: Conversation, seen: ConversationSnapshot | None, replayed: HistoryPlan
-) -> tuple[LiveTurn, list[Event]] | None:
+    conversation: OpenSession, seen: ConversationSnapshot | None, replayed: HistoryPlan
+) -> tuple[SentTurn, list[Event]] | None:
     """Takes out of what waits to be told all that is told from the store; what of that arrives later is told no more.
 
     Returns the turn whose journal is to be told, and what stands there; `None` where none is.
@@ -214,21 +218,21 @@ def _part(
     running = "" if turn is None else turn.turn_id
     keys = {aside.key for aside in replayed.side_messages}
     for key in keys:
-        conversation.is_new(key)
+        conversation.mark_sent(key)
     keys.update(_stored(conversation.said_meanwhile, seen, replayed.side_messages))
-    conversation.outlet.forget_all(keys, but=running)
+    conversation.outlet.drop_stored(keys, but=running)
     if conversation.live.turn_id == running:
         return None
     # It has ended, so that what was said is the whole of it; its last words may yet arrive.
     conversation.live.upto = _ALL
     if turn is None:
         return None
-    events = conversation.replayed(running, turn.last_place, [read_event(row) for _, row in turn.events])
+    events = conversation.start_from_store(running, turn.last_place, [read_event(row) for _, row in turn.events])
     return conversation.live, events
 
 
 def _stored(
-    prompts: Iterable[Prompt], seen: ConversationSnapshot | None, asides: Sequence[SideMessage]
+    prompts: Iterable[OpenPrompt], seen: ConversationSnapshot | None, asides: Sequence[SideMessage]
 ) -> Iterator[str]:
     """The keys of those that are told from the store: what was taken, and commands that were answered."""
     turn = None if seen is None else seen.turn
@@ -259,13 +263,13 @@ def _moment(seen: ConversationSnapshot | None) -> tuple[object, ...]:
     return seen.entry.session_id, seen.view_version_mark, seen.seq, None if seen.turn is None else seen.turn.turn_id
 
 
-def _begun(conversation: Conversation) -> tuple[object, ...]:
+def _begun(conversation: OpenSession) -> tuple[object, ...]:
     """What was begun in this process: the last turn, and who was let in."""
     prompt = conversation.prompt
-    return conversation.began, prompt, prompt is not None and prompt.is_taken
+    return conversation.last_turn_id, prompt, prompt is not None and prompt.is_taken
 
 
-class Enclosure(msgspec.Struct, frozen=True):
+class DeferredFile(msgspec.Struct, frozen=True):
     """A file among the lines: what is in it has to be fetched."""
 
     role: Role
@@ -277,13 +281,13 @@ class Enclosure(msgspec.Struct, frozen=True):
         return UserMessageChunk(content=block) if self.role == "user" else AgentMessageChunk(content=block)
 
 
-class Large(msgspec.Struct, frozen=True):
+class DeferredMessage(msgspec.Struct, frozen=True):
     """A message that is not among the others, because of its size: it has to be fetched by its number."""
 
     number: int
 
 
-Shown: TypeAlias = KnownUpdate | Enclosure
+Shown: TypeAlias = KnownUpdate | DeferredFile
 
 
 class _Function(msgspec.Struct, gc=False):
@@ -344,16 +348,16 @@ _reader = msgspec.json.Decoder(Unread)
 _read_one = msgspec.json.Decoder(_Stored).decode
 
 
-class Replay:
+class HistoryEncoder:
     """Turns the messages of one session into lines, page by page. It remembers which tools were called."""
 
-    def __init__(self, head: bytes, names: Names | None = None) -> None:
+    def __init__(self, head: bytes, names: CallIds | None = None) -> None:
         """`names` are for the calls in them."""
         self._head = head
-        self._names = Names() if names is None else names
-        self._calls = Calls()
+        self._names = CallIds() if names is None else names
+        self._calls = RunningCalls()
 
-    def lines(self, page: bytes) -> Iterator[bytes | Enclosure | Large]:
+    def lines(self, page: bytes) -> Iterator[bytes | DeferredFile | DeferredMessage]:
         """Messages as stored, a line each, in order: lines ready to be sent, and what has to be fetched."""
         user, assistant = self._head + _USER, self._head + _ASSISTANT
         ready: list[bytes | msgspec.Raw] = []
@@ -372,17 +376,17 @@ class Replay:
                 continue
             apart = apart or page.split(b"\n")
             for shown in self._shown(apart[place]):
-                if isinstance(shown, Enclosure | Large):
+                if isinstance(shown, DeferredFile | DeferredMessage):
                     yield b"".join(ready)
                     yield shown
                     ready = []
                 else:
-                    ready.append(line_of(self._head, shown))
+                    ready.append(update_line(self._head, shown))
         yield b"".join(ready)
 
-    def _shown(self, line: bytes) -> Iterator[Shown | Large]:
+    def _shown(self, line: bytes) -> Iterator[Shown | DeferredMessage]:
         if line.isdigit():
-            yield Large(int(line))
+            yield DeferredMessage(int(line))
         else:
             yield from self._updates(_one(line))
 
@@ -390,23 +394,23 @@ class Replay:
         if message.role == "user":
             if message.content:
                 yield user_text(message.content)
-            yield from (Enclosure("user", file) for file in message.attachments)
+            yield from (DeferredFile("user", file) for file in message.attachments)
         elif message.role == "assistant":
             yield from self._answer(message)
         elif message.role == "tool" and message.tool_call_id is not None:
             name = self._calls.end(message.tool_call_id)
             if name is None:
                 # An editor may drop news of a call that it was never told of.
-                name = self._names.give(message.tool_call_id)
+                name = self._names.assign(message.tool_call_id)
                 yield ToolCallStart(tool_call_id=name, title="tool")
             yield call_ended(name, message.content or "", message.diffs, is_error=message.is_error)
 
     def _answer(self, message: _Stored) -> Iterator[Shown]:
         if message.reasoning:
-            yield thought(message.reasoning)
+            yield agent_thought(message.reasoning)
         if message.content:
-            yield said(message.content)
-        yield from (Enclosure("assistant", file) for file in message.attachments)
+            yield agent_text(message.content)
+        yield from (DeferredFile("assistant", file) for file in message.attachments)
         for call in message.tool_calls:
             name, function = self._calls.start(call.id, self._names), call.function
             yield call_started(ToolCall(name, function.name, function.arguments, call.title, call.kind, call.places))
@@ -414,12 +418,12 @@ class Replay:
             yield plan_of(message.plan)
 
 
-def updates_of(messages: Iterable[Message], names: Names) -> Iterator[KnownUpdate]:
+def updates_of(messages: Iterable[Message], names: CallIds) -> Iterator[KnownUpdate]:
     """What an editor is shown of a few messages; of their files the names."""
-    replay = Replay(b"", names)
+    replay = HistoryEncoder(b"", names)
     for message in messages:
-        for shown in replay._updates(_odd(message)):  # noqa: SLF001 - the same, one message at a time
-            yield shown.update(None) if isinstance(shown, Enclosure) else shown
+        for shown in replay._updates(_lenient(message)):  # noqa: SLF001 - the same, one message at a time
+            yield shown.update(None) if isinstance(shown, DeferredFile) else shown
 
 
 def _unread(page: bytes) -> Sequence[Unread | None]:
@@ -449,10 +453,10 @@ def _one(body: bytes) -> _Stored:
     try:
         return _read_one(body)
     except msgspec.DecodeError:
-        return _odd(decode_body(body))
+        return _lenient(decode_body(body))
 
 
-def _odd(message: Message) -> _Stored:
+def _lenient(message: Message) -> _Stored:
     """A message of any form, as far as it can be read: transcripts may come from elsewhere."""
     calls = message.get("tool_calls")
     return _Stored(
@@ -476,7 +480,7 @@ def _call(call: Mapping[str, Any]) -> _Call:
         id=str(call.get("id", "")),
         function=_Function(
             name if isinstance(name, str) else "tool",
-            arguments if isinstance(arguments, str) else encoded(arguments).decode(),
+            arguments if isinstance(arguments, str) else encode_json(arguments).decode(),
         ),
     )
 

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from threadline.acp.permissions import Permissions
-from threadline.acp.platform import AcpPlatform, Desk, Table
-from threadline.acp.prompts import Prompts, failure
-from threadline.acp.session_calls import Openings
+from threadline.acp.permissions import PermissionRequests
+from threadline.acp.platform import AcpPlatform, GatewayBridge, OpenSessions
+from threadline.acp.prompts import PromptRunner, rpc_error_of
+from threadline.acp.session_calls import SessionCalls
 from threadline.acp.sessions import AsyncSessionManager
-from threadline.acp.translate import Heard, read_prompt
+from threadline.acp.translate import PromptContent, read_prompt
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.gateway.supervisor import Supervisor
 from threadline.model.safe_text import safe_line
@@ -49,7 +49,7 @@ from threadline.texts import editors as texts
 
 Method: TypeAlias = Callable[[Any], Coroutine[Any, Any, Shape]]
 
-_CAN = AgentCapabilities(
+AGENT_CAPABILITIES = AgentCapabilities(
     load_session=True,
     prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
     session_capabilities=SessionCapabilities(
@@ -66,7 +66,7 @@ _NAME_CHARS = 80
 _GRACE_SECONDS = 2.0
 
 
-class _Reopening(msgspec.Struct, eq=False):
+class _PendingReopen(msgspec.Struct, eq=False):
     """A session that a prompt opens, and whether the prompt was cancelled meanwhile."""
 
     session_id: str
@@ -82,7 +82,7 @@ class AcpServer:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: GatewayBridge,
         sessions: AsyncSessionManager,
         lines: Lines,
         sink: Sink,
@@ -99,20 +99,20 @@ class AcpServer:
         """
         start = supervisor.start
         self.connection = Connection(
-            lines, sink, serve=self._serve, hear=self._hear, start=start, name="editor", grace=_GRACE_SECONDS
+            lines, sink, serve=self._serve, hear=self._on_notification, start=start, name="editor", grace=_GRACE_SECONDS
         )
-        permissions = Permissions(desk, start, self.connection.request)
-        self.table = Table(desk, self.connection, permissions.ask, start)
+        permissions = PermissionRequests(desk, start, self.connection.request)
+        self.table = OpenSessions(desk, self.connection, permissions.ask, start)
         self.platform = AcpPlatform(self.table, desk, self.connection.run)
-        self._openings = openings = Openings(desk, sessions, self.table, self.connection, start, user)
-        self._prompts = Prompts(
-            desk, supervisor, self.table.begin, openings.refresh, openings.forget, lease_seconds=lease_seconds
+        self._openings = openings = SessionCalls(desk, sessions, self.table, self.connection, start, user)
+        self._prompts = PromptRunner(
+            desk, supervisor, self.table.begin, openings.refresh, openings.close_lost, lease_seconds=lease_seconds
         )
         self._version = version
         servers = McpCapabilities(http=takes_servers, sse=takes_servers)
-        self._can = msgspec.structs.replace(_CAN, mcp_capabilities=servers)
+        self._can = msgspec.structs.replace(AGENT_CAPABILITIES, mcp_capabilities=servers)
         self._is_initialized = False
-        self._reopening: list[_Reopening] = []
+        self._reopening: list[_PendingReopen] = []
         self._methods: dict[str, Method] = {
             "authenticate": self._authenticate,
             "session/new": openings.new,
@@ -136,9 +136,9 @@ class AcpServer:
         method = self._methods.get(request.method)
         if method is None:
             raise RpcError(METHOD_NOT_FOUND, texts.NO_METHOD.format(method=safe_line(request.method, _NAME_CHARS)))
-        return _told(method, _params(request))
+        return _with_rpc_errors(method, _params(request))
 
-    def _hear(self, method: str, raw: msgspec.Raw) -> None:
+    def _on_notification(self, method: str, raw: msgspec.Raw) -> None:
         if method != "session/cancel" or not self._is_initialized:
             return
         try:
@@ -187,8 +187,8 @@ class AcpServer:
         request.on_cancel = partial(conversation.cancel, prompt)
         return None
 
-    def _prompt_reopened(self, request: Request, params: PromptRequest, said: Heard) -> Awaitable[object]:
-        reopening = _Reopening(params.session_id)
+    def _prompt_reopened(self, request: Request, params: PromptRequest, said: PromptContent) -> Awaitable[object]:
+        reopening = _PendingReopen(params.session_id)
         # Now, and not when its work begins: the next line may cancel it.
         self._reopening.append(reopening)
         request.on_cancel = reopening.cancel
@@ -209,7 +209,7 @@ class AcpServer:
             assert isinstance(result, PromptResponse)  # noqa: S101 - a prompt gives nothing else
             return result
 
-        return _told(opened, params)
+        return _with_rpc_errors(opened, params)
 
 
 def _settle(coming: asyncio.Future[object], result: object) -> None:
@@ -222,14 +222,14 @@ async def _value(value: Shape) -> Shape:
     return value
 
 
-async def _told(method: Method, params: Shape) -> Shape:
+async def _with_rpc_errors(method: Method, params: Shape) -> Shape:
     """What a method gives; what goes wrong as an error that says what to do."""
     try:
         return await method(params)
     except RpcError:
         raise
     except ThreadlineError as cause:
-        raise failure(cause, getattr(params, "session_id", "")) from cause
+        raise rpc_error_of(cause, getattr(params, "session_id", "")) from cause
 
 
 def _params(request: Request) -> Shape:

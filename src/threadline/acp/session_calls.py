@@ -6,11 +6,11 @@ import asyncio
 import posixpath
 from collections.abc import Mapping
 
-from threadline.acp.open_session import Conversation
-from threadline.acp.platform import Desk, Table
-from threadline.acp.replay import Replayer
+from threadline.acp.open_session import OpenSession
+from threadline.acp.platform import GatewayBridge, OpenSessions
+from threadline.acp.replay import HistoryReplay
 from threadline.acp.sessions import AsyncSessionManager, EditorSession, source_of
-from threadline.acp.translate import Names, iso
+from threadline.acp.translate import CallIds, iso_time
 from threadline.errors import InvalidRequest, UnknownSession
 from threadline.gateway.command_table import OFFERED, TABLE
 from threadline.model.safe_text import safe_line
@@ -64,28 +64,34 @@ OWN_MODEL = "default"
 _NOT_HERE = frozenset({"start", "stop", "approve", "deny", "queue", "sethome", "handoff", "whoami"})
 
 
-class Openings:
+class SessionCalls:
     """The life of sessions before an editor. Unknown ids are `UnknownSession`, what can't be chosen is `InvalidRequest`."""
 
     def __init__(
-        self, desk: Desk, sessions: AsyncSessionManager, table: Table, connection: Connection, start: Start, user: str
+        self,
+        desk: GatewayBridge,
+        sessions: AsyncSessionManager,
+        table: OpenSessions,
+        connection: Connection,
+        start: Start,
+        user: str,
     ) -> None:
         self._desk = desk
         self._sessions = sessions
         self._table = table
         self._start = start
         self._user = user
-        self._replayer = Replayer(desk, connection, table)
+        self._replayer = HistoryReplay(desk, connection, table)
 
     async def new(self, params: NewSessionRequest) -> NewSessionResponse:
         """A new session. It is stored before the editor hears of it, and told of only after."""
-        place = workplace_of(params.cwd, params.additional_directories, params.mcp_servers)
-        await self._desk.prepared()
+        place = read_workspace(params.cwd, params.additional_directories, params.mcp_servers)
+        await self._desk.agents_ready()
         session = await self._sessions.create_session(params.cwd)
-        conversation = await self._lay(session, place)
+        conversation = await self._open_here(session, place)
         # Nothing was called in it yet.
-        conversation.counted(Names())
-        self._soon(conversation)
+        conversation.adopt_call_ids(CallIds())
+        self._announce_later(conversation)
         return NewSessionResponse(
             session_id=session.session_id,
             modes=mode_state(conversation.mode),
@@ -98,24 +104,24 @@ class Openings:
         async with conversation.lock:
             seen = await self._replayer.replay(conversation)
         _call_by_first_words(conversation, seen)
-        self._soon(conversation, is_named=True)
+        self._announce_later(conversation, is_named=True)
         return LoadSessionResponse(modes=mode_state(conversation.mode), config_options=conversation.options)
 
     async def resume(self, params: ResumeSessionRequest) -> ResumeSessionResponse:
         """A session goes on; nothing of it is told."""
         conversation = await self._open(params)
         await self._name(conversation)
-        self._soon(conversation, is_named=True)
+        self._announce_later(conversation, is_named=True)
         return ResumeSessionResponse(modes=mode_state(conversation.mode), config_options=conversation.options)
 
     async def fork(self, params: ForkSessionRequest) -> ForkSessionResponse:
         """A new session with all that was said in another; nothing of it is told."""
-        place = workplace_of(params.cwd, params.additional_directories, params.mcp_servers)
-        await self._desk.prepared()
+        place = read_workspace(params.cwd, params.additional_directories, params.mcp_servers)
+        await self._desk.agents_ready()
         session = _known(await self._sessions.fork_session(params.session_id, params.cwd))
-        conversation = await self._lay(session, place)
+        conversation = await self._open_here(session, place)
         await self._name(conversation)
-        self._soon(conversation, is_named=True)
+        self._announce_later(conversation, is_named=True)
         return ForkSessionResponse(
             session_id=session.session_id,
             modes=mode_state(conversation.mode),
@@ -149,7 +155,7 @@ class Openings:
             conversation.cancel()
             if conversation.work is not None:
                 await asyncio.wait([conversation.work], timeout=_LAST_SECONDS)
-            self._table.clear(conversation)
+            self._table.close(conversation)
         await self._sessions.remove_session(params.session_id)
         return Nothing()
 
@@ -157,7 +163,7 @@ class Openings:
         """Questions are answered so from now on."""
         conversation = await self.reopen(params.session_id)
         await self._choose_mode(conversation, params.mode_id)
-        conversation.tell(ConfigOptionUpdate(config_options=conversation.options))
+        conversation.send_update(ConfigOptionUpdate(config_options=conversation.options))
         return Nothing()
 
     async def set_config_option(self, params: SetConfigOptionRequest) -> SetConfigOptionResponse:
@@ -171,59 +177,59 @@ class Openings:
             raise InvalidRequest(texts.NO_OPTION.format(option=name, options=", ".join(known)))
         if params.config_id == MODE_OPTION:
             await self._choose_mode(conversation, params.value)
-            conversation.tell(CurrentModeUpdate(current_mode_id=conversation.mode))
+            conversation.send_update(CurrentModeUpdate(current_mode_id=conversation.mode))
         elif params.config_id == MODEL_OPTION:
             await self._choose_model(conversation, params.value)
         return SetConfigOptionResponse(config_options=conversation.options)
 
-    async def reopen(self, session_id: str) -> Conversation:
+    async def reopen(self, session_id: str) -> OpenSession:
         """The session of that id, opened where it works already, if it is not open."""
         conversation = self._table.find(session_id)
         if conversation is not None and not conversation.is_closing:
             return conversation
-        await self._desk.prepared()
+        await self._desk.agents_ready()
         session = _known(await self._sessions.get_session(session_id))
-        conversation = await self._lay(session, Workplace(cwd=session.cwd))
+        conversation = await self._open_here(session, Workplace(cwd=session.cwd))
         await self._name(conversation)
         return conversation
 
-    async def refresh(self, conversation: Conversation) -> None:
+    async def refresh(self, conversation: OpenSession) -> None:
         """Tells the editor what a command, or the agent, has changed about a session. `UnknownSession`: it is gone."""
         if self._table.find(conversation.session_id) is not conversation or conversation.is_closing:
             return
         session = _known(await self._sessions.get_session(conversation.session_id))
         title, options, mode = conversation.title, conversation.options, conversation.mode
-        await self._know(conversation, session)
+        await self._apply_stored(conversation, session)
         # It may have other first words: something was undone, or another conversation goes on here.
         await self._name(conversation)
         if conversation.title != title:
             conversation.tell_name(session.updated_at)
         if conversation.mode != mode:
-            conversation.tell(CurrentModeUpdate(current_mode_id=conversation.mode))
+            conversation.send_update(CurrentModeUpdate(current_mode_id=conversation.mode))
         if conversation.options != options:
-            conversation.tell(ConfigOptionUpdate(config_options=conversation.options))
+            conversation.send_update(ConfigOptionUpdate(config_options=conversation.options))
 
-    def forget(self, conversation: Conversation) -> None:
+    def close_lost(self, conversation: OpenSession) -> None:
         """The session is not open here any more."""
-        self._table.clear(conversation)
+        self._table.close(conversation)
         self._sessions.close_session(conversation.session_id)
 
-    async def _open(self, params: LoadSessionRequest | ResumeSessionRequest) -> Conversation:
-        place = workplace_of(params.cwd, params.additional_directories, params.mcp_servers)
-        await self._desk.prepared()
+    async def _open(self, params: LoadSessionRequest | ResumeSessionRequest) -> OpenSession:
+        place = read_workspace(params.cwd, params.additional_directories, params.mcp_servers)
+        await self._desk.agents_ready()
         session = _known(await self._sessions.get_session(params.session_id))
         if session.cwd != params.cwd:
             session = _known(await self._sessions.update_cwd(params.session_id, params.cwd))
-        return await self._lay(session, place)
+        return await self._open_here(session, place)
 
-    async def _lay(self, session: EditorSession, place: Workplace) -> Conversation:
-        conversation = self._table.lay(session.session_id, source_of(session.session_id, self._user))
+    async def _open_here(self, session: EditorSession, place: Workplace) -> OpenSession:
+        conversation = self._table.open(session.session_id, source_of(session.session_id, self._user))
         conversation.is_closing = False
         conversation.workplace = place
-        await self._know(conversation, session)
+        await self._apply_stored(conversation, session)
         return conversation
 
-    async def _know(self, conversation: Conversation, session: EditorSession) -> None:
+    async def _apply_stored(self, conversation: OpenSession, session: EditorSession) -> None:
         """Takes over what is stored about a session."""
         if session.title is not None:
             conversation.title, conversation.is_titled = session.title, True
@@ -236,18 +242,18 @@ class Openings:
         chooses = isinstance(agent, ChoosesModel)
         conversation.options = config_options(conversation.mode, session.entry, chooses_model=chooses)
 
-    async def _name(self, conversation: Conversation) -> None:
+    async def _name(self, conversation: OpenSession) -> None:
         if not conversation.is_titled:
-            _call_by_first_words(conversation, await self._desk.look(conversation.source))
+            _call_by_first_words(conversation, await self._desk.snapshot(conversation.source))
 
-    async def _choose_mode(self, conversation: Conversation, mode: str) -> None:
+    async def _choose_mode(self, conversation: OpenSession, mode: str) -> None:
         if mode not in texts.MODES:
             shown = safe_line(mode, _NAME_CHARS)
             raise InvalidRequest(texts.NO_MODE.format(mode=shown, modes=", ".join(texts.MODES)))
         session = await self._sessions.save_session(conversation.session_id, mode=mode)
         await self._follow(conversation, _known(session))
 
-    async def _choose_model(self, conversation: Conversation, wanted: str) -> None:
+    async def _choose_model(self, conversation: OpenSession, wanted: str) -> None:
         _, agent = await self._desk.agent_at(conversation.source)
         name = None
         if wanted != OWN_MODEL and isinstance(agent, ChoosesModel):
@@ -255,26 +261,26 @@ class Openings:
         session = await self._sessions.save_session(conversation.session_id, model=name)
         await self._follow(conversation, _known(session))
 
-    async def _follow(self, conversation: Conversation, session: EditorSession) -> None:
-        await self._know(conversation, session)
+    async def _follow(self, conversation: OpenSession, session: EditorSession) -> None:
+        await self._apply_stored(conversation, session)
         if conversation.title is None and session.history_len:
             # Another conversation goes on here, by a command in another window.
             await self._name(conversation)
 
-    async def _clear(self, conversation: Conversation) -> None:
+    async def _clear(self, conversation: OpenSession) -> None:
         """Lets go of a closed session once nothing of it runs; unless it was opened again meanwhile."""
         if conversation.work is not None:
             await asyncio.wait([conversation.work])
         if conversation.is_closing:
-            self.forget(conversation)
+            self.close_lost(conversation)
 
-    def _soon(self, conversation: Conversation, *, is_named: bool = False) -> None:
+    def _announce_later(self, conversation: OpenSession, *, is_named: bool = False) -> None:
         """Tells what belongs to an open session once the answer that opens it has left: before, the editor knows no such id."""
 
         def tell() -> None:
             if is_named:
-                conversation.tell(SessionInfoUpdate(title=conversation.title))
-            conversation.tell(commands())
+                conversation.send_update(SessionInfoUpdate(title=conversation.title))
+            conversation.send_update(commands())
 
         asyncio.get_running_loop().call_soon(tell)
 
@@ -286,7 +292,7 @@ def _known(session: EditorSession | None) -> EditorSession:
     return session
 
 
-def _call_by_first_words(conversation: Conversation, seen: ConversationSnapshot | None) -> None:
+def _call_by_first_words(conversation: OpenSession, seen: ConversationSnapshot | None) -> None:
     """A session that nobody gave a name is called by its first words, as in a list."""
     if not conversation.is_titled:
         conversation.title = (seen.preview or None) if seen is not None else None
@@ -296,8 +302,8 @@ def _listed(session: EditorSession) -> SessionInfo:
     return SessionInfo(
         session_id=session.session_id,
         cwd=session.cwd,
-        title=session.title or session.words or None,
-        updated_at=iso(session.updated_at),
+        title=session.title or session.preview or None,
+        updated_at=iso_time(session.updated_at),
     )
 
 
@@ -361,7 +367,7 @@ def _choices(named: Mapping[str, str]) -> tuple[ConfigChoice, ...]:
     return tuple(ConfigChoice(name=shown, value=value) for value, shown in named.items())
 
 
-def workplace_of(cwd: str, directories: tuple[str, ...], servers: tuple[McpServer, ...]) -> Workplace:
+def read_workspace(cwd: str, directories: tuple[str, ...], servers: tuple[McpServer, ...]) -> Workplace:
     """The place as the agent is told it; `InvalidRequest` where a path is not absolute."""
     check_path(cwd, texts.CWD_NOT_ABSOLUTE)
     for directory in directories:

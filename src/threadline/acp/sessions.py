@@ -57,7 +57,7 @@ class EditorSession(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
     entry: SessionEntry
     # In a list, the first that were said in one without a title.
-    words: str = ""
+    preview: str = ""
 
 
 def source_of(session_id: str, user: str) -> SessionSource:
@@ -85,7 +85,7 @@ class _EditorSessions:
         """Create a session that works in that folder, open here. It is stored before this returns."""
         source = new_editor_source(self._store, self._user)
         held = self._store.perform(
-            EditorSessions.create.step(self._store, source, _checked(cwd), agent=self._agent(source))
+            EditorSessions.create.step(self._store, source, _checked_cwd(cwd), agent=self._agent(source))
         )
         return self._open(source, held)
 
@@ -103,7 +103,7 @@ class _EditorSessions:
 
         No message is copied. Without `cwd`, it works in the folder of the other.
         """
-        path = None if cwd is None else _checked(cwd)
+        path = None if cwd is None else _checked_cwd(cwd)
         try:
             source, into = source_of(session_id, self._user), new_editor_source(self._store, self._user)
             held = self._store.perform(
@@ -123,7 +123,7 @@ class _EditorSessions:
 
     def update_cwd(self, session_id: str, cwd: str) -> EditorSession | None:
         """The session works in that folder from now on; `None` where there is none."""
-        return self._save(session_id, EditorSessionChanges(cwd=_checked(cwd)))
+        return self._save(session_id, EditorSessionChanges(cwd=_checked_cwd(cwd)))
 
     def save_session(
         self,
@@ -295,7 +295,7 @@ def _session(session_id: str, held: StoredEditorSession) -> EditorSession:
         mode=_text(entry, MODE),
         options=options if isinstance(options, dict) else {},
         entry=entry,
-        words=held.preview,
+        preview=held.preview,
     )
 
 
@@ -304,7 +304,7 @@ def _text(entry: SessionEntry, name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _checked(cwd: str) -> str:
+def _checked_cwd(cwd: str) -> str:
     if not isinstance(cwd, str) or not posixpath.isabs(cwd):
         raise InvalidRequest("the working folder must be an absolute path, such as /home/me/project")
     return cwd

@@ -67,13 +67,13 @@ _URI_CHARS = 2_000
 _PLAIN_IN_URI = "!#$%&'*+,-./:;=?@^_|~"
 
 
-def told(event: Event) -> Told | None:
+def update_of(event: Event) -> Told | None:
     """What an editor is told of an event; `None`: nothing. Of a file it is told once that was fetched: see `file_block`."""
     match event:
         case Text(text=text):
-            return said(text)
+            return agent_text(text)
         case Thought(text=text):
-            return thought(text)
+            return agent_thought(text)
         case ToolCall():
             return call_started(event)
         case ToolResult():
@@ -87,12 +87,12 @@ def told(event: Event) -> Told | None:
     return None
 
 
-def said(text: str) -> AgentMessageChunk:
+def agent_text(text: str) -> AgentMessageChunk:
     """A piece of an answer."""
     return AgentMessageChunk(content=TextContent(text=text))
 
 
-def thought(text: str) -> AgentThoughtChunk:
+def agent_thought(text: str) -> AgentThoughtChunk:
     """A piece of reasoning."""
     return AgentThoughtChunk(content=TextContent(text=text))
 
@@ -115,7 +115,7 @@ def call_started(call: ToolCall) -> ToolCallStart:
     )
 
 
-def call_allowed(call: ToolCall) -> ToolCallUpdate:
+def call_approved(call: ToolCall) -> ToolCallUpdate:
     """A tool that somebody was asked about, and that runs from now on."""
     return ToolCallUpdate(tool_call_id=call.call_id, status="in_progress")
 
@@ -125,7 +125,7 @@ def question_answered(ask: AskPermission, *, allows: bool) -> ToolCallUpdate:
     return ToolCallUpdate(tool_call_id=ask.ask_id, status="completed" if allows else "failed")
 
 
-def call_left(call_id: str) -> ToolCallUpdate:
+def call_unfinished(call_id: str) -> ToolCallUpdate:
     """A tool that nothing more will be heard of."""
     return ToolCallUpdate(tool_call_id=call_id, status="failed")
 
@@ -144,7 +144,7 @@ def plan_of(steps: Iterable[agent.PlanStep]) -> Plan:
     return Plan(entries=tuple(entries))
 
 
-def asked_for(ask: AskPermission) -> ToolCallPatch:
+def approval_request(ask: AskPermission) -> ToolCallPatch:
     """The call that a person is asked about, in full: the one that they were told of, where there is one."""
     reason = [ContentPart(content=TextContent(text=ask.reason))] if ask.reason.strip() else []
     content = (*_changed(ask.diffs), *reason) or None
@@ -205,23 +205,23 @@ def usage_of(parts: Sequence[UsageOf]) -> Usage | None:
     )
 
 
-def iso(moment: datetime) -> str:
+def iso_time(moment: datetime) -> str:
     """A moment as the protocol writes it."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def head_of(session_id: str) -> bytes:
+def update_prefix(session_id: str) -> bytes:
     """What every line about a session begins with; the update and `TAIL` follow."""
-    named = encoded(session_id)
+    named = encode_json(session_id)
     return b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":' + named + b',"update":'
 
 
-def line_of(head: bytes, update: KnownUpdate) -> bytes:
+def update_line(head: bytes, update: KnownUpdate) -> bytes:
     """The line that tells an update. What no peer can read in it, halves of characters, is replaced."""
-    return b"".join((head, encoded(update), TAIL))
+    return b"".join((head, encode_json(update), TAIL))
 
 
-def encoded(value: object) -> bytes:
+def encode_json(value: object) -> bytes:
     """A value as JSON on one line, whatever its texts hold."""
     try:
         return _encode(value)
@@ -239,7 +239,7 @@ def _whole(value: Any) -> Any:
     return value
 
 
-class Names:
+class CallIds:
     """Gives each call of a session a name that no other has: the agent's own to the first, its number with it to the next ones.
 
     Counted along the conversation a call has the same name each time that all is told, and the one that it had when it ran.
@@ -252,7 +252,7 @@ class Names:
         self._counts: dict[str, int] = {}
         self.given: set[str] = set()
 
-    def give(self, call_id: str) -> str:
+    def assign(self, call_id: str) -> str:
         """A name for a call that begins."""
         count = self._counts.get(call_id, 0) + 1
         while (name := self._name(call_id, count)) in self.given or name in self._avoid:
@@ -265,7 +265,7 @@ class Names:
         return f"{call_id}{self._mark}" if count == 1 else f"{call_id}{self._mark}~{count}"
 
 
-class Calls:
+class RunningCalls:
     """Which call an id stands for, along a turn or a transcript: the last that began with it."""
 
     def __init__(self) -> None:
@@ -275,7 +275,7 @@ class Calls:
         # The names that it gave, in their order.
         self.given: list[str] = []
 
-    def start(self, call_id: str, names: Names) -> str:
+    def start(self, call_id: str, names: CallIds) -> str:
         """The name of a call that begins; of one that runs, and is told again, the same."""
         if call_id not in self.open:
             self._give(call_id, names)
@@ -287,7 +287,7 @@ class Calls:
         self.open.pop(call_id, None)
         return self._names.get(call_id)
 
-    def named(self, event: Event, names: Names, turn_id: str) -> Event:
+    def named(self, event: Event, names: CallIds, turn_id: str) -> Event:
         """The event with the names that its calls have for the editor."""
         match event:
             case ToolCall(call_id=call_id):
@@ -297,13 +297,13 @@ class Calls:
                 return event if name == call_id else msgspec.structs.replace(event, call_id=name)
             case AskPermission(call=None):
                 # No call's: an agent may use the same id for both. It is told once, so that it need not be found again.
-                return msgspec.structs.replace(event, ask_id=names.give(f"ask~{turn_id}~{event.ask_id}"))
+                return msgspec.structs.replace(event, ask_id=names.assign(f"ask~{turn_id}~{event.ask_id}"))
             case AskPermission(call=ToolCall() as call):
                 return msgspec.structs.replace(event, call=_called(call, self.start(call.call_id, names)))
         return event
 
-    def _give(self, call_id: str, names: Names) -> str:
-        name = self._names[call_id] = names.give(call_id)
+    def _give(self, call_id: str, names: CallIds) -> str:
+        name = self._names[call_id] = names.assign(call_id)
         self.given.append(name)
         return name
 
@@ -312,7 +312,7 @@ def _called(call: ToolCall, name: str) -> ToolCall:
     return call if name == call.call_id else msgspec.structs.replace(call, call_id=name)
 
 
-class Enclosed(msgspec.Struct, frozen=True, kw_only=True):
+class PromptFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that came with a prompt. `name` is a stranger's text, never a path."""
 
     name: str
@@ -320,14 +320,14 @@ class Enclosed(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
+class PromptContent(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt: what is said, and what comes with it."""
 
     text: str
-    files: tuple[Enclosed, ...] = ()
+    files: tuple[PromptFile, ...] = ()
 
 
-def read_prompt(blocks: Sequence[ContentBlock]) -> Heard:
+def read_prompt(blocks: Sequence[ContentBlock]) -> PromptContent:
     """A prompt as the agent is given it. `InvalidRequest` for one with nothing in it, or with what can't be taken.
 
     A link stands where it was put. What is in a file stands behind all that was said, fenced, so that nothing in it passes for
@@ -335,7 +335,7 @@ def read_prompt(blocks: Sequence[ContentBlock]) -> Heard:
     """
     said: list[str] = []
     behind: list[str] = []
-    files: list[Enclosed] = []
+    files: list[PromptFile] = []
     for block in blocks:
         match block:
             case TextContent(text=text):
@@ -355,7 +355,7 @@ def read_prompt(blocks: Sequence[ContentBlock]) -> Heard:
     text = "\n\n".join(part for part in ("".join(said), *behind) if part)
     if not text.strip() and not files:
         raise InvalidRequest(texts.NOTHING_SAID)
-    return Heard(text=text, files=tuple(files))
+    return PromptContent(text=text, files=tuple(files))
 
 
 def _mention(said: list[str], name: str, uri: str) -> None:
@@ -372,17 +372,17 @@ def _fenced(uri: str, text: str) -> str:
     return f"{safe_line(uri, _URI_CHARS)}:\n{fence}\n{text}\n{fence}"
 
 
-def _picture(block: ImageContent) -> Enclosed:
+def _picture(block: ImageContent) -> PromptFile:
     name = _name_of(block.uri, block.mime_type, "image")
     return _enclosed(name, block.mime_type, block.data)
 
 
-def _blob(resource: Resource) -> Enclosed:
+def _blob(resource: Resource) -> PromptFile:
     name = _name_of(resource.uri, resource.mime_type)
     return _enclosed(name, resource.mime_type or "application/octet-stream", resource.blob or "")
 
 
-def _enclosed(name: str, mime: str, encoded: str) -> Enclosed:
+def _enclosed(name: str, mime: str, encoded: str) -> PromptFile:
     what = safe_line(name, _NAME_CHARS)
     too_large = texts.FILE_TOO_LARGE.format(what=what, megabytes=MAX_FILE_BYTES // 1_000_000)
     if len(encoded) > MAX_FILE_BYTES * 2:
@@ -395,7 +395,7 @@ def _enclosed(name: str, mime: str, encoded: str) -> Enclosed:
         raise InvalidRequest(too_large)
     if not body:
         raise InvalidRequest(texts.FILE_EMPTY.format(what=what))
-    return Enclosed(name=name, mime=mime, body=body)
+    return PromptFile(name=name, mime=mime, body=body)
 
 
 def _name_of(uri: str | None, mime: str | None, otherwise: str = "file") -> str:
