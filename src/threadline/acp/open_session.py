@@ -209,10 +209,10 @@ class SentTurn(msgspec.Struct):
 class OpenSession:
     """One open session. Its methods that hear of turns return at once and never raise."""
 
-    def __init__(self, session_id: str, source: SessionSource, outlet: UpdateQueue, fetch: Fetch) -> None:
+    def __init__(self, session_id: str, source: SessionSource, queue: UpdateQueue, fetch: Fetch) -> None:
         self.session_id = session_id
         self.source = source
-        self.outlet = outlet
+        self.queue = queue
         self.workplace: Workplace | None = None
         self.mode = "ask"
         # The name that the editor shows for it; whether a person or the agent gave it that.
@@ -262,7 +262,7 @@ class OpenSession:
 
     def send_update(self, update: KnownUpdate, *, key: str = "") -> None:
         """Tells the editor something that belongs to no turn; `key`: by which it is stored."""
-        self.outlet.put(update_line(self._head, update), key=key)
+        self.queue.put(update_line(self._head, update), key=key)
 
     def tell_name(self, at: datetime) -> None:
         """Tells the editor the session's name, and that it changed then; not between a cancelled prompt and the next one."""
@@ -300,20 +300,20 @@ class OpenSession:
 
     def hold(self) -> None:
         """From now on what happens waits to be told, behind all that was said before."""
-        self.outlet.hold()
+        self.queue.hold()
         if self.prompt is not None and not self.prompt.is_over:
             self._repeat(self.prompt)
 
     def release(self) -> None:
         """What has happened meanwhile is told."""
         self.said_meanwhile.clear()
-        self.outlet.release()
+        self.queue.release()
 
     def begin(self, prompt: OpenPrompt) -> None:
         """Somebody waits here from now on."""
         self.prompt = prompt
         self._is_cancelled = False
-        if self.outlet.is_held:
+        if self.queue.is_held:
             self._repeat(prompt)
 
     def cancel(self, only: OpenPrompt | None = None) -> None:
@@ -322,7 +322,7 @@ class OpenSession:
         if prompt is not None and not prompt.is_over and only in (None, prompt):
             self.prompt = None
             self._is_cancelling = prompt.is_cancelled = True
-            self.outlet.drop_turn(prompt.turn_id or "")
+            self.queue.drop_turn(prompt.turn_id or "")
             prompt.end(CANCELLED)
 
     def leave(self, prompt: OpenPrompt, *, is_cancelled: bool = False) -> None:
@@ -399,7 +399,7 @@ class OpenSession:
         """Tells of a file once what is in it is here, in its place."""
         lines = self.live.lines if turn_id == self.live.turn_id else []
         lines.append(b"")
-        self.outlet.put_deferred(partial(self._file_line, file, lines, len(lines) - 1), turn_id)
+        self.queue.put_deferred(partial(self._file_line, file, lines, len(lines) - 1), turn_id)
 
     def _repeat(self, prompt: OpenPrompt) -> None:
         """Tells the words of a prompt: who has a session told anew shows its answer behind them, and nothing of its own."""
@@ -411,7 +411,7 @@ class OpenSession:
         """Tells the end of calls that their turn has left without one, as it is stored: an editor would show them as running."""
         if self.live.turn_id == turn_id and not self._is_cancelling:
             for name in self.live.calls.open.values():
-                self.outlet.put(self.line(call_unfinished(name)), turn_id)
+                self.queue.put(self.line(call_unfinished(name)), turn_id)
             self.live.calls.open.clear()
 
     def _fresh(self, growth: Growth) -> Sequence[Event]:
@@ -443,7 +443,7 @@ class OpenSession:
         elif shown is not None:
             line = update_line(self._head, shown)
             self.live.lines.append(line)
-            self.outlet.put(line, turn_id)
+            self.queue.put(line, turn_id)
 
     async def _file_line(self, file: Attachment, lines: list[bytes], place: int) -> bytes:
         lines[place] = self.line(AgentMessageChunk(content=file_block(file, await self._fetch(file))))

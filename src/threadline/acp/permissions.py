@@ -47,50 +47,50 @@ _LONGEST_PAUSE = 5.0
 class PermissionRequests:
     """Gets each question answered once, and presses the button for it."""
 
-    def __init__(self, desk: GatewayBridge, start: Start, request: Request) -> None:
-        self._desk = desk
+    def __init__(self, bridge: GatewayBridge, start: Start, request: Request) -> None:
+        self._bridge = bridge
         self._start = start
         self._send_request = request
 
-    def ask(self, conversation: OpenSession, message: Outgoing) -> None:
+    def ask(self, session: OpenSession, message: Outgoing) -> None:
         """Puts a question; its answer is on its way when it comes."""
-        self._start("acp.permission", self._decide(conversation, message))
+        self._start("acp.permission", self._decide(session, message))
 
-    async def _decide(self, conversation: OpenSession, message: Outgoing) -> None:
-        prompt = conversation.prompt
+    async def _decide(self, session: OpenSession, message: Outgoing) -> None:
+        prompt = session.prompt
         if prompt is None or prompt.is_over:
             # Nobody waits there any more. What they cancelled is ended; for anything else nobody can have meant a yes.
             allows = False
-        elif conversation.mode != "ask":
-            allows = conversation.mode == "allow"
+        elif session.mode != "ask":
+            allows = session.mode == "allow"
         else:
             try:
-                allows = await self._request(conversation, prompt, message)
+                allows = await self._request(session, prompt, message)
             except ConnectionEnded:
                 # The editor is gone, and with it whoever could have answered.
                 return
         if prompt is None or not prompt.is_cancelled:
-            self._answer(conversation, prompt, allows=allows)
-            await self._send_button(conversation, prompt, message.buttons, allows=allows)
+            self._answer(session, prompt, allows=allows)
+            await self._send_button(session, prompt, message.buttons, allows=allows)
 
-    def _answer(self, conversation: OpenSession, prompt: OpenPrompt | None, *, allows: bool) -> None:
+    def _answer(self, session: OpenSession, prompt: OpenPrompt | None, *, allows: bool) -> None:
         """Tells what the answer makes of what the editor shows: the call, or the question where that stands for itself."""
         if prompt is None or prompt.is_over or prompt.ask is None:
             return
         if prompt.ask.call is None:
             if prompt.is_question_shown:
-                conversation.send_update(question_answered(prompt.ask, allows=allows))
+                session.send_update(question_answered(prompt.ask, allows=allows))
         elif allows:
             # What comes of one that is not allowed its turn tells, or its end.
-            conversation.send_update(call_approved(prompt.ask.call))
+            session.send_update(call_approved(prompt.ask.call))
 
-    async def _request(self, conversation: OpenSession, prompt: OpenPrompt, message: Outgoing) -> bool:
+    async def _request(self, session: OpenSession, prompt: OpenPrompt, message: Outgoing) -> bool:
         """What the person says. Whatever is not clearly a yes is a no."""
-        await conversation.outlet.wait_until_sent()
+        await session.queue.wait_until_sent()
         asked = prompt.ask or AskPermission(ask_id=new_message_id(), tool=safe_line(message.text, _TITLE_CHARS))
         prompt.ask, prompt.is_question_shown = asked, True
         request = RequestPermissionRequest(
-            session_id=conversation.session_id,
+            session_id=session.session_id,
             tool_call=approval_request(asked),
             options=tuple(_option(button, asked) for button in message.buttons),
         )
@@ -98,13 +98,13 @@ class PermissionRequests:
             with _withdrawn_with(prompt):
                 answer = decode_result(_METHOD, await self._send_request(_METHOD, request))
         except (RpcError, WrongShape) as cause:
-            log.warning("acp.permission_not_asked", session=conversation.session_id, error=str(cause))
+            log.warning("acp.permission_not_asked", session=session.session_id, error=str(cause))
             return False
         outcome = answer.outcome if isinstance(answer, RequestPermissionResponse) else None
         return isinstance(outcome, Selected) and outcome.option_id == _ALLOW
 
     async def _send_button(
-        self, conversation: OpenSession, prompt: OpenPrompt | None, buttons: Sequence[Button], *, allows: bool
+        self, session: OpenSession, prompt: OpenPrompt | None, buttons: Sequence[Button], *, allows: bool
     ) -> None:
         """Gives the gateway the answer: a person's word is not lost because the store was away for a while."""
         wanted = next((button for button in buttons if _is_yes(button) is allows), None)
@@ -112,28 +112,28 @@ class PermissionRequests:
             return
         press = new_message_id()
         event = Inbound(
-            dedupe_key=f"{conversation.session_id}/press/{press}",
+            dedupe_key=f"{session.session_id}/press/{press}",
             message_id=press,
-            source=conversation.source,
-            sent_at=self._desk.store.clock.now(),
+            source=session.source,
+            sent_at=self._bridge.store.clock.now(),
             kind="button",
             mentions_us=True,
             button=wanted.value,
         )
-        await self._say(conversation, prompt, wanted, event)
+        await self._say(session, prompt, wanted, event)
 
-    async def _say(self, conversation: OpenSession, prompt: OpenPrompt | None, button: Button, event: Inbound) -> None:
+    async def _say(self, session: OpenSession, prompt: OpenPrompt | None, button: Button, event: Inbound) -> None:
         """Returns when the press was heard, or when nobody waits any more for what comes of it; it is said again until then."""
         pause = _FIRST_PAUSE
         while True:
             try:
-                await self._shown(conversation, button)
-                await self._desk.admit(event)
+                await self._shown(session, button)
+                await self._bridge.admit(event)
             except UnknownSession:
                 # Deleted meanwhile, and the question with it.
                 return
             except (StoreError, PlatformError) as cause:
-                log.warning("acp.not_pressed", session=conversation.session_id, error=repr(cause))
+                log.warning("acp.not_pressed", session=session.session_id, error=repr(cause))
             else:
                 return
             if prompt is None:
@@ -144,10 +144,10 @@ class PermissionRequests:
                     return
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _shown(self, conversation: OpenSession, button: Button) -> None:
+    async def _shown(self, session: OpenSession, button: Button) -> None:
         """Returns when it is stored that the question was shown: before that nobody can answer it."""
-        lane, code = target_of(conversation.source).ordering_key, button.value.rpartition(" ")[2]
-        find_in_chat = self._desk.store.approvals.find_in_chat
+        lane, code = target_of(session.source).ordering_key, button.value.rpartition(" ")[2]
+        find_in_chat = self._bridge.store.approvals.find_in_chat
         while (asked := await find_in_chat(lane, code)) is not None and asked.shown_at is None:  # noqa: ASYNC110 - a row
             await asyncio.sleep(_STEP_SECONDS)
 

@@ -112,8 +112,8 @@ def new_message_id() -> str:
 class OpenSessions:
     """What lies open before the editor."""
 
-    def __init__(self, desk: GatewayBridge, connection: Connection, ask: Ask, start: Start) -> None:
-        self._desk = desk
+    def __init__(self, bridge: GatewayBridge, connection: Connection, ask: Ask, start: Start) -> None:
+        self._bridge = bridge
         self._connection = connection
         self._ask = ask
         self._start = start
@@ -129,21 +129,21 @@ class OpenSessions:
 
     def open(self, session_id: str, source: SessionSource) -> OpenSession:
         """The session of that id, open from now on."""
-        conversation = self._open.get(session_id)
-        if conversation is None:
-            outlet = UpdateQueue(self._connection.send_lines, self._start)
-            conversation = self._open[session_id] = OpenSession(session_id, source, outlet, self._desk.read_file)
-        return conversation
+        session = self._open.get(session_id)
+        if session is None:
+            queue = UpdateQueue(self._connection.send_lines, self._start)
+            session = self._open[session_id] = OpenSession(session_id, source, queue, self._bridge.read_file)
+        return session
 
-    def begin(self, conversation: OpenSession, prompt: OpenPrompt) -> None:
+    def begin(self, session: OpenSession, prompt: OpenPrompt) -> None:
         """Somebody waits in that session from now on."""
-        conversation.begin(prompt)
-        self._spoken_in[conversation.session_id] = conversation
+        session.begin(prompt)
+        self._spoken_in[session.session_id] = session
 
-    def close(self, conversation: OpenSession) -> None:
+    def close(self, session: OpenSession) -> None:
         """The session is not open any more."""
-        if self._open.get(conversation.session_id) is conversation:
-            del self._open[conversation.session_id]
+        if self._open.get(session.session_id) is session:
+            del self._open[session.session_id]
 
     def open_sources(self) -> list[SessionSource]:
         """Where this process answers: in the sessions that somebody waits in here, or has just cancelled something in.
@@ -161,24 +161,24 @@ class OpenSessions:
 
     def workplace_for(self, source: SessionSource) -> Workplace | None:
         """Where the editor lets the agent work in that session."""
-        conversation = self._open.get(source.chat_id or "")
-        return None if conversation is None else conversation.workplace
+        session = self._open.get(source.chat_id or "")
+        return None if session is None else session.workplace
 
     def show_delivery(self, to: Target, message: Outgoing, key: str) -> None:
         """Tells what the gateway has to say besides turns: notices, questions, and answers to commands to who waits for one.
 
         Whoever pressed a button, in this process or in one that is gone, knows what they have pressed.
         """
-        conversation = self._open.get(to.chat_id)
-        if conversation is None or not conversation.mark_sent(key):
+        session = self._open.get(to.chat_id)
+        if session is None or not session.mark_sent(key):
             return
         if message.buttons:
-            self._ask(conversation, message)
-        elif message.text and (conversation.is_command_pending or not key.startswith(_COMMAND)):
+            self._ask(session, message)
+        elif message.text and (session.is_command_pending or not key.startswith(_COMMAND)):
             # What the turn said before, or says next, must not run on in the same line.
-            before = GAP if conversation.has_sent_text else ""
-            behind = GAP if conversation.prompt is not None and conversation.prompt.is_running else ""
-            conversation.send_update(self.shown(key, message.text, before=before, behind=behind), key=key)
+            before = GAP if session.has_sent_text else ""
+            behind = GAP if session.prompt is not None and session.prompt.is_running else ""
+            session.send_update(self.shown(key, message.text, before=before, behind=behind), key=key)
 
     def shown(self, key: str, text: str, *, before: str = "", behind: str = "") -> KnownUpdate:
         """What the gateway says besides turns, as this editor shows it: apart, or among what else is said, with gaps around it."""
@@ -202,25 +202,25 @@ class AcpPlatform:
         begins_by_message=False,
     )
 
-    def __init__(self, table: OpenSessions, desk: GatewayBridge, talk: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, open_sessions: OpenSessions, bridge: GatewayBridge, talk: Callable[[], Awaitable[None]]) -> None:
         """`talk` hears the editor until it hangs up."""
-        self._table = table
-        self._desk = desk
+        self._open_sessions = open_sessions
+        self._bridge = bridge
         self._talk = talk
 
     async def run(self, accept: Accept, ready: asyncio.Event) -> None:
         """Serves the editor until the end of its input."""
-        self._desk.accept = accept
+        self._bridge.accept = accept
         ready.set()
         try:
             await self._talk()
         finally:
-            self._desk.accept = None
+            self._bridge.accept = None
 
     async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
         """Tells the editor. Where the session is not open there any more, whoever opens it reads what counts."""
         refuse_undeclared(self.capabilities, message, to)
-        self._table.show_delivery(to, message, key)
+        self._open_sessions.show_delivery(to, message, key)
         return key
 
     async def edit(self, to: Target, message_id: str, message: Outgoing) -> None:  # noqa: ARG002 - see `capabilities`
@@ -233,22 +233,22 @@ class AcpPlatform:
 
     async def close(self) -> None:
         """From now on nothing comes in."""
-        self._desk.accept = None
+        self._bridge.accept = None
 
     def turn_began(self, to: Target, turn_id: str, attempt: int) -> None:  # noqa: ARG002 - one that goes on is the same
         """Passes it on."""
-        conversation = self._table.find(to.chat_id)
-        if conversation is not None:
-            conversation.turn_began(turn_id)
+        session = self._open_sessions.find(to.chat_id)
+        if session is not None:
+            session.turn_began(turn_id)
 
     def turn_grew(self, to: Target, growth: Growth) -> None:
         """Passes it on."""
-        conversation = self._table.find(to.chat_id)
-        if conversation is not None:
-            conversation.turn_grew(growth)
+        session = self._open_sessions.find(to.chat_id)
+        if session is not None:
+            session.turn_grew(growth)
 
     def turn_ended(self, to: Target, turn_id: str, ending: Ending) -> None:
         """Passes it on."""
-        conversation = self._table.find(to.chat_id)
-        if conversation is not None:
-            conversation.turn_ended(turn_id, ending)
+        session = self._open_sessions.find(to.chat_id)
+        if session is not None:
+            session.turn_ended(turn_id, ending)

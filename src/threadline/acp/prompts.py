@@ -52,7 +52,7 @@ class PromptRunner:
 
     def __init__(
         self,
-        desk: GatewayBridge,
+        bridge: GatewayBridge,
         supervisor: Supervisor,
         note: Note,
         refresh: Refresh,
@@ -61,7 +61,7 @@ class PromptRunner:
         lease_seconds: float,
     ) -> None:
         """`note` is told who waits; `lease_seconds`: after how long a process that is gone loses what it held."""
-        self._desk = desk
+        self._bridge = bridge
         self._start = supervisor.start
         self._begin = supervisor.begin
         self._after = supervisor.after
@@ -71,67 +71,67 @@ class PromptRunner:
         # A process that is gone is noticed after a lease and a third; another may have to be waited for.
         self._max_wait = 2 * lease_seconds + _WATCH_SECONDS
 
-    def open(self, conversation: OpenSession, heard: PromptContent, answer: Answer) -> OpenPrompt:
+    def open(self, session: OpenSession, heard: PromptContent, answer: Answer) -> OpenPrompt:
         """Begins with a prompt; `answer` is given what comes of it, once. An error that says so where one waits already."""
-        if conversation.prompt is not None:
+        if session.prompt is not None:
             raise RpcError(INVALID_REQUEST, texts.BUSY)
         event = Inbound(
             # An editor has no name for a message, and changes none that was sent.
-            dedupe_key=f"{conversation.session_id}/{new_message_id()}",
+            dedupe_key=f"{session.session_id}/{new_message_id()}",
             message_id="",
-            source=conversation.source,
-            sent_at=self._desk.store.clock.now(),
+            source=session.source,
+            sent_at=self._bridge.store.clock.now(),
             text=heard.text,
             mentions_us=True,
         )
 
         def over(prompt: OpenPrompt, ending: Ending | Exception) -> None:
-            self._over(conversation, prompt, heard, ending, answer)
+            self._over(session, prompt, heard, ending, answer)
 
         prompt = OpenPrompt(over, is_command=read_command(event) is not None, event=event)
-        self._note(conversation, prompt)
-        work = self._work(conversation, prompt, event, heard, conversation.work)
-        conversation.work = self._begin("acp.prompt", self._guarded(conversation, prompt, work))
+        self._note(session, prompt)
+        work = self._work(session, prompt, event, heard, session.work)
+        session.work = self._begin("acp.prompt", self._guarded(session, prompt, work))
         return prompt
 
     def _over(
         self,
-        conversation: OpenSession,
+        session: OpenSession,
         prompt: OpenPrompt,
         heard: PromptContent,
         ending: Ending | Exception,
         answer: Answer,
     ) -> None:
         """Answers at once where nothing has to be told before. What was cancelled is ended behind that answer."""
-        awaits = not isinstance(ending, Exception) and conversation.wait_for(ending.told)
-        is_told = conversation.outlet.is_empty and not prompt.is_command and not awaits
+        awaits = not isinstance(ending, Exception) and session.wait_for(ending.told)
+        is_told = session.queue.is_empty and not prompt.is_command and not awaits
         if prompt.is_cancelled or is_told or isinstance(ending, Exception):
-            self._answer(conversation, prompt, heard, ending, answer)
+            self._answer(session, prompt, heard, ending, answer)
         else:
-            self._start("acp.answer", self._answer_behind(conversation, prompt, heard, ending, answer))
+            self._start("acp.answer", self._answer_behind(session, prompt, heard, ending, answer))
         if prompt.is_cancelled:
-            conversation.work = self._start("acp.wind_up", self._finish_cancel(conversation, prompt, conversation.work))
+            session.work = self._start("acp.wind_up", self._finish_cancel(session, prompt, session.work))
 
     async def _answer_behind(
-        self, conversation: OpenSession, prompt: OpenPrompt, heard: PromptContent, ending: Ending, answer: Answer
+        self, session: OpenSession, prompt: OpenPrompt, heard: PromptContent, ending: Ending, answer: Answer
     ) -> None:
         """Answers when all was told that comes before; what a command has changed is told then, too."""
         result: Ending | Exception = ending
         try:
-            await conversation.all_sent(_NOTICE_SECONDS)
-            await conversation.outlet.wait_until_sent()
+            await session.all_sent(_NOTICE_SECONDS)
+            await session.queue.wait_until_sent()
             if prompt.is_command:
-                conversation.leave(prompt)
-                await self._refresh(conversation)
+                session.leave(prompt)
+                await self._refresh(session)
         except ThreadlineError as cause:
-            result = self._failed(conversation, cause)
+            result = self._failed(session, cause)
         except Exception as cause:  # noqa: BLE001 - whatever it was, whoever waits is told
             result = cause
-        self._answer(conversation, prompt, heard, result, answer)
+        self._answer(session, prompt, heard, result, answer)
 
     def _answer(
         self,
-        conversation: OpenSession,
+        session: OpenSession,
         prompt: OpenPrompt,
         heard: PromptContent,
         ending: Ending | Exception,
@@ -141,38 +141,38 @@ class PromptRunner:
         is_cancelled = not isinstance(ending, Exception) and ending.outcome == "stopped"
         if has_spoken and is_cancelled:
             # Behind this answer nothing is told.
-            self._name(conversation, heard)
-        conversation.leave(prompt, is_cancelled=is_cancelled)
+            self._name(session, heard)
+        session.leave(prompt, is_cancelled=is_cancelled)
         answer(ending if isinstance(ending, Exception) else _response(prompt, ending))
         if has_spoken and not is_cancelled:
             # Behind the answer, which does not wait for it.
-            asyncio.get_running_loop().call_soon(self._after_answer, conversation, heard)
+            asyncio.get_running_loop().call_soon(self._after_answer, session, heard)
 
-    def _name(self, conversation: OpenSession, heard: PromptContent) -> None:
+    def _name(self, session: OpenSession, heard: PromptContent) -> None:
         """The session has just been used, and has a name from the first words on."""
-        if conversation.title is None:
-            conversation.title = preview(heard.text) or None
-        conversation.tell_name(self._desk.store.clock.now())
+        if session.title is None:
+            session.title = preview(heard.text) or None
+        session.tell_name(self._bridge.store.clock.now())
 
-    def _after_answer(self, conversation: OpenSession, heard: PromptContent) -> None:
-        self._name(conversation, heard)
-        if not conversation.is_titled:
+    def _after_answer(self, session: OpenSession, heard: PromptContent) -> None:
+        self._name(session, heard)
+        if not session.is_titled:
             # The agent may have given it a name. Nobody waits for that: whoever prompts again at once is not held up by it.
-            conversation.schedule_refresh(_RENAMED_SECONDS, self._look)
+            session.schedule_refresh(_RENAMED_SECONDS, self._look)
 
-    def _look(self, conversation: OpenSession) -> None:
-        self._start("acp.title", self._renamed(conversation))
+    def _look(self, session: OpenSession) -> None:
+        self._start("acp.title", self._renamed(session))
 
-    async def _renamed(self, conversation: OpenSession) -> None:
+    async def _renamed(self, session: OpenSession) -> None:
         # Whoever prompts next hears it where it is gone.
         with suppress(UnknownSession):
-            entry = await self._desk.store.get_session(conversation.stored_id)
+            entry = await self._bridge.store.get_session(session.stored_id)
             if entry.title is not None:
-                await self._refresh(conversation)
+                await self._refresh(session)
 
     async def _work(
         self,
-        conversation: OpenSession,
+        session: OpenSession,
         prompt: OpenPrompt,
         event: Inbound,
         heard: PromptContent,
@@ -180,39 +180,39 @@ class PromptRunner:
     ) -> None:
         await _ended(before)
         if prompt.is_command:
-            await self._wait_until_idle(conversation, prompt)
-        files = [await self._desk.store_file(conversation.source, file) for file in heard.files if not prompt.is_over]
+            await self._wait_until_idle(session, prompt)
+        files = [await self._bridge.store_file(session.source, file) for file in heard.files if not prompt.is_over]
         if files:
             event = msgspec.structs.replace(event, attachments=tuple(files))
-        await self._admit(conversation, prompt, event)
+        await self._admit(session, prompt, event)
         if prompt.is_command or prompt.stop_reason == "refusal":
-            await self._watch(conversation, prompt, _STEP_SECONDS)
+            await self._watch(session, prompt, _STEP_SECONDS)
         elif not prompt.is_over:
             # Its turn tells when it is over. Whether that is still to be hoped for is looked at only where it takes its time.
-            prompt.cancel_timer_on_end(self._after(_WATCH_SECONDS, partial(self._watch_on, conversation, prompt)))
+            prompt.cancel_timer_on_end(self._after(_WATCH_SECONDS, partial(self._watch_on, session, prompt)))
 
-    def _watch_on(self, conversation: OpenSession, prompt: OpenPrompt) -> None:
-        work = self._watch(conversation, prompt, _WATCH_SECONDS)
-        conversation.work = self._start("acp.watch", self._guarded(conversation, prompt, work))
+    def _watch_on(self, session: OpenSession, prompt: OpenPrompt) -> None:
+        work = self._watch(session, prompt, _WATCH_SECONDS)
+        session.work = self._start("acp.watch", self._guarded(session, prompt, work))
 
-    async def _guarded(self, conversation: OpenSession, prompt: OpenPrompt, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, session: OpenSession, prompt: OpenPrompt, work: Coroutine[Any, Any, None]) -> None:
         """Does that for a prompt; where it fails, whoever waits is told."""
         try:
             await work
         except ThreadlineError as cause:
-            prompt.end(self._failed(conversation, cause))
+            prompt.end(self._failed(session, cause))
         except Exception:
             # Whatever it was.
-            log.exception("acp.prompt_broke", session=conversation.session_id)
+            log.exception("acp.prompt_broke", session=session.session_id)
             prompt.end(RpcError(INTERNAL, texts.FAILED))
 
-    def _failed(self, conversation: OpenSession, cause: ThreadlineError) -> RpcError:
+    def _failed(self, session: OpenSession, cause: ThreadlineError) -> RpcError:
         """What whoever waits is told. A session that somebody has deleted elsewhere is not open here any more."""
         if isinstance(cause, UnknownSession):
-            self._forget(conversation)
-        return rpc_error_of(cause, conversation.session_id)
+            self._forget(session)
+        return rpc_error_of(cause, session.session_id)
 
-    async def _wait_until_idle(self, conversation: OpenSession, prompt: OpenPrompt) -> None:
+    async def _wait_until_idle(self, session: OpenSession, prompt: OpenPrompt) -> None:
         """Returns when nothing goes on there any more, or the prompt is over; a question that nobody answers is closed.
 
         What another process answers or asks is waited for, but not for ever: after that its answer is an error here, and its
@@ -221,39 +221,39 @@ class PromptRunner:
         loop = asyncio.get_running_loop()
         began = loop.time()
         while not prompt.is_over:
-            seen = await self._desk.snapshot(conversation.source)
+            seen = await self._bridge.snapshot(session.source)
             turn = None if seen is None else seen.turn
             if seen is None or (turn is None and not seen.pending):
                 return
-            is_here = turn is None or turn.turn_id == conversation.last_turn_id
+            is_here = turn is None or turn.turn_id == session.last_turn_id
             is_late = loop.time() - began > self._max_wait
             if turn is not None and turn.state == "asking":
                 if is_here or is_late:
-                    await self._desk.stop(conversation.source)
+                    await self._bridge.stop(session.source)
                     # It is waited for from now on that it ends.
                     began = loop.time()
             elif is_late and not is_here:
                 raise RpcError(INVALID_REQUEST, texts.BUSY_ELSEWHERE)
             await asyncio.sleep(_STEP_SECONDS)
 
-    async def _admit(self, conversation: OpenSession, prompt: OpenPrompt, event: Inbound) -> None:
+    async def _admit(self, session: OpenSession, prompt: OpenPrompt, event: Inbound) -> None:
         """Hands the prompt to the gateway, which takes it once nothing else goes on there; unless it is over before."""
         is_brought = False
         while not prompt.is_over and not prompt.is_offered:
             prompt.is_offered = True
             try:
-                verdict = await self._desk.admit(event)
+                verdict = await self._bridge.admit(event)
             except ConversationBusy:
                 # To look first would cost every prompt what hardly one needs.
                 prompt.is_offered = False
-                await self._wait_until_idle(conversation, prompt)
+                await self._wait_until_idle(session, prompt)
             except UnknownSession:
                 # Deleted elsewhere; or another agent's window went on with it, which is no reason to lose it here.
                 prompt.is_offered = False
                 if is_brought:
                     raise
                 is_brought = True
-                await self._desk.adopt(conversation.source)
+                await self._bridge.adopt(session.source)
             except ThreadlineError:
                 # If it was taken all the same, nobody runs it: it is closed once its lease has ended.
                 prompt.is_offered = False
@@ -263,56 +263,54 @@ class PromptRunner:
                 prompt.is_taken = verdict == "accepted"
                 _refuse(prompt, verdict)
 
-    async def _watch(self, conversation: OpenSession, prompt: OpenPrompt, pause: float) -> None:
+    async def _watch(self, session: OpenSession, prompt: OpenPrompt, pause: float) -> None:
         """Returns when the prompt is over: its turn tells so. Of a command, and of what is done elsewhere, the store does."""
         while not prompt.is_over:
-            if not prompt.is_running and not (prompt.is_asking and await self._asks(conversation)):
-                await self._look_for_end(conversation, prompt)
+            if not prompt.is_running and not (prompt.is_asking and await self._asks(session)):
+                await self._look_for_end(session, prompt)
             await prompt.wait_ended(pause)
 
-    async def _look_for_end(self, conversation: OpenSession, prompt: OpenPrompt) -> None:
-        if not await self._desk.is_pending(conversation.source) and not prompt.is_running:
-            prompt.end(await self._ending_from_store(conversation, prompt))
+    async def _look_for_end(self, session: OpenSession, prompt: OpenPrompt) -> None:
+        if not await self._bridge.is_pending(session.source) and not prompt.is_running:
+            prompt.end(await self._ending_from_store(session, prompt))
 
-    async def _asks(self, conversation: OpenSession) -> bool:
+    async def _asks(self, session: OpenSession) -> bool:
         """Whether the turn still waits for somebody's word, or to go on with it."""
-        seen = await self._desk.snapshot(conversation.source)
+        seen = await self._bridge.snapshot(session.source)
         return seen is not None and seen.turn is not None
 
-    async def _ending_from_store(self, conversation: OpenSession, prompt: OpenPrompt) -> Ending:
+    async def _ending_from_store(self, session: OpenSession, prompt: OpenPrompt) -> Ending:
         """How a prompt ended whose turn was not seen to end here; what was answered elsewhere is told from the store."""
         if prompt.is_command or prompt.stop_reason == "refusal":
             return Ending(outcome="answered")
         if prompt.turn_id is not None:
             return Ending(outcome="stopped" if prompt.is_asking else "interrupted")
-        seen = await self._desk.snapshot(conversation.source, limit=_LOOKED_AT)
+        seen = await self._bridge.snapshot(session.source, limit=_LOOKED_AT)
         if seen is None:
             raise UnknownSession
         roles = [message.role for message in seen.messages]
         asked = len(roles) - roles[::-1].index("user") if "user" in roles else len(roles)
         answer = [message.message for message in seen.messages[asked:]]
-        for update in updates_of(answer, conversation.call_ids(new_message_id())):
-            conversation.send_update(update)
+        for update in updates_of(answer, session.call_ids(new_message_id())):
+            session.send_update(update)
         return Ending(outcome="answered")
 
-    async def _finish_cancel(
-        self, conversation: OpenSession, prompt: OpenPrompt, before: asyncio.Task[None] | None
-    ) -> None:
+    async def _finish_cancel(self, session: OpenSession, prompt: OpenPrompt, before: asyncio.Task[None] | None) -> None:
         """Ends what was cancelled, behind the answer that it is."""
         await _ended(before)
         is_stopped = False
-        while prompt.is_offered and (not is_stopped or await self._is_pending(conversation)):
+        while prompt.is_offered and (not is_stopped or await self._is_pending(session)):
             try:
-                is_stopped = is_stopped or await self._desk.stop(conversation.source)
-                is_stopped = is_stopped or not await self._desk.is_pending(conversation.source)
+                is_stopped = is_stopped or await self._bridge.stop(session.source)
+                is_stopped = is_stopped or not await self._bridge.is_pending(session.source)
             except ThreadlineError as cause:
-                log.warning("acp.not_stopped", session=conversation.session_id, error=repr(cause))
+                log.warning("acp.not_stopped", session=session.session_id, error=repr(cause))
             await asyncio.sleep(_STEP_SECONDS)
-        conversation.cancel_finished()
+        session.cancel_finished()
 
-    async def _is_pending(self, conversation: OpenSession) -> bool:
+    async def _is_pending(self, session: OpenSession) -> bool:
         try:
-            return await self._desk.is_pending(conversation.source)
+            return await self._bridge.is_pending(session.source)
         except ThreadlineError:
             # Away for a while: whatever runs is not known to be over.
             return True

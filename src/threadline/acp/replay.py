@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -55,70 +55,66 @@ _TEXT_TAIL = b"}}" + TAIL
 _QUOTE = ord('"')
 
 
-class Drains(Protocol):
-    """Who sends lines, as fast as they are read."""
-
-    async def drain(self) -> None: ...
-
-
 class HistoryReplay:
     """Tells sessions from their beginning on. What happens in one meanwhile is told behind that."""
 
-    def __init__(self, desk: GatewayBridge, editor: Drains, table: OpenSessions) -> None:
-        self._desk = desk
-        self._editor = editor
-        self._table = table
+    def __init__(
+        self, bridge: GatewayBridge, drain: Callable[[], Awaitable[None]], open_sessions: OpenSessions
+    ) -> None:
+        self._bridge = bridge
+        self._drain = drain
+        self._open_sessions = open_sessions
 
-    async def replay(self, conversation: OpenSession) -> ConversationSnapshot | None:
+    async def replay(self, session: OpenSession) -> ConversationSnapshot | None:
         """Tells all of it: what was said, then what runs or waits. A turn that runs here goes on where it is."""
-        outlet = conversation.outlet
-        while not outlet.is_empty:
+        queue = session.queue
+        while not queue.is_empty:
             # What waits for a file counts as told already: it would be told twice.
-            await outlet.wait_until_sent()
-        conversation.hold()
-        live, lines = conversation.live, b"".join(conversation.live.lines)
+            await queue.wait_until_sent()
+        session.hold()
+        live, lines = session.live, b"".join(session.live.lines)
         try:
-            seen, replayed = await self._consistent_snapshot(conversation)
+            seen, replayed = await self._consistent_snapshot(session)
             # At once: what waits to be told now happened before that moment, what comes after is told behind all this.
-            journalled = _part(conversation, seen, replayed)
+            journalled = _part(session, seen, replayed)
             asides = deque(replayed.side_messages)
-            names = conversation.past_call_ids("" if seen is None or seen.turn is None else seen.turn.turn_id)
-            replay = HistoryEncoder(update_prefix(conversation.session_id), names)
-            await self._send_finished(conversation, replay, replayed.spans, asides, _present_since(seen))
-            conversation.adopt_call_ids(names)
+            names = session.past_call_ids("" if seen is None or seen.turn is None else seen.turn.turn_id)
+            replay = HistoryEncoder(update_prefix(session.session_id), names)
+            await self._send_finished(session, replay, replayed.spans, asides, _present_since(seen))
+            session.adopt_call_ids(names)
             if seen is not None and seen.turn is not None:
-                await self._said(conversation, seen.turn.user_messages)
+                await self._said(session, seen.turn.user_messages)
                 for aside in asides:
-                    self._send_side_message(conversation, aside)
+                    self._send_side_message(session, aside)
                 if journalled is not None:
-                    await self._journalled(conversation, *journalled)
+                    await self._journalled(session, *journalled)
                 elif seen.turn.turn_id == live.turn_id:
-                    outlet.send_out_of_order(lines)
-            await self._said(conversation, () if seen is None else seen.pending)
+                    queue.send_out_of_order(lines)
+            await self._said(session, () if seen is None else seen.pending)
         finally:
-            conversation.release()
+            session.release()
         return seen
 
-    async def _consistent_snapshot(self, conversation: OpenSession) -> tuple[ConversationSnapshot | None, HistoryPlan]:
+    async def _consistent_snapshot(self, session: OpenSession) -> tuple[ConversationSnapshot | None, HistoryPlan]:
         """Where the conversation stands, and what was said until then: the two are of one moment.
 
         No turn began here around that moment, and nothing was let in: what the one look has is in the other, or came later.
         """
-        source = conversation.source
-        agent, _ = await self._desk.agent_at(source)
-        here, seen = _begun(conversation), await self._desk.snapshot(source)
+        source = session.source
+        agent, _ = await self._bridge.agent_at(source)
+        here, seen = _begun(session), await self._bridge.snapshot(source)
         replayed = HistoryPlan(())
         for _ in range(_LOOKS):
-            replayed = await self._desk.store.editor_sessions.history_plan(source, agent=agent)
+            replayed = await self._bridge.store.editor_sessions.history_plan(source, agent=agent)
             begun, before = here, seen
-            here, seen = _begun(conversation), await self._desk.snapshot(source)
-            if _moment(before) == _moment(seen) and begun == _begun(conversation):
+            here, seen = _begun(session), await self._bridge.snapshot(source)
+            if _moment(before) == _moment(seen) and begun == _begun(session):
                 break
         return seen, replayed
 
     async def _send_finished(
         self,
-        conversation: OpenSession,
+        session: OpenSession,
         replay: HistoryEncoder,
         spans: Sequence[Span],
         asides: deque[SideMessage],
@@ -129,20 +125,18 @@ class HistoryReplay:
         while asides and asides[0].at < until:
             aside = asides.popleft()
             if aside.after > after:
-                await self._messages(conversation, replay, spans_up_to(spans, aside.after), after)
+                await self._messages(session, replay, spans_up_to(spans, aside.after), after)
                 after = aside.after
-            self._send_side_message(conversation, aside)
-        await self._messages(conversation, replay, spans, after)
+            self._send_side_message(session, aside)
+        await self._messages(session, replay, spans, after)
 
-    async def _messages(
-        self, conversation: OpenSession, replay: HistoryEncoder, spans: Sequence[Span], after: int
-    ) -> None:
+    async def _messages(self, session: OpenSession, replay: HistoryEncoder, spans: Sequence[Span], after: int) -> None:
         page = await self._page(spans, after)
         while page is not None:
             # The next one is read meanwhile: the database needs no interpreter for that.
             coming, told = await asyncio.gather(
                 self._page(spans, page.last),
-                self._tell_page(conversation, replay, page.text),
+                self._tell_page(session, replay, page.text),
                 # Whichever fails, the other comes to its end first: nothing is told behind what follows.
                 return_exceptions=True,
             )
@@ -151,64 +145,62 @@ class HistoryReplay:
                     raise outcome
             page = cast("HistoryPage | None", coming)
 
-    async def _tell_page(self, conversation: OpenSession, replay: HistoryEncoder, text: bytes) -> None:
+    async def _tell_page(self, session: OpenSession, replay: HistoryEncoder, text: bytes) -> None:
         # Whoever reads the next has to have begun.
         await asyncio.sleep(0)
-        await self._tell_all(conversation, replay, text)
-        await self._editor.drain()
+        await self._tell_all(session, replay, text)
+        await self._drain()
 
     async def _page(self, spans: Sequence[Span], after: int) -> HistoryPage | None:
-        return await self._desk.store.editor_sessions.history_page(spans, after=after, limit=PAGE)
+        return await self._bridge.store.editor_sessions.history_page(spans, after=after, limit=PAGE)
 
-    async def _tell_all(self, conversation: OpenSession, replay: HistoryEncoder, text: bytes) -> None:
+    async def _tell_all(self, session: OpenSession, replay: HistoryEncoder, text: bytes) -> None:
         for part in replay.lines(text):
             if not isinstance(part, DeferredMessage):
-                await self._tell(conversation, part)
-            elif (body := await self._desk.store.editor_sessions.message_body(part.number)) is not None:
-                await self._tell_all(conversation, replay, body.encode())
-                await self._editor.drain()
+                await self._tell(session, part)
+            elif (body := await self._bridge.store.editor_sessions.message_body(part.number)) is not None:
+                await self._tell_all(session, replay, body.encode())
+                await self._drain()
 
-    async def _said(self, conversation: OpenSession, waiting: Iterable[PendingMessage]) -> None:
+    async def _said(self, session: OpenSession, waiting: Iterable[PendingMessage]) -> None:
         for one in waiting:
             if one.lane == "talk":
                 if one.event.text:
-                    conversation.outlet.send_out_of_order(conversation.line(user_text(one.event.text)))
+                    session.queue.send_out_of_order(session.line(user_text(one.event.text)))
                 for file in one.event.attachments:
-                    await self._tell(conversation, DeferredFile("user", file))
+                    await self._tell(session, DeferredFile("user", file))
 
-    async def _journalled(self, conversation: OpenSession, live: SentTurn, events: Iterable[Event]) -> None:
+    async def _journalled(self, session: OpenSession, live: SentTurn, events: Iterable[Event]) -> None:
         """What a turn has said and done that runs elsewhere, or broke off and was not closed yet."""
         lines: list[bytes] = []
         for event in events:
             shown = update_of(event)
             if isinstance(shown, File):
-                lines.append(await self._line(conversation, DeferredFile("assistant", shown.attachment)))
+                lines.append(await self._line(session, DeferredFile("assistant", shown.attachment)))
             elif shown is not None:
-                lines.append(conversation.line(shown))
-        conversation.outlet.send_out_of_order(b"".join(lines))
+                lines.append(session.line(shown))
+        session.queue.send_out_of_order(b"".join(lines))
         # In front: it may go on here by now.
         live.lines[:0] = lines
 
-    def _send_side_message(self, conversation: OpenSession, aside: SideMessage) -> None:
+    def _send_side_message(self, session: OpenSession, aside: SideMessage) -> None:
         """Tells something else that was told there: a command with its answer, or a word that nobody had asked for."""
         if aside.command_text:
-            conversation.outlet.send_out_of_order(conversation.line(user_text(aside.command_text)))
-            update = self._table.shown(aside.key, aside.text)
+            session.queue.send_out_of_order(session.line(user_text(aside.command_text)))
+            update = self._open_sessions.shown(aside.key, aside.text)
         else:
-            update = self._table.shown(aside.key, aside.text, before=GAP if aside.after else "", behind=GAP)
-        conversation.outlet.send_out_of_order(conversation.line(update))
+            update = self._open_sessions.shown(aside.key, aside.text, before=GAP if aside.after else "", behind=GAP)
+        session.queue.send_out_of_order(session.line(update))
 
-    async def _tell(self, conversation: OpenSession, part: bytes | DeferredFile) -> None:
-        conversation.outlet.send_out_of_order(
-            await self._line(conversation, part) if isinstance(part, DeferredFile) else part
-        )
+    async def _tell(self, session: OpenSession, part: bytes | DeferredFile) -> None:
+        session.queue.send_out_of_order(await self._line(session, part) if isinstance(part, DeferredFile) else part)
 
-    async def _line(self, conversation: OpenSession, part: DeferredFile) -> bytes:
-        return conversation.line(part.update(await self._desk.read_file(part.file)))
+    async def _line(self, session: OpenSession, part: DeferredFile) -> bytes:
+        return session.line(part.update(await self._bridge.read_file(part.file)))
 
 
 def _part(
-    conversation: OpenSession, seen: ConversationSnapshot | None, replayed: HistoryPlan
+    session: OpenSession, seen: ConversationSnapshot | None, replayed: HistoryPlan
 ) -> tuple[SentTurn, list[Event]] | None:
     """Takes out of what waits to be told all that is told from the store; what of that arrives later is told no more.
 
@@ -218,17 +210,17 @@ def _part(
     running = "" if turn is None else turn.turn_id
     keys = {aside.key for aside in replayed.side_messages}
     for key in keys:
-        conversation.mark_sent(key)
-    keys.update(_stored(conversation.said_meanwhile, seen, replayed.side_messages))
-    conversation.outlet.drop_stored(keys, but=running)
-    if conversation.live.turn_id == running:
+        session.mark_sent(key)
+    keys.update(_stored(session.said_meanwhile, seen, replayed.side_messages))
+    session.queue.drop_stored(keys, but=running)
+    if session.live.turn_id == running:
         return None
     # It has ended, so that what was said is the whole of it; its last words may yet arrive.
-    conversation.live.upto = _ALL
+    session.live.upto = _ALL
     if turn is None:
         return None
-    events = conversation.start_from_store(running, turn.last_place, [read_event(row) for _, row in turn.events])
-    return conversation.live, events
+    events = session.start_from_store(running, turn.last_place, [read_event(row) for _, row in turn.events])
+    return session.live, events
 
 
 def _stored(
@@ -263,10 +255,10 @@ def _moment(seen: ConversationSnapshot | None) -> tuple[object, ...]:
     return seen.entry.session_id, seen.view_version_mark, seen.seq, None if seen.turn is None else seen.turn.turn_id
 
 
-def _begun(conversation: OpenSession) -> tuple[object, ...]:
+def _begun(session: OpenSession) -> tuple[object, ...]:
     """What was begun in this process: the last turn, and who was let in."""
-    prompt = conversation.prompt
-    return conversation.last_turn_id, prompt, prompt is not None and prompt.is_taken
+    prompt = session.prompt
+    return session.last_turn_id, prompt, prompt is not None and prompt.is_taken
 
 
 class DeferredFile(msgspec.Struct, frozen=True):

@@ -82,7 +82,7 @@ class AcpServer:
 
     def __init__(
         self,
-        desk: GatewayBridge,
+        bridge: GatewayBridge,
         sessions: AsyncSessionManager,
         lines: Lines,
         sink: Sink,
@@ -101,12 +101,19 @@ class AcpServer:
         self.connection = Connection(
             lines, sink, serve=self._serve, hear=self._on_notification, start=start, name="editor", grace=_GRACE_SECONDS
         )
-        permissions = PermissionRequests(desk, start, self.connection.request)
-        self.table = OpenSessions(desk, self.connection, permissions.ask, start)
-        self.platform = AcpPlatform(self.table, desk, self.connection.run)
-        self._openings = openings = SessionCalls(desk, sessions, self.table, self.connection, start, user)
+        permissions = PermissionRequests(bridge, start, self.connection.request)
+        self.open_sessions = OpenSessions(bridge, self.connection, permissions.ask, start)
+        self.platform = AcpPlatform(self.open_sessions, bridge, self.connection.run)
+        self._session_calls = session_calls = SessionCalls(
+            bridge, sessions, self.open_sessions, self.connection, start, user
+        )
         self._prompts = PromptRunner(
-            desk, supervisor, self.table.begin, openings.refresh, openings.close_lost, lease_seconds=lease_seconds
+            bridge,
+            supervisor,
+            self.open_sessions.begin,
+            session_calls.refresh,
+            session_calls.close_lost,
+            lease_seconds=lease_seconds,
         )
         self._version = version
         servers = McpCapabilities(http=takes_servers, sse=takes_servers)
@@ -115,15 +122,15 @@ class AcpServer:
         self._reopening: list[_PendingReopen] = []
         self._methods: dict[str, Method] = {
             "authenticate": self._authenticate,
-            "session/new": openings.new,
-            "session/load": openings.load,
-            "session/resume": openings.resume,
-            "session/fork": openings.fork,
-            "session/list": openings.list,
-            "session/close": openings.close,
-            "session/delete": openings.delete,
-            "session/set_mode": openings.set_mode,
-            "session/set_config_option": openings.set_config_option,
+            "session/new": session_calls.new,
+            "session/load": session_calls.load,
+            "session/resume": session_calls.resume,
+            "session/fork": session_calls.fork,
+            "session/list": session_calls.list,
+            "session/close": session_calls.close,
+            "session/delete": session_calls.delete,
+            "session/set_mode": session_calls.set_mode,
+            "session/set_config_option": session_calls.set_config_option,
         }
 
     def _serve(self, request: Request) -> Awaitable[object] | None:
@@ -151,15 +158,15 @@ class AcpServer:
         for reopening in self._reopening:
             if reopening.session_id == params.session_id:
                 reopening.cancel()
-        conversation = self.table.find(params.session_id)
-        if conversation is not None:
-            conversation.cancel()
+        session = self.open_sessions.find(params.session_id)
+        if session is not None:
+            session.cancel()
 
     def _initialize(self, params: Shape) -> Awaitable[object]:
         assert isinstance(params, InitializeRequest)  # noqa: S101 - the table of methods says so
         self._is_initialized = True
         session = params.client_capabilities.session
-        self.table.shows_notices = session is not None and session.notices is not None
+        self.open_sessions.shows_notices = session is not None and session.notices is not None
         return _value(
             InitializeResponse(
                 # There is one version that both can speak. Who can't speak it hangs up.
@@ -179,12 +186,12 @@ class AcpServer:
             said = read_prompt(params.prompt)
         except InvalidRequest as cause:
             raise RpcError(INVALID_PARAMS, str(cause)) from cause
-        conversation = self.table.find(params.session_id)
-        if conversation is None or conversation.is_closing:
+        session = self.open_sessions.find(params.session_id)
+        if session is None or session.is_closing:
             # Known from before, but not open here: whoever prompts it wants to go on with it.
             return self._prompt_reopened(request, params, said)
-        prompt = self._prompts.open(conversation, said, request.answer)
-        request.on_cancel = partial(conversation.cancel, prompt)
+        prompt = self._prompts.open(session, said, request.answer)
+        request.on_cancel = partial(session.cancel, prompt)
         return None
 
     def _prompt_reopened(self, request: Request, params: PromptRequest, said: PromptContent) -> Awaitable[object]:
@@ -195,14 +202,14 @@ class AcpServer:
 
         async def opened(params: PromptRequest) -> PromptResponse:
             try:
-                conversation = await self._openings.reopen(params.session_id)
+                session = await self._session_calls.reopen(params.session_id)
             finally:
                 self._reopening.remove(reopening)
             if reopening.is_cancelled:
                 return PromptResponse(stop_reason="cancelled")
             answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-            prompt = self._prompts.open(conversation, said, partial(_settle, answered))
-            request.on_cancel = partial(conversation.cancel, prompt)
+            prompt = self._prompts.open(session, said, partial(_settle, answered))
+            request.on_cancel = partial(session.cancel, prompt)
             result = await answered
             if isinstance(result, Exception):
                 raise result

@@ -69,63 +69,63 @@ class SessionCalls:
 
     def __init__(
         self,
-        desk: GatewayBridge,
+        bridge: GatewayBridge,
         sessions: AsyncSessionManager,
-        table: OpenSessions,
+        open_sessions: OpenSessions,
         connection: Connection,
         start: Start,
         user: str,
     ) -> None:
-        self._desk = desk
+        self._bridge = bridge
         self._sessions = sessions
-        self._table = table
+        self._open_sessions = open_sessions
         self._start = start
         self._user = user
-        self._replayer = HistoryReplay(desk, connection, table)
+        self._history_replay = HistoryReplay(bridge, connection.drain, open_sessions)
 
     async def new(self, params: NewSessionRequest) -> NewSessionResponse:
         """A new session. It is stored before the editor hears of it, and told of only after."""
         place = read_workspace(params.cwd, params.additional_directories, params.mcp_servers)
-        await self._desk.agents_ready()
+        await self._bridge.agents_ready()
         session = await self._sessions.create_session(params.cwd)
-        conversation = await self._open_here(session, place)
+        open_session = await self._open_here(session, place)
         # Nothing was called in it yet.
-        conversation.adopt_call_ids(CallIds())
-        self._announce_later(conversation)
+        open_session.adopt_call_ids(CallIds())
+        self._announce_later(open_session)
         return NewSessionResponse(
             session_id=session.session_id,
-            modes=mode_state(conversation.mode),
-            config_options=conversation.options,
+            modes=mode_state(open_session.mode),
+            config_options=open_session.options,
         )
 
     async def load(self, params: LoadSessionRequest) -> LoadSessionResponse:
         """All of a session is told, then it is answered."""
-        conversation = await self._open(params)
-        async with conversation.lock:
-            seen = await self._replayer.replay(conversation)
-        _call_by_first_words(conversation, seen)
-        self._announce_later(conversation, is_named=True)
-        return LoadSessionResponse(modes=mode_state(conversation.mode), config_options=conversation.options)
+        open_session = await self._open(params)
+        async with open_session.lock:
+            seen = await self._history_replay.replay(open_session)
+        _call_by_first_words(open_session, seen)
+        self._announce_later(open_session, is_named=True)
+        return LoadSessionResponse(modes=mode_state(open_session.mode), config_options=open_session.options)
 
     async def resume(self, params: ResumeSessionRequest) -> ResumeSessionResponse:
         """A session goes on; nothing of it is told."""
-        conversation = await self._open(params)
-        await self._name(conversation)
-        self._announce_later(conversation, is_named=True)
-        return ResumeSessionResponse(modes=mode_state(conversation.mode), config_options=conversation.options)
+        open_session = await self._open(params)
+        await self._name(open_session)
+        self._announce_later(open_session, is_named=True)
+        return ResumeSessionResponse(modes=mode_state(open_session.mode), config_options=open_session.options)
 
     async def fork(self, params: ForkSessionRequest) -> ForkSessionResponse:
         """A new session with all that was said in another; nothing of it is told."""
         place = read_workspace(params.cwd, params.additional_directories, params.mcp_servers)
-        await self._desk.agents_ready()
+        await self._bridge.agents_ready()
         session = _known(await self._sessions.fork_session(params.session_id, params.cwd))
-        conversation = await self._open_here(session, place)
-        await self._name(conversation)
-        self._announce_later(conversation, is_named=True)
+        open_session = await self._open_here(session, place)
+        await self._name(open_session)
+        self._announce_later(open_session, is_named=True)
         return ForkSessionResponse(
             session_id=session.session_id,
-            modes=mode_state(conversation.mode),
-            config_options=conversation.options,
+            modes=mode_state(open_session.mode),
+            config_options=open_session.options,
         )
 
     async def list(self, params: ListSessionsRequest) -> ListSessionsResponse:
@@ -137,150 +137,150 @@ class SessionCalls:
 
     async def close(self, params: CloseSessionRequest) -> Nothing:
         """What runs in it is cancelled; it stays as it is, and is not open any more."""
-        conversation = self._table.find(params.session_id)
-        if conversation is None:
+        open_session = self._open_sessions.find(params.session_id)
+        if open_session is None:
             _known(await self._sessions.get_session(params.session_id))
             self._sessions.close_session(params.session_id)
             return Nothing()
-        conversation.is_closing = True
-        conversation.cancel()
-        self._start("acp.close", self._clear(conversation))
+        open_session.is_closing = True
+        open_session.cancel()
+        self._start("acp.close", self._clear(open_session))
         return Nothing()
 
     async def delete(self, params: DeleteSessionRequest) -> Nothing:
         """It is closed, and gone with all that was said in it. One that is not there is no error."""
-        conversation = self._table.find(params.session_id)
-        if conversation is not None:
-            conversation.is_closing = True
-            conversation.cancel()
-            if conversation.work is not None:
-                await asyncio.wait([conversation.work], timeout=_LAST_SECONDS)
-            self._table.close(conversation)
+        open_session = self._open_sessions.find(params.session_id)
+        if open_session is not None:
+            open_session.is_closing = True
+            open_session.cancel()
+            if open_session.work is not None:
+                await asyncio.wait([open_session.work], timeout=_LAST_SECONDS)
+            self._open_sessions.close(open_session)
         await self._sessions.remove_session(params.session_id)
         return Nothing()
 
     async def set_mode(self, params: SetModeRequest) -> Nothing:
         """Questions are answered so from now on."""
-        conversation = await self.reopen(params.session_id)
-        await self._choose_mode(conversation, params.mode_id)
-        conversation.send_update(ConfigOptionUpdate(config_options=conversation.options))
+        open_session = await self.reopen(params.session_id)
+        await self._choose_mode(open_session, params.mode_id)
+        open_session.send_update(ConfigOptionUpdate(config_options=open_session.options))
         return Nothing()
 
     async def set_config_option(self, params: SetConfigOptionRequest) -> SetConfigOptionResponse:
         """An option has that value from now on; all of them as they are then."""
-        conversation = await self.reopen(params.session_id)
+        open_session = await self.reopen(params.session_id)
         if not isinstance(params.value, str):
             raise InvalidRequest(texts.NOT_A_CHOICE.format(option=safe_line(params.config_id, _NAME_CHARS)))
-        known = [option.id for option in conversation.options]
+        known = [option.id for option in open_session.options]
         if params.config_id not in known:
             name = safe_line(params.config_id, _NAME_CHARS)
             raise InvalidRequest(texts.NO_OPTION.format(option=name, options=", ".join(known)))
         if params.config_id == MODE_OPTION:
-            await self._choose_mode(conversation, params.value)
-            conversation.send_update(CurrentModeUpdate(current_mode_id=conversation.mode))
+            await self._choose_mode(open_session, params.value)
+            open_session.send_update(CurrentModeUpdate(current_mode_id=open_session.mode))
         elif params.config_id == MODEL_OPTION:
-            await self._choose_model(conversation, params.value)
-        return SetConfigOptionResponse(config_options=conversation.options)
+            await self._choose_model(open_session, params.value)
+        return SetConfigOptionResponse(config_options=open_session.options)
 
     async def reopen(self, session_id: str) -> OpenSession:
         """The session of that id, opened where it works already, if it is not open."""
-        conversation = self._table.find(session_id)
-        if conversation is not None and not conversation.is_closing:
-            return conversation
-        await self._desk.agents_ready()
+        open_session = self._open_sessions.find(session_id)
+        if open_session is not None and not open_session.is_closing:
+            return open_session
+        await self._bridge.agents_ready()
         session = _known(await self._sessions.get_session(session_id))
-        conversation = await self._open_here(session, Workplace(cwd=session.cwd))
-        await self._name(conversation)
-        return conversation
+        open_session = await self._open_here(session, Workplace(cwd=session.cwd))
+        await self._name(open_session)
+        return open_session
 
-    async def refresh(self, conversation: OpenSession) -> None:
+    async def refresh(self, open_session: OpenSession) -> None:
         """Tells the editor what a command, or the agent, has changed about a session. `UnknownSession`: it is gone."""
-        if self._table.find(conversation.session_id) is not conversation or conversation.is_closing:
+        if self._open_sessions.find(open_session.session_id) is not open_session or open_session.is_closing:
             return
-        session = _known(await self._sessions.get_session(conversation.session_id))
-        title, options, mode = conversation.title, conversation.options, conversation.mode
-        await self._apply_stored(conversation, session)
+        session = _known(await self._sessions.get_session(open_session.session_id))
+        title, options, mode = open_session.title, open_session.options, open_session.mode
+        await self._apply_stored(open_session, session)
         # It may have other first words: something was undone, or another conversation goes on here.
-        await self._name(conversation)
-        if conversation.title != title:
-            conversation.tell_name(session.updated_at)
-        if conversation.mode != mode:
-            conversation.send_update(CurrentModeUpdate(current_mode_id=conversation.mode))
-        if conversation.options != options:
-            conversation.send_update(ConfigOptionUpdate(config_options=conversation.options))
+        await self._name(open_session)
+        if open_session.title != title:
+            open_session.tell_name(session.updated_at)
+        if open_session.mode != mode:
+            open_session.send_update(CurrentModeUpdate(current_mode_id=open_session.mode))
+        if open_session.options != options:
+            open_session.send_update(ConfigOptionUpdate(config_options=open_session.options))
 
-    def close_lost(self, conversation: OpenSession) -> None:
+    def close_lost(self, open_session: OpenSession) -> None:
         """The session is not open here any more."""
-        self._table.close(conversation)
-        self._sessions.close_session(conversation.session_id)
+        self._open_sessions.close(open_session)
+        self._sessions.close_session(open_session.session_id)
 
     async def _open(self, params: LoadSessionRequest | ResumeSessionRequest) -> OpenSession:
         place = read_workspace(params.cwd, params.additional_directories, params.mcp_servers)
-        await self._desk.agents_ready()
+        await self._bridge.agents_ready()
         session = _known(await self._sessions.get_session(params.session_id))
         if session.cwd != params.cwd:
             session = _known(await self._sessions.update_cwd(params.session_id, params.cwd))
         return await self._open_here(session, place)
 
     async def _open_here(self, session: EditorSession, place: Workplace) -> OpenSession:
-        conversation = self._table.open(session.session_id, source_of(session.session_id, self._user))
-        conversation.is_closing = False
-        conversation.workplace = place
-        await self._apply_stored(conversation, session)
-        return conversation
+        open_session = self._open_sessions.open(session.session_id, source_of(session.session_id, self._user))
+        open_session.is_closing = False
+        open_session.workplace = place
+        await self._apply_stored(open_session, session)
+        return open_session
 
-    async def _apply_stored(self, conversation: OpenSession, session: EditorSession) -> None:
+    async def _apply_stored(self, open_session: OpenSession, session: EditorSession) -> None:
         """Takes over what is stored about a session."""
         if session.title is not None:
-            conversation.title, conversation.is_titled = session.title, True
-        elif conversation.is_titled or session.entry.session_id != conversation.stored_id:
+            open_session.title, open_session.is_titled = session.title, True
+        elif open_session.is_titled or session.entry.session_id != open_session.stored_id:
             # Another session goes on at this place, or somebody took its name away.
-            conversation.title, conversation.is_titled = None, False
-        conversation.stored_id = session.entry.session_id
-        conversation.mode = mode_of(session.mode)
-        _, agent = await self._desk.agent_at(conversation.source)
+            open_session.title, open_session.is_titled = None, False
+        open_session.stored_id = session.entry.session_id
+        open_session.mode = mode_of(session.mode)
+        _, agent = await self._bridge.agent_at(open_session.source)
         chooses = isinstance(agent, ChoosesModel)
-        conversation.options = config_options(conversation.mode, session.entry, chooses_model=chooses)
+        open_session.options = config_options(open_session.mode, session.entry, chooses_model=chooses)
 
-    async def _name(self, conversation: OpenSession) -> None:
-        if not conversation.is_titled:
-            _call_by_first_words(conversation, await self._desk.snapshot(conversation.source))
+    async def _name(self, open_session: OpenSession) -> None:
+        if not open_session.is_titled:
+            _call_by_first_words(open_session, await self._bridge.snapshot(open_session.source))
 
-    async def _choose_mode(self, conversation: OpenSession, mode: str) -> None:
+    async def _choose_mode(self, open_session: OpenSession, mode: str) -> None:
         if mode not in texts.MODES:
             shown = safe_line(mode, _NAME_CHARS)
             raise InvalidRequest(texts.NO_MODE.format(mode=shown, modes=", ".join(texts.MODES)))
-        session = await self._sessions.save_session(conversation.session_id, mode=mode)
-        await self._follow(conversation, _known(session))
+        session = await self._sessions.save_session(open_session.session_id, mode=mode)
+        await self._follow(open_session, _known(session))
 
-    async def _choose_model(self, conversation: OpenSession, wanted: str) -> None:
-        _, agent = await self._desk.agent_at(conversation.source)
+    async def _choose_model(self, open_session: OpenSession, wanted: str) -> None:
+        _, agent = await self._bridge.agent_at(open_session.source)
         name = None
         if wanted != OWN_MODEL and isinstance(agent, ChoosesModel):
             name = await agent.check_model(wanted)
-        session = await self._sessions.save_session(conversation.session_id, model=name)
-        await self._follow(conversation, _known(session))
+        session = await self._sessions.save_session(open_session.session_id, model=name)
+        await self._follow(open_session, _known(session))
 
-    async def _follow(self, conversation: OpenSession, session: EditorSession) -> None:
-        await self._apply_stored(conversation, session)
-        if conversation.title is None and session.history_len:
+    async def _follow(self, open_session: OpenSession, session: EditorSession) -> None:
+        await self._apply_stored(open_session, session)
+        if open_session.title is None and session.history_len:
             # Another conversation goes on here, by a command in another window.
-            await self._name(conversation)
+            await self._name(open_session)
 
-    async def _clear(self, conversation: OpenSession) -> None:
+    async def _clear(self, open_session: OpenSession) -> None:
         """Lets go of a closed session once nothing of it runs; unless it was opened again meanwhile."""
-        if conversation.work is not None:
-            await asyncio.wait([conversation.work])
-        if conversation.is_closing:
-            self.close_lost(conversation)
+        if open_session.work is not None:
+            await asyncio.wait([open_session.work])
+        if open_session.is_closing:
+            self.close_lost(open_session)
 
-    def _announce_later(self, conversation: OpenSession, *, is_named: bool = False) -> None:
+    def _announce_later(self, open_session: OpenSession, *, is_named: bool = False) -> None:
         """Tells what belongs to an open session once the answer that opens it has left: before, the editor knows no such id."""
 
         def tell() -> None:
             if is_named:
-                conversation.send_update(SessionInfoUpdate(title=conversation.title))
-            conversation.send_update(commands())
+                open_session.send_update(SessionInfoUpdate(title=open_session.title))
+            open_session.send_update(commands())
 
         asyncio.get_running_loop().call_soon(tell)
 
@@ -292,10 +292,10 @@ def _known(session: EditorSession | None) -> EditorSession:
     return session
 
 
-def _call_by_first_words(conversation: OpenSession, seen: ConversationSnapshot | None) -> None:
+def _call_by_first_words(open_session: OpenSession, seen: ConversationSnapshot | None) -> None:
     """A session that nobody gave a name is called by its first words, as in a list."""
-    if not conversation.is_titled:
-        conversation.title = (seen.preview or None) if seen is not None else None
+    if not open_session.is_titled:
+        open_session.title = (seen.preview or None) if seen is not None else None
 
 
 def _listed(session: EditorSession) -> SessionInfo:

@@ -25,54 +25,58 @@ class _Mute:
         raise AssertionError
 
 
-def laid(count: int) -> tuple[OpenSessions, list[OpenSession]]:
+def opened(count: int) -> tuple[OpenSessions, list[OpenSession]]:
     mute = _Mute()
     start = cast("Callable[..., Any]", None)
-    table = OpenSessions(cast("GatewayBridge", mute), cast("Connection", mute), cast("Callable[..., Any]", None), start)
-    return table, [table.open(f"s{number}", editor_source(f"s{number}", "ada")) for number in range(count)]
+    open_sessions = OpenSessions(
+        cast("GatewayBridge", mute), cast("Connection", mute), cast("Callable[..., Any]", None), start
+    )
+    return open_sessions, [
+        open_sessions.open(f"s{number}", editor_source(f"s{number}", "ada")) for number in range(count)
+    ]
 
 
-def begun(table: OpenSessions, conversation: OpenSession) -> OpenPrompt:
+def begun(open_sessions: OpenSessions, session: OpenSession) -> OpenPrompt:
     prompt = OpenPrompt(lambda *_: None, is_command=False)
-    table.begin(conversation, prompt)
+    open_sessions.begin(session, prompt)
     return prompt
 
 
 @awaited
 async def test_it_answers_where_somebody_waits_and_nowhere_else() -> None:
-    table, (one, two, _) = laid(3)
-    assert table.open_sources() == []
-    first, second = begun(table, one), begun(table, two)
-    assert table.open_sources() == [one.source, two.source]
+    open_sessions, (one, two, _) = opened(3)
+    assert open_sessions.open_sources() == []
+    first, second = begun(open_sessions, one), begun(open_sessions, two)
+    assert open_sessions.open_sources() == [one.source, two.source]
     first.end(Ending(outcome="answered"))
-    assert table.open_sources() == [two.source]
+    assert open_sessions.open_sources() == [two.source]
     second.end(RuntimeError())
-    assert table.open_sources() == []
-    begun(table, one)
-    assert table.open_sources() == [one.source]
+    assert open_sessions.open_sources() == []
+    begun(open_sessions, one)
+    assert open_sessions.open_sources() == [one.source]
 
 
 @awaited
 async def test_what_was_cancelled_is_its_own_until_it_has_wound_up() -> None:
-    table, (one,) = laid(1)
-    prompt = begun(table, one)
+    open_sessions, (one,) = opened(1)
+    prompt = begun(open_sessions, one)
     one.cancel()
     assert prompt.is_over
-    assert table.open_sources() == [one.source]
+    assert open_sessions.open_sources() == [one.source]
     one.cancel_finished()
-    assert table.open_sources() == []
+    assert open_sessions.open_sources() == []
 
 
 @awaited
 async def test_in_a_session_that_was_closed_it_does_not_answer() -> None:
-    table, (one,) = laid(1)
-    begun(table, one)
-    table.close(one)
-    assert table.open_sources() == []
-    again = table.open(one.session_id, one.source)
-    assert table.open_sources() == []
-    begun(table, again)
-    assert table.open_sources() == [one.source]
+    open_sessions, (one,) = opened(1)
+    begun(open_sessions, one)
+    open_sessions.close(one)
+    assert open_sessions.open_sources() == []
+    again = open_sessions.open(one.session_id, one.source)
+    assert open_sessions.open_sources() == []
+    begun(open_sessions, again)
+    assert open_sessions.open_sources() == [one.source]
 
 
 @awaited
@@ -86,12 +90,12 @@ async def test_however_many_are_open_only_those_that_were_spoken_in_are_looked_a
         looked_at.append(self.session_id)
         return is_at_work(self)
 
-    table, many = laid(500)
-    begun(table, many[7]).end(Ending(outcome="answered"))
-    begun(table, many[9])
+    open_sessions, many = opened(500)
+    begun(open_sessions, many[7]).end(Ending(outcome="answered"))
+    begun(open_sessions, many[9])
     monkeypatch.setattr(OpenSession, "is_busy", property(watched))
-    assert table.open_sources() == [many[9].source]
-    assert table.open_sources() == [many[9].source]
+    assert open_sessions.open_sources() == [many[9].source]
+    assert open_sessions.open_sources() == [many[9].source]
     assert looked_at == ["s7", "s9", "s9"]
 
 
@@ -111,11 +115,11 @@ async def test_a_prompt_ends_once_and_tells_how_before_whoever_waits_goes_on() -
 
 @awaited
 async def test_who_cancels_one_prompt_does_not_cancel_the_next() -> None:
-    table, (one,) = laid(1)
-    first = begun(table, one)
+    open_sessions, (one,) = opened(1)
+    first = begun(open_sessions, one)
     first.end(Ending(outcome="answered"))
     one.leave(first)
-    second = begun(table, one)
+    second = begun(open_sessions, one)
     one.leave(first)
     one.cancel(first)
     assert not second.is_over
