@@ -21,7 +21,7 @@ class _Mute:
     def send_lines(self, lines: bytes) -> None:
         del lines
 
-    def fetch(self, *_: Any) -> None:
+    def read_file(self, *_: Any) -> None:
         raise AssertionError
 
 

@@ -1,4 +1,4 @@
-"""A session that is open in an editor: what is told of it, and the prompt that waits for its answer."""
+"""One session that is open in an editor: its ordered updates, its running turn, and the prompt that waits for an answer."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from threadline.ports.live import Ending, Growth
 from threadline.rpc.acp import AgentMessageChunk, ConfigOption, KnownUpdate, SessionInfoUpdate, StopReason
 from threadline.rpc.connection import Start
 
-# What is in a stored file; `None` where it can't be had.
+# Returns the content of a stored file, or None if it can't be read.
 Fetch: TypeAlias = Callable[[Attachment], Awaitable[bytes | None]]
 
 CANCELLED = Ending(outcome="stopped")
-# More than a replay tells besides messages.
+# More than the number of side messages in a replay.
 _KEYS_KEPT = 1000
 
 
 class _Item(msgspec.Struct, gc=False):
-    """Lines, or what fetches them, of a turn or of none; `key` names what else is stored and may be told from there."""
+    """Lines of a turn (or of no turn), or the function that fetches them. `key` is the stored key of a message, if it has one."""
 
     turn_id: str | None
     lines: bytes = b""
@@ -48,61 +48,61 @@ class _Item(msgspec.Struct, gc=False):
 
 
 class UpdateQueue:
-    """The way out for one session. Nothing overtakes what was put in before it."""
+    """The ordered updates of one session. An update waits for all updates before it."""
 
     def __init__(self, send: Callable[[bytes], None], start: Start) -> None:
         self._send = send
         self._start = start
         self._queue: deque[_Item] = deque()
-        # Whether nothing is told now but what passes by.
+        # Whether updates are held back, except those out of order.
         self.is_held = False
         self._fetching: asyncio.Task[None] | None = None
         self._empty = asyncio.Event()
         self._empty.set()
 
     def put(self, lines: bytes, turn_id: str | None = None, *, key: str = "") -> None:
-        """Tells these lines, at once where nothing is before them."""
+        """Send these lines, at once if nothing waits before them."""
         if self.is_held or self._queue:
             self._push(_Item(turn_id, lines, key))
         else:
             self._send(lines)
 
     def put_deferred(self, fetch: Callable[[], Awaitable[bytes]], turn_id: str | None = None) -> None:
-        """Tells what `fetch` gives, in this place. It never raises."""
+        """Send the result of `fetch` at this place in the order. `fetch` never raises."""
         self._push(_Item(turn_id, fetch=fetch))
         self._go_on()
 
     def hold(self) -> None:
-        """From now on nothing is told but what `pass_by` tells."""
+        """Hold all updates back, except those of `send_out_of_order`."""
         self.is_held = True
 
     def send_out_of_order(self, lines: bytes) -> None:
-        """Tells these lines, if there are any, while the rest is held."""
+        """Send these lines at once, also while the queue is held."""
         if lines:
             self._send(lines)
 
     def release(self) -> None:
-        """What was held is told."""
+        """Send the updates that were held back."""
         self.is_held = False
         self._go_on()
 
     def drop_turn(self, turn_id: str) -> None:
-        """What waits to be told of that turn is told no more."""
+        """Drop the waiting updates of this turn."""
         self._queue = deque(item for item in self._queue if item.turn_id != turn_id)
         self._go_on()
 
     def drop_stored(self, keys: Container[str], *, but: str) -> None:
-        """What waits to be told of any turn `but` that one is told no more, nor is what has one of these keys."""
+        """Drop the waiting updates of all turns except `but`, and the messages with one of these keys."""
         self._queue = deque(item for item in self._queue if item.turn_id in (None, but) and item.key not in keys)
         self._go_on()
 
     @property
     def is_empty(self) -> bool:
-        """Whether all that was put in is told."""
+        """Return whether every update was sent."""
         return not self._queue
 
     async def wait_until_sent(self) -> None:
-        """Returns when all that was put in is told."""
+        """Return once every update was sent."""
         await self._empty.wait()
 
     def _push(self, item: _Item) -> None:
@@ -118,7 +118,7 @@ class UpdateQueue:
             self._fetching = self._start("acp.fetch", self._fetch())
 
     async def _fetch(self) -> None:
-        """Fetches what stands first. It stays there meanwhile, so that nothing passes it."""
+        """Fetch the first item. It stays first meanwhile, so that nothing overtakes it."""
         try:
             first = self._queue[0] if self._queue else None
             if first is not None and first.fetch is not None:
@@ -130,7 +130,7 @@ class UpdateQueue:
 
 
 class OpenPrompt:
-    """Something that a person said and waits for the answer to. It ends once."""
+    """A prompt that waits for its answer. It ends once."""
 
     def __init__(
         self,
@@ -139,36 +139,36 @@ class OpenPrompt:
         is_command: bool,
         event: Inbound | None = None,
     ) -> None:
-        """`on_end` hears at once how it ended, and answers. `event` is what was said."""
+        """`on_end` is called at once with the ending, and answers the editor. `event` is the message of the prompt."""
         self.is_command = is_command
         self.event = event
-        # Done when it has ended, for those who wait.
+        # Done when the prompt has ended.
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._on_end = on_end
         self._look: asyncio.TimerHandle | None = None
-        # Whether it was handed to the gateway, which may have taken it.
+        # Whether it was passed to the gateway, which may have accepted it.
         self.is_offered = False
-        # Whether the gateway has answered to that: a turn that begins from then on is its own.
+        # Whether the gateway has returned a verdict: a turn that starts from then on belongs to this prompt.
         self.is_admitted = False
-        # Whether it was taken: then it is in the transcript, or will be.
+        # Whether it was accepted: then it is in the transcript, or will be.
         self.is_taken = False
         self.turn_id: str | None = None
         self.is_running = False
         self.is_asking = False
         self.is_cancelled = False
         self.stop_reason: StopReason = "end_turn"
-        # What its turn asked last; whether the editor was shown that as a question.
+        # The last question of its turn, and whether the editor shows it.
         self.ask: AskPermission | None = None
         self.is_question_shown = False
         self.usage: list[UsageOf] = []
 
     @property
     def is_over(self) -> bool:
-        """Whether its person has been answered."""
+        """Return whether the prompt has been answered."""
         return self.ended.done()
 
     def end(self, ending: Ending | Exception) -> None:
-        """It ends so, or with an error, unless it has ended before."""
+        """End the prompt with this result or error, unless it has ended before."""
         if not self.ended.done():
             self.ended.set_result(None)
             if self._look is not None:
@@ -176,11 +176,11 @@ class OpenPrompt:
             self._on_end(self, ending)
 
     def cancel_timer_on_end(self, look: asyncio.TimerHandle) -> None:
-        """A look that is to come is taken back when it ends."""
+        """Cancel this timer when the prompt ends."""
         self._look = look
 
     async def wait_ended(self, seconds: float) -> None:
-        """Returns when it has ended, after so many seconds at the latest."""
+        """Return when the prompt has ended, or after this many seconds."""
         loop = asyncio.get_running_loop()
         woken = loop.create_future()
 
@@ -198,7 +198,7 @@ class OpenPrompt:
 
 
 class SentTurn(msgspec.Struct):
-    """How much of the running turn was told, the lines that told it, and what it is about."""
+    """The part of the running turn that was sent: its last event, its lines, and its calls."""
 
     turn_id: str = ""
     upto: int = 0
@@ -207,7 +207,7 @@ class SentTurn(msgspec.Struct):
 
 
 class OpenSession:
-    """One open session. Its methods that hear of turns return at once and never raise."""
+    """One open session. Its methods for events of turns return at once and never raise."""
 
     def __init__(self, session_id: str, source: SessionSource, queue: UpdateQueue, fetch: Fetch) -> None:
         self.session_id = session_id
@@ -215,66 +215,66 @@ class OpenSession:
         self.queue = queue
         self.workplace: Workplace | None = None
         self.mode = "ask"
-        # The name that the editor shows for it; whether a person or the agent gave it that.
+        # The title that the editor shows, and whether a person or the agent set it.
         self.title: str | None = None
         self.is_titled = False
-        # The session that the store has at its place now, and the options as the editor was last told.
+        # The stored session at this place now, and the options as last sent to the editor.
         self.stored_id = session_id
         self.options: tuple[ConfigOption, ...] = ()
         self.is_closing = False
         self.prompt: OpenPrompt | None = None
-        # What is done for the last prompt; after a cancel it may outlast it.
+        # The task of the last prompt. After a cancel it may outlast the prompt.
         self.work: asyncio.Task[None] | None = None
-        # The turn that last last_turn_id in this process.
+        # The last turn that started in this process.
         self.last_turn_id = ""
         self.lock = asyncio.Lock()
         self.live = SentTurn()
         self._names: CallIds | None = None
-        # Names that calls were given since the last replay of all that is over looked there.
+        # Call ids that were assigned since the last replay took a copy.
         self._given: set[str] = set()
         self._head = update_prefix(session_id)
         self._fetch = fetch
         self._is_cancelling = False
-        # Whether the last prompt was answered as cancelled: an editor takes an update behind that answer for a fault.
+        # Whether the last prompt was answered as cancelled: editors treat an update after that answer as an error.
         self._is_cancelled = False
         self._look: asyncio.TimerHandle | None = None
         self._keys: dict[str, None] = {}
-        # What an answer waits for, because it has to be told before.
+        # Keys of messages that have to be sent before the answer.
         self._awaited: set[str] = set()
         self._all_sent = asyncio.Event()
-        # What was said while all of the session is being told, and waits to be told behind that.
+        # Prompts that arrived during a replay. Their text is sent after it.
         self.said_meanwhile: list[OpenPrompt] = []
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody waits for an answer here, or for what comes before it, or what they cancelled is not over."""
+        """Return whether a prompt or a message is awaited here, or a cancelled turn has not ended yet."""
         return self._is_cancelling or bool(self._awaited) or (self.prompt is not None and not self.prompt.is_over)
 
     @property
     def is_command_pending(self) -> bool:
-        """Whether somebody waits for what a command answers."""
+        """Return whether a command waits for its reply."""
         return self.prompt is not None and self.prompt.is_command
 
     @property
     def has_sent_text(self) -> bool:
-        """Whether something was told of the turn that somebody waits for."""
+        """Return whether an update of the prompt's turn was sent."""
         return self.prompt is not None and self.prompt.turn_id == self.live.turn_id and bool(self.live.lines)
 
     def send_update(self, update: KnownUpdate, *, key: str = "") -> None:
-        """Tells the editor something that belongs to no turn; `key`: by which it is stored."""
+        """Send an update that belongs to no turn. `key` is the key under which it is stored."""
         self.queue.put(update_line(self._head, update), key=key)
 
     def tell_name(self, at: datetime) -> None:
-        """Tells the editor the session's name, and that it changed then; not between a cancelled prompt and the next one."""
+        """Send the session's title with this time of change, except between a cancelled prompt and the next prompt."""
         if not self._is_cancelled:
             self.send_update(SessionInfoUpdate(title=self.title, updated_at=iso_time(at)))
 
     def line(self, update: KnownUpdate) -> bytes:
-        """The line that tells an update of this session."""
+        """Return the line for an update of this session."""
         return update_line(self._head, update)
 
     def mark_sent(self, key: str) -> bool:
-        """Whether a message of ours is told for the first time."""
+        """Record that the message with this key is sent. Return whether this is the first time."""
         if key in self._keys:
             return False
         self._keys[key] = None
@@ -286,38 +286,38 @@ class OpenSession:
         return True
 
     def wait_for(self, keys: Iterable[str]) -> bool:
-        """Whether messages of ours are yet to come, of those that have these keys. They are waited for from now on."""
+        """Wait for the messages with these keys from now on. Return whether one of them has not been sent yet."""
         self._awaited = {key for key in keys if key not in self._keys}
         self._all_sent.clear()
         return bool(self._awaited)
 
     async def all_sent(self, seconds: float) -> None:
-        """Returns when all that is waited for was told, or after so many seconds."""
+        """Return when every awaited message was sent, or after this many seconds."""
         if self._awaited:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._all_sent.wait(), seconds)
             self._awaited.clear()
 
     def hold(self) -> None:
-        """From now on what happens waits to be told, behind all that was said before."""
+        """Hold back new updates until `release`. A load sends the stored history meanwhile."""
         self.queue.hold()
         if self.prompt is not None and not self.prompt.is_over:
             self._repeat(self.prompt)
 
     def release(self) -> None:
-        """What has happened meanwhile is told."""
+        """Send the updates that were held back."""
         self.said_meanwhile.clear()
         self.queue.release()
 
     def begin(self, prompt: OpenPrompt) -> None:
-        """Somebody waits here from now on."""
+        """Make this the prompt that waits here."""
         self.prompt = prompt
         self._is_cancelled = False
         if self.queue.is_held:
             self._repeat(prompt)
 
     def cancel(self, only: OpenPrompt | None = None) -> None:
-        """Ends the prompt, if one waits, at once as cancelled: nothing more is told of its turn. `only`: this one, and no other."""
+        """End the waiting prompt at once as cancelled, and send nothing more of its turn. With `only`, cancel no other prompt."""
         prompt = self.prompt
         if prompt is not None and not prompt.is_over and only in (None, prompt):
             self.prompt = None
@@ -326,24 +326,24 @@ class OpenSession:
             prompt.end(CANCELLED)
 
     def leave(self, prompt: OpenPrompt, *, is_cancelled: bool = False) -> None:
-        """Nobody waits for that prompt any more: the next may come. `is_cancelled`: it is answered so."""
+        """Forget this prompt, so that the next one may start. `is_cancelled`: it was answered as cancelled."""
         if self.prompt is prompt:
             self.prompt = None
         if is_cancelled and self.prompt is None:
             self._is_cancelled = True
 
     def schedule_refresh(self, seconds: float, look: Callable[[OpenSession], None]) -> None:
-        """Looks at the session in a while, instead of the look that was to come."""
+        """Call `look` after this many seconds. A call that was scheduled before is cancelled."""
         if self._look is not None:
             self._look.cancel()
         self._look = asyncio.get_running_loop().call_later(seconds, look, self)
 
     def cancel_finished(self) -> None:
-        """Nothing of what was cancelled runs any more."""
+        """Record that the cancelled turn has ended."""
         self._is_cancelling = False
 
     def turn_began(self, turn_id: str) -> None:
-        """A turn begins here, or goes on after it was answered."""
+        """Start a turn, or continue one after its question was answered."""
         self.last_turn_id = turn_id
         if self.live.turn_id != turn_id:
             self.live = SentTurn(turn_id)
@@ -353,14 +353,14 @@ class OpenSession:
             prompt.is_running, prompt.is_asking = True, False
 
     def turn_grew(self, growth: Growth) -> None:
-        """Tells what is new of a turn. What one says that goes on after a question begins with what was told before."""
+        """Send the new events of a turn. After a question, a turn repeats its earlier events; these are skipped."""
         if self.live.turn_id != growth.turn_id:
             self.live = SentTurn(growth.turn_id)
         for event in self._fresh(growth):
             self._take(event, growth.turn_id)
 
     def turn_ended(self, turn_id: str, ending: Ending) -> None:
-        """A run of a turn is over; with the last one the prompt is."""
+        """End a run of a turn, and the prompt with the last run."""
         prompt = self.prompt
         if prompt is None or prompt.turn_id != turn_id:
             return
@@ -372,43 +372,43 @@ class OpenSession:
             prompt.end(ending)
 
     def start_from_store(self, turn_id: str, upto: int, events: Iterable[Event]) -> list[Event]:
-        """So much of a turn is told from the store: these events, as they are returned. It may go on here behind them."""
+        """Set the running turn to these stored events, and return them with call ids. Later events follow them."""
         self.live = SentTurn(turn_id, upto)
-        # Where nothing was counted yet: what is over is told from now on, and gets other names than these.
+        # If no ids were assigned yet, finished calls are sent later and get other ids than these.
         names = self._names or CallIds()
         return [self._named(event, turn_id, names) for event in events]
 
     def call_ids(self, mark: str) -> CallIds:
-        """Ids for calls that are told now. Where nobody knows which there are, `mark` stands in them, which has to be unique."""
+        """Return the ids for new calls. If earlier calls are unknown here, each id contains `mark`, which must be unique."""
         if self._names is None:
-            # Who goes on with a session has old calls on the screen, which were not counted here.
+            # The editor may show old calls of a resumed session. Their ids were not counted here.
             self._names = CallIds(mark=mark)
         return self._names
 
     def past_call_ids(self, running: str) -> CallIds:
-        """Ids for all calls that are over, counted from the first. What runs keeps its own, and what comes meanwhile."""
+        """Return ids for all finished calls, counted from the first. Calls of the running turn keep their ids."""
         self._given = set(self.live.calls.given) if self.live.turn_id == running else set()
         return CallIds(avoid=self._given)
 
     def adopt_call_ids(self, names: CallIds) -> None:
-        """All that is over has these names: it is counted on from there. What was told before is never told of another call."""
+        """Continue from these ids of finished calls. An id that was sent before is never used for another call."""
         names.given |= set() if self._names is None else self._names.given
         self._names = names
 
     def show_file(self, file: Attachment, turn_id: str | None) -> None:
-        """Tells of a file once what is in it is here, in its place."""
+        """Send a file at this place in the order, once its content is read."""
         lines = self.live.lines if turn_id == self.live.turn_id else []
         lines.append(b"")
         self.queue.put_deferred(partial(self._file_line, file, lines, len(lines) - 1), turn_id)
 
     def _repeat(self, prompt: OpenPrompt) -> None:
-        """Tells the words of a prompt: who has a session told anew shows its answer behind them, and nothing of its own."""
+        """Send the text of a prompt: during a load the editor shows it only from our updates."""
         if prompt.event is not None and prompt.event.text:
             self.said_meanwhile.append(prompt)
             self.send_update(user_text(prompt.event.text), key=prompt.event.dedupe_key)
 
     def _leave_calls(self, turn_id: str) -> None:
-        """Tells the end of calls that their turn has left without one, as it is stored: an editor would show them as running."""
+        """Send the end of calls that their turn left unfinished. The editor would show them as running."""
         if self.live.turn_id == turn_id and not self._is_cancelling:
             for name in self.live.calls.open.values():
                 self.queue.put(self.line(call_unfinished(name)), turn_id)

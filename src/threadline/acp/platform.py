@@ -1,4 +1,4 @@
-"""An editor as a platform: its person waits while they are answered, and sees each turn as it happens."""
+"""The platform `acp`: the editor of one process, the bridge to its gateway, and the sessions that are open in it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from threadline.rpc.connection import Connection, Start
 from threadline.store.facade import GatewayStore
 from threadline.store.work.change_feed import ConversationSnapshot
 
-# Puts a question to the person.
+# Asks the person in the editor a permission question.
 Ask: TypeAlias = Callable[[OpenSession, Outgoing], None]
 
-# How deliveries are named: those that answer a command, and those that a running turn asked for.
+# Parts of delivery ids: replies to commands, and notices of a running turn.
 _COMMAND = "command."
 _NOTE = ".note."
-# What parts one thing that is said from the next, which an editor shows as one text.
+# Separates two messages, which an editor shows as one text.
 GAP = "\n\n"
 
 
@@ -39,21 +39,21 @@ async def _at_once() -> None:
 
 
 class GatewayBridge:
-    """The gateway and its store, from where an editor sits. It is made before the gateway, and works once it has that."""
+    """Access of the editor side to the gateway and its store. It is made before the gateway and works once `open` was called."""
 
     def __init__(self, store: GatewayStore, *, agents_ready: Callable[[], Awaitable[None]] = _at_once) -> None:
-        """`agents_ready` returns when agents can be asked for without keeping everybody waiting."""
+        """`agents_ready` returns once asking for an agent does not block the process."""
         self.store = store
         self.agents_ready = agents_ready
         self.accept: Accept | None = None
         self._gateway: Gateway | None = None
 
     def open(self, gateway: Gateway) -> None:
-        """From now on this gateway answers."""
+        """Use this gateway from now on."""
         self._gateway = gateway
 
     async def agent_at(self, source: SessionSource) -> tuple[str, Agent]:
-        """Who answers there, by name."""
+        """Return the agent that answers at this source, with its name."""
         await self.agents_ready()
         return self._running().agent_at(source)
 
@@ -70,29 +70,29 @@ class GatewayBridge:
         return await self.accept(event)
 
     async def adopt(self, source: SessionSource) -> None:
-        """A conversation that another agent has answered meanwhile goes on here. `UnknownSession`: there is none."""
+        """Give the conversation at this source to the agent that answers here. `UnknownSession`: there is no conversation."""
         await self.store.editor_sessions.find(source, agent=self._running().agent_at(source)[0])
 
     async def is_pending(self, source: SessionSource) -> bool:
-        """Whether anything there waits, runs or is to be told."""
+        """Return whether a turn, a message or a delivery at this source is still pending."""
         return await self.store.outbox.has_pending_at(source, agent=self._running().agent_at(source)[0])
 
     async def stop(self, source: SessionSource) -> bool:
-        """Ends the turn that runs or waits there, without a word; whether there was one."""
+        """Stop the turn that runs or waits at this source, without a notice. Return whether there was one."""
         return await self._running().stop_in(source)
 
     async def snapshot(self, source: SessionSource, *, limit: int = 1) -> ConversationSnapshot | None:
-        """Where the conversation stands."""
+        """Return the current state of the conversation at this source, or None if there is no conversation."""
         await self.agents_ready()
         return await self.store.change_feed.snapshot(source, agent=self._running().agent_at(source)[0], limit=limit)
 
     async def store_file(self, source: SessionSource, file: PromptFile) -> Attachment:
-        """Stores a file that comes with a message."""
+        """Store a file that came with a prompt."""
         kept = await self.store.keep_file(file_owner_of(source), file.body, name=file.name, mime=file.mime)
         return kept.attachment()
 
     async def read_file(self, file: Attachment) -> bytes | None:
-        """What is in a stored file; `None` where it is gone."""
+        """Return the content of a stored file, or None if the file was removed."""
         try:
             return await self.store.files.read_body(stored_id(file.handle) or "")
         except UnknownFile:
@@ -105,12 +105,12 @@ class GatewayBridge:
 
 
 def new_message_id() -> str:
-    """What tells one message of an editor from all others."""
+    """Return a random id for a message of an editor."""
     return os.urandom(12).hex()
 
 
 class OpenSessions:
-    """What lies open before the editor."""
+    """The sessions that are open in the editor of this process."""
 
     def __init__(self, bridge: GatewayBridge, connection: Connection, ask: Ask, start: Start) -> None:
         self._bridge = bridge
@@ -118,17 +118,17 @@ class OpenSessions:
         self._ask = ask
         self._start = start
         self._open: dict[str, OpenSession] = {}
-        # Those that were spoken in, until they are looked at and found at rest.
+        # Sessions with a prompt; removed when `open_sources` finds them idle.
         self._spoken_in: dict[str, OpenSession] = {}
-        # Whether the editor has a place of its own for what is no part of an answer.
+        # Whether the editor shows notices apart from answers.
         self.shows_notices = False
 
     def find(self, session_id: str) -> OpenSession | None:
-        """The session of that id, if it is open here."""
+        """Return the open session with this id, or None."""
         return self._open.get(session_id)
 
     def open(self, session_id: str, source: SessionSource) -> OpenSession:
-        """The session of that id, open from now on."""
+        """Open the session with this id, or return it if it is open already."""
         session = self._open.get(session_id)
         if session is None:
             queue = UpdateQueue(self._connection.send_lines, self._start)
@@ -136,12 +136,12 @@ class OpenSessions:
         return session
 
     def begin(self, session: OpenSession, prompt: OpenPrompt) -> None:
-        """Somebody waits in that session from now on."""
+        """Start a prompt in this session."""
         session.begin(prompt)
         self._spoken_in[session.session_id] = session
 
     def close(self, session: OpenSession) -> None:
-        """The session is not open any more."""
+        """Close this session."""
         if self._open.get(session.session_id) is session:
             del self._open[session.session_id]
 
@@ -151,7 +151,7 @@ class OpenSessions:
         Of a session that two windows have open, the one that is spoken in does all.
         """
         bound: list[SessionSource] = []
-        # However many are open, few are at work.
+        # Many sessions may be open, but few of them are busy.
         for key, one in list(self._spoken_in.items()):
             if not one.is_busy:
                 del self._spoken_in[key]
@@ -160,7 +160,7 @@ class OpenSessions:
         return bound
 
     def workplace_for(self, source: SessionSource) -> Workplace | None:
-        """Where the editor lets the agent work in that session."""
+        """Return the folders in which the agent may work in this session, or None if the session is not open."""
         session = self._open.get(source.chat_id or "")
         return None if session is None else session.workplace
 
@@ -175,7 +175,7 @@ class OpenSessions:
         if message.buttons:
             self._ask(session, message)
         elif message.text and (session.is_command_pending or not key.startswith(_COMMAND)):
-            # What the turn said before, or says next, must not run on in the same line.
+            # Text of the turn before or after it must not run on in the same line.
             before = GAP if session.has_sent_text else ""
             behind = GAP if session.prompt is not None and session.prompt.is_running else ""
             session.send_update(self.shown(key, message.text, before=before, behind=behind), key=key)
@@ -188,7 +188,7 @@ class OpenSessions:
 
 
 class AcpPlatform:
-    """A `Platform` that shows turns, for the one editor that this process serves. It ends when the editor hangs up."""
+    """A `Platform` that shows turns to the one editor of this process. `run` ends when the editor closes its input."""
 
     name = ACP
     account = MAIN_ACCOUNT
@@ -203,13 +203,13 @@ class AcpPlatform:
     )
 
     def __init__(self, open_sessions: OpenSessions, bridge: GatewayBridge, talk: Callable[[], Awaitable[None]]) -> None:
-        """`talk` hears the editor until it hangs up."""
+        """`talk` reads the editor's requests until it closes its input."""
         self._open_sessions = open_sessions
         self._bridge = bridge
         self._talk = talk
 
     async def run(self, accept: Accept, ready: asyncio.Event) -> None:
-        """Serves the editor until the end of its input."""
+        """Serve the editor until the end of its input."""
         self._bridge.accept = accept
         ready.set()
         try:
@@ -218,37 +218,37 @@ class AcpPlatform:
             self._bridge.accept = None
 
     async def send(self, to: Target, message: Outgoing, *, key: str) -> str:
-        """Tells the editor. Where the session is not open there any more, whoever opens it reads what counts."""
+        """Send a delivery to the editor. If its session is closed, it stays in the store for the next load."""
         refuse_undeclared(self.capabilities, message, to)
         self._open_sessions.show_delivery(to, message, key)
         return key
 
     async def edit(self, to: Target, message_id: str, message: Outgoing) -> None:  # noqa: ARG002 - see `capabilities`
-        """Nothing is edited here: what was told was told."""
+        """Raise `NotDeclared`: an editor can't edit a sent message."""
         raise NotDeclared("what an editor was told is not edited")
 
     async def typing(self, to: Target) -> None:  # noqa: ARG002 - see `capabilities`
-        """An editor shows by itself that its prompt is being answered."""
+        """Raise `NotDeclared`: an editor shows a running prompt by itself."""
         raise NotDeclared("nobody is seen typing in an editor")
 
     async def close(self) -> None:
-        """From now on nothing comes in."""
+        """Accept no more messages."""
         self._bridge.accept = None
 
     def turn_began(self, to: Target, turn_id: str, attempt: int) -> None:  # noqa: ARG002 - one that goes on is the same
-        """Passes it on."""
+        """Forward the start of a turn to its open session."""
         session = self._open_sessions.find(to.chat_id)
         if session is not None:
             session.turn_began(turn_id)
 
     def turn_grew(self, to: Target, growth: Growth) -> None:
-        """Passes it on."""
+        """Forward new events of a turn to its open session."""
         session = self._open_sessions.find(to.chat_id)
         if session is not None:
             session.turn_grew(growth)
 
     def turn_ended(self, to: Target, turn_id: str, ending: Ending) -> None:
-        """Passes it on."""
+        """Forward the end of a turn to its open session."""
         session = self._open_sessions.find(to.chat_id)
         if session is not None:
             session.turn_ended(turn_id, ending)

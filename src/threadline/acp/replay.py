@@ -1,4 +1,4 @@
-"""Showing an editor all that was said in a session, commands and notices in their places, before it goes on."""
+"""Replay of the stored history of a session for an editor, in order with commands and notices."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from threadline.rpc.acp import AgentMessageChunk, KnownUpdate, ToolCallStart, Us
 from threadline.store.conversations.editor_sessions import HistoryPage, HistoryPlan, SideMessage
 from threadline.store.work.change_feed import ConversationSnapshot
 
-# So many lines are put together at once: others get their turn in between.
+# Messages per page. Other tasks run between two pages.
 PAGE = 1000
 _LOOKS = 20
-# More than any turn has to say.
+# More than the number of events of any turn.
 _ALL = 1 << 60
-# Later than anything that is stored.
+# Later than any stored time.
 _NEVER = Instant(1 << 62)
 Role: TypeAlias = Literal["user", "assistant"]
 
@@ -56,7 +56,7 @@ _QUOTE = ord('"')
 
 
 class HistoryReplay:
-    """Tells sessions from their beginning on. What happens in one meanwhile is told behind that."""
+    """Sends sessions from their beginning. Updates that arrive meanwhile follow the replay."""
 
     def __init__(
         self, bridge: GatewayBridge, drain: Callable[[], Awaitable[None]], open_sessions: OpenSessions
@@ -66,10 +66,10 @@ class HistoryReplay:
         self._open_sessions = open_sessions
 
     async def replay(self, session: OpenSession) -> ConversationSnapshot | None:
-        """Tells all of it: what was said, then what runs or waits. A turn that runs here goes on where it is."""
+        """Send the whole session: the history, then the running turn and waiting messages. Return the snapshot that was sent."""
         queue = session.queue
         while not queue.is_empty:
-            # What waits for a file counts as told already: it would be told twice.
+            # An update that waits for a file counts as sent. The replay would send it twice.
             await queue.wait_until_sent()
         session.hold()
         live, lines = session.live, b"".join(session.live.lines)
@@ -120,7 +120,7 @@ class HistoryReplay:
         asides: deque[SideMessage],
         until: Instant,
     ) -> None:
-        """Tells what is over: the messages, and of `asides` those before `until`, each in its place."""
+        """Send all finished messages, and the side messages before `until`, each at its place."""
         after = 0
         while asides and asides[0].at < until:
             aside = asides.popleft()
@@ -133,7 +133,7 @@ class HistoryReplay:
     async def _messages(self, session: OpenSession, replay: HistoryEncoder, spans: Sequence[Span], after: int) -> None:
         page = await self._page(spans, after)
         while page is not None:
-            # The next one is read meanwhile: the database needs no interpreter for that.
+            # The next page is read meanwhile: the database releases the interpreter lock.
             coming, told = await asyncio.gather(
                 self._page(spans, page.last),
                 self._tell_page(session, replay, page.text),
@@ -146,7 +146,7 @@ class HistoryReplay:
             page = cast("HistoryPage | None", coming)
 
     async def _tell_page(self, session: OpenSession, replay: HistoryEncoder, text: bytes) -> None:
-        # Whoever reads the next has to have begun.
+        # Let the read of the next page start first.
         await asyncio.sleep(0)
         await self._tell_all(session, replay, text)
         await self._drain()
@@ -171,7 +171,7 @@ class HistoryReplay:
                     await self._tell(session, DeferredFile("user", file))
 
     async def _journalled(self, session: OpenSession, live: SentTurn, events: Iterable[Event]) -> None:
-        """What a turn has said and done that runs elsewhere, or broke off and was not closed yet."""
+        """Send the journal of a turn that runs in another process, or that was interrupted and is not closed yet."""
         lines: list[bytes] = []
         for event in events:
             shown = update_of(event)
@@ -180,11 +180,11 @@ class HistoryReplay:
             elif shown is not None:
                 lines.append(session.line(shown))
         session.queue.send_out_of_order(b"".join(lines))
-        # In front: it may go on here by now.
+        # Insert in front: the turn may have continued here by now.
         live.lines[:0] = lines
 
     def _send_side_message(self, session: OpenSession, aside: SideMessage) -> None:
-        """Tells something else that was told there: a command with its answer, or a word that nobody had asked for."""
+        """Send a message outside of turns: a command with its reply, or a notice."""
         if aside.command_text:
             session.queue.send_out_of_order(session.line(user_text(aside.command_text)))
             update = self._open_sessions.shown(aside.key, aside.text)
@@ -226,7 +226,7 @@ def _part(
 def _stored(
     prompts: Iterable[OpenPrompt], seen: ConversationSnapshot | None, asides: Sequence[SideMessage]
 ) -> Iterator[str]:
-    """The keys of those that are told from the store: what was taken, and commands that were answered."""
+    """Return the keys of prompts that are sent from the store: accepted prompts, and commands that were answered."""
     turn = None if seen is None else seen.turn
     waiting = [*(() if seen is None else seen.pending), *(() if turn is None else turn.user_messages)]
     known = {one.event.dedupe_key for one in waiting}
@@ -244,7 +244,7 @@ def _stored(
 
 
 def _present_since(seen: ConversationSnapshot | None) -> Instant:
-    """When what runs was said; where nothing does, all is past."""
+    """Return when the running turn's first message arrived, or `_NEVER` if no turn runs."""
     said = () if seen is None or seen.turn is None else seen.turn.user_messages
     return min((one.at for one in said), default=_NEVER)
 
@@ -256,25 +256,25 @@ def _moment(seen: ConversationSnapshot | None) -> tuple[object, ...]:
 
 
 def _begun(session: OpenSession) -> tuple[object, ...]:
-    """What was begun in this process: the last turn, and who was let in."""
+    """Return the last turn of this process, and the current prompt with whether it was accepted."""
     prompt = session.prompt
     return session.last_turn_id, prompt, prompt is not None and prompt.is_taken
 
 
 class DeferredFile(msgspec.Struct, frozen=True):
-    """A file among the lines: what is in it has to be fetched."""
+    """A file among the lines. Its content has to be read first."""
 
     role: Role
     file: Attachment
 
     def update(self, body: bytes | None) -> KnownUpdate:
-        """What is told of it; without a body its name."""
+        """Return the update for the file. Without content it has only the file's name."""
         block = file_block(self.file, body)
         return UserMessageChunk(content=block) if self.role == "user" else AgentMessageChunk(content=block)
 
 
 class DeferredMessage(msgspec.Struct, frozen=True):
-    """A message that is not among the others, because of its size: it has to be fetched by its number."""
+    """A message that is too large for its page. It has to be read by its number."""
 
     number: int
 
@@ -296,7 +296,7 @@ class _Call(msgspec.Struct, gc=False):
 
 
 class _Stored(msgspec.Struct, gc=False):
-    """A message in the form in which turns keep it."""
+    """A message in the form in which turns store it."""
 
     role: str
     content: str | None = None
@@ -310,14 +310,14 @@ class _Stored(msgspec.Struct, gc=False):
 
 
 class _Asked(msgspec.Struct, gc=False, tag_field="role", tag="user"):
-    """What a person said, unread; and whether there was more than words."""
+    """A message of a user, with its content undecoded."""
 
     content: msgspec.Raw
     attachments: msgspec.Raw | UnsetType = UNSET
 
 
 class _Answered(msgspec.Struct, gc=False, tag_field="role", tag="assistant"):
-    """What the agent said, unread; and whether it did more than that."""
+    """A message of the agent, with its parts undecoded."""
 
     content: msgspec.Raw
     reasoning: msgspec.Raw | UnsetType = UNSET
@@ -326,12 +326,12 @@ class _Answered(msgspec.Struct, gc=False, tag_field="role", tag="assistant"):
     plan: msgspec.Raw | UnsetType = UNSET
 
     def is_plain(self) -> bool:
-        """Whether it did nothing but talk."""
+        """Return whether the message has text only."""
         return self.tool_calls is UNSET and self.reasoning is UNSET and self.attachments is UNSET and self.plan is UNSET
 
 
 class _Returned(msgspec.Struct, gc=False, tag_field="role", tag="tool"):
-    """What a tool gave back, unread."""
+    """A result of a tool, undecoded."""
 
 
 Unread: TypeAlias = _Asked | _Answered | _Returned | int
@@ -341,16 +341,16 @@ _read_one = msgspec.json.Decoder(_Stored).decode
 
 
 class HistoryEncoder:
-    """Turns the messages of one session into lines, page by page. It remembers which tools were called."""
+    """Encodes the stored messages of one session as lines, page by page. It remembers the tool calls."""
 
     def __init__(self, head: bytes, names: CallIds | None = None) -> None:
-        """`names` are for the calls in them."""
+        """`names` are the ids for the calls in the messages."""
         self._head = head
         self._names = CallIds() if names is None else names
         self._calls = RunningCalls()
 
     def lines(self, page: bytes) -> Iterator[bytes | DeferredFile | DeferredMessage]:
-        """Messages as stored, a line each, in order: lines ready to be sent, and what has to be fetched."""
+        """Return lines that are ready to be sent, and files and messages to read first. `page` has one stored message per line."""
         user, assistant = self._head + _USER, self._head + _ASSISTANT
         ready: list[bytes | msgspec.Raw] = []
         apart: list[bytes] = []
@@ -392,7 +392,7 @@ class HistoryEncoder:
         elif message.role == "tool" and message.tool_call_id is not None:
             name = self._calls.end(message.tool_call_id)
             if name is None:
-                # An editor may drop news of a call that it was never told of.
+                # An editor may ignore a result without a call.
                 name = self._names.assign(message.tool_call_id)
                 yield ToolCallStart(tool_call_id=name, title="tool")
             yield call_ended(name, message.content or "", message.diffs, is_error=message.is_error)
@@ -411,7 +411,7 @@ class HistoryEncoder:
 
 
 def updates_of(messages: Iterable[Message], names: CallIds) -> Iterator[KnownUpdate]:
-    """What an editor is shown of a few messages; of their files the names."""
+    """Return the updates for a few messages. Files are shown by name."""
     replay = HistoryEncoder(b"", names)
     for message in messages:
         for shown in replay._updates(_lenient(message)):  # noqa: SLF001 - the same, one message at a time
@@ -419,7 +419,7 @@ def updates_of(messages: Iterable[Message], names: CallIds) -> Iterator[KnownUpd
 
 
 def _unread(page: bytes) -> Sequence[Unread | None]:
-    """The messages of a page with their words unread; `None` for those that can't be told so, and have to be read."""
+    """Return the messages of a page with undecoded content, or None for each message that has to be decoded in full."""
     try:
         if not _is_escaped(page):
             return _reader.decode_lines(page)
@@ -436,7 +436,7 @@ def _glanced_at(line: bytes) -> Unread | None:
 
 
 def _is_escaped(text: bytes) -> bool:
-    """Whether characters are written by number: one may be half of a character, which no peer can read."""
+    """Return whether the text has `\\u` escapes: one may be half of a character, which no peer can read."""
     # The backslash alone is looked for first, because that is many times as fast, and most texts have none.
     return b"\\" in text and b"\\u" in text
 
@@ -449,7 +449,7 @@ def _one(body: bytes) -> _Stored:
 
 
 def _lenient(message: Message) -> _Stored:
-    """A message of any form, as far as it can be read: transcripts may come from elsewhere."""
+    """Return a message of any form as far as it can be read. Transcripts may come from other programs."""
     calls = message.get("tool_calls")
     return _Stored(
         role=str(message.get("role", "")),

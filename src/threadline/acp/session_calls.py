@@ -1,4 +1,4 @@
-"""Opening sessions, closing them, and choosing how they behave."""
+"""The session methods of the protocol: create, open, list, close and delete sessions, and set their options."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ from threadline.store.work.change_feed import ConversationSnapshot
 from threadline.texts import editors as texts
 
 _NAME_CHARS = 80
-# How long a deletion waits for a turn that it ends.
+# How long a deletion waits for the turn that it stops.
 _LAST_SECONDS = 10.0
 ASK = "ask"
 MODE_OPTION = "mode"
 MODEL_OPTION = "model"
-# The value that stands for the agent's own model.
+# The value of the option for the agent's default model.
 OWN_MODEL = "default"
 # An editor has its own ways for these: a button that stops, a list of sessions, a window that asks.
 _NOT_HERE = frozenset({"start", "stop", "approve", "deny", "queue", "sethome", "handoff", "whoami"})
 
 
 class SessionCalls:
-    """The life of sessions before an editor. Unknown ids are `UnknownSession`, what can't be chosen is `InvalidRequest`."""
+    """Handles session requests. An unknown id raises `UnknownSession`, an invalid choice raises `InvalidRequest`."""
 
     def __init__(
         self,
@@ -84,12 +84,12 @@ class SessionCalls:
         self._history_replay = HistoryReplay(bridge, connection.drain, open_sessions)
 
     async def new(self, params: NewSessionRequest) -> NewSessionResponse:
-        """A new session. It is stored before the editor hears of it, and told of only after."""
+        """Create a session. It is stored before the answer, and its updates follow the answer."""
         place = read_workspace(params.cwd, params.additional_directories, params.mcp_servers)
         await self._bridge.agents_ready()
         session = await self._sessions.create_session(params.cwd)
         open_session = await self._open_here(session, place)
-        # Nothing was called in it yet.
+        # A new session has no calls yet.
         open_session.adopt_call_ids(CallIds())
         self._announce_later(open_session)
         return NewSessionResponse(
@@ -99,7 +99,7 @@ class SessionCalls:
         )
 
     async def load(self, params: LoadSessionRequest) -> LoadSessionResponse:
-        """All of a session is told, then it is answered."""
+        """Open a session, send its whole history, then answer."""
         open_session = await self._open(params)
         async with open_session.lock:
             seen = await self._history_replay.replay(open_session)
@@ -108,14 +108,14 @@ class SessionCalls:
         return LoadSessionResponse(modes=mode_state(open_session.mode), config_options=open_session.options)
 
     async def resume(self, params: ResumeSessionRequest) -> ResumeSessionResponse:
-        """A session goes on; nothing of it is told."""
+        """Open a session without sending its history."""
         open_session = await self._open(params)
         await self._name(open_session)
         self._announce_later(open_session, is_named=True)
         return ResumeSessionResponse(modes=mode_state(open_session.mode), config_options=open_session.options)
 
     async def fork(self, params: ForkSessionRequest) -> ForkSessionResponse:
-        """A new session with all that was said in another; nothing of it is told."""
+        """Create a session with the history of another one, without sending that history."""
         place = read_workspace(params.cwd, params.additional_directories, params.mcp_servers)
         await self._bridge.agents_ready()
         session = _known(await self._sessions.fork_session(params.session_id, params.cwd))
@@ -129,14 +129,14 @@ class SessionCalls:
         )
 
     async def list(self, params: ListSessionsRequest) -> ListSessionsResponse:
-        """A page of all sessions, or of those in one folder."""
+        """Return a page of all sessions, or of the sessions in one folder."""
         if params.cwd is not None:
             check_path(params.cwd, texts.CWD_NOT_ABSOLUTE)
         page = await self._sessions.list_sessions(params.cwd, params.cursor)
         return ListSessionsResponse(sessions=tuple(_listed(session) for session in page), next_cursor=page.cursor)
 
     async def close(self, params: CloseSessionRequest) -> Nothing:
-        """What runs in it is cancelled; it stays as it is, and is not open any more."""
+        """Cancel the prompt of a session and close it. It stays in the store."""
         open_session = self._open_sessions.find(params.session_id)
         if open_session is None:
             _known(await self._sessions.get_session(params.session_id))
@@ -148,7 +148,7 @@ class SessionCalls:
         return Nothing()
 
     async def delete(self, params: DeleteSessionRequest) -> Nothing:
-        """It is closed, and gone with all that was said in it. One that is not there is no error."""
+        """Close a session and delete it with its history. An unknown session is no error."""
         open_session = self._open_sessions.find(params.session_id)
         if open_session is not None:
             open_session.is_closing = True
@@ -160,14 +160,14 @@ class SessionCalls:
         return Nothing()
 
     async def set_mode(self, params: SetModeRequest) -> Nothing:
-        """Questions are answered so from now on."""
+        """Set how permission questions are answered."""
         open_session = await self.reopen(params.session_id)
         await self._choose_mode(open_session, params.mode_id)
         open_session.send_update(ConfigOptionUpdate(config_options=open_session.options))
         return Nothing()
 
     async def set_config_option(self, params: SetConfigOptionRequest) -> SetConfigOptionResponse:
-        """An option has that value from now on; all of them as they are then."""
+        """Set an option, and return all options."""
         open_session = await self.reopen(params.session_id)
         if not isinstance(params.value, str):
             raise InvalidRequest(texts.NOT_A_CHOICE.format(option=safe_line(params.config_id, _NAME_CHARS)))
@@ -183,7 +183,7 @@ class SessionCalls:
         return SetConfigOptionResponse(config_options=open_session.options)
 
     async def reopen(self, session_id: str) -> OpenSession:
-        """The session of that id, opened where it works already, if it is not open."""
+        """Return the open session with this id. If it is not open, open it in its stored folder."""
         open_session = self._open_sessions.find(session_id)
         if open_session is not None and not open_session.is_closing:
             return open_session
@@ -194,7 +194,7 @@ class SessionCalls:
         return open_session
 
     async def refresh(self, open_session: OpenSession) -> None:
-        """Tells the editor what a command, or the agent, has changed about a session. `UnknownSession`: it is gone."""
+        """Send the editor the changes that a command or the agent made to a session. `UnknownSession`: it was deleted."""
         if self._open_sessions.find(open_session.session_id) is not open_session or open_session.is_closing:
             return
         session = _known(await self._sessions.get_session(open_session.session_id))
@@ -210,7 +210,7 @@ class SessionCalls:
             open_session.send_update(ConfigOptionUpdate(config_options=open_session.options))
 
     def close_lost(self, open_session: OpenSession) -> None:
-        """The session is not open here any more."""
+        """Close a session that was deleted elsewhere, or whose work has ended."""
         self._open_sessions.close(open_session)
         self._sessions.close_session(open_session.session_id)
 
@@ -230,11 +230,11 @@ class SessionCalls:
         return open_session
 
     async def _apply_stored(self, open_session: OpenSession, session: EditorSession) -> None:
-        """Takes over what is stored about a session."""
+        """Apply the stored title, mode and options to an open session."""
         if session.title is not None:
             open_session.title, open_session.is_titled = session.title, True
         elif open_session.is_titled or session.entry.session_id != open_session.stored_id:
-            # Another session goes on at this place, or somebody took its name away.
+            # Another session continues at this place, or the title was removed.
             open_session.title, open_session.is_titled = None, False
         open_session.stored_id = session.entry.session_id
         open_session.mode = mode_of(session.mode)
@@ -264,18 +264,18 @@ class SessionCalls:
     async def _follow(self, open_session: OpenSession, session: EditorSession) -> None:
         await self._apply_stored(open_session, session)
         if open_session.title is None and session.history_len:
-            # Another conversation goes on here, by a command in another window.
+            # A command in another window switched to another conversation.
             await self._name(open_session)
 
     async def _clear(self, open_session: OpenSession) -> None:
-        """Lets go of a closed session once nothing of it runs; unless it was opened again meanwhile."""
+        """Close a session once its work has ended, unless it was opened again meanwhile."""
         if open_session.work is not None:
             await asyncio.wait([open_session.work])
         if open_session.is_closing:
             self.close_lost(open_session)
 
     def _announce_later(self, open_session: OpenSession, *, is_named: bool = False) -> None:
-        """Tells what belongs to an open session once the answer that opens it has left: before, the editor knows no such id."""
+        """Send the title and commands after the answer that opens the session. Before it, the editor does not know the id."""
 
         def tell() -> None:
             if is_named:
@@ -286,14 +286,14 @@ class SessionCalls:
 
 
 def _known(session: EditorSession | None) -> EditorSession:
-    """The session that was found; `UnknownSession` where there is none."""
+    """Return the session, or raise `UnknownSession` if it is None."""
     if session is None:
         raise UnknownSession("no session of an editor has this id")
     return session
 
 
 def _call_by_first_words(open_session: OpenSession, seen: ConversationSnapshot | None) -> None:
-    """A session that nobody gave a name is called by its first words, as in a list."""
+    """Set the title of an untitled session to its first words, as in a list."""
     if not open_session.is_titled:
         open_session.title = (seen.preview or None) if seen is not None else None
 
@@ -308,18 +308,18 @@ def _listed(session: EditorSession) -> SessionInfo:
 
 
 def mode_of(kept: str | None) -> str:
-    """The mode that a session is in; one that nobody knows any more is the careful one."""
+    """Return the mode of a session. An unknown mode counts as `ask`."""
     return kept if kept in texts.MODES else ASK
 
 
 def mode_state(mode: str) -> ModeState:
-    """All modes, and the one that holds."""
+    """Return all modes and the current one."""
     modes = (Mode(id=name, name=shown, description=told) for name, (shown, told) in texts.MODES.items())
     return ModeState(current_mode_id=mode, available_modes=tuple(modes))
 
 
 def config_options(mode: str, entry: SessionEntry, *, chooses_model: bool) -> tuple[ConfigOption, ...]:
-    """All options as they are now."""
+    """Return all options with their current values."""
     modes = {name: shown for name, (shown, _) in texts.MODES.items()}
     found: list[ConfigOption] = [
         ConfigSelect(
@@ -348,7 +348,7 @@ def config_options(mode: str, entry: SessionEntry, *, chooses_model: bool) -> tu
 
 
 def commands() -> AvailableCommandsUpdate:
-    """The gateway's commands that make sense in an editor."""
+    """Return the gateway's commands that make sense in an editor."""
     offered = [command for command in OFFERED if command.name not in _NOT_HERE]
     return AvailableCommandsUpdate(
         available_commands=tuple(
@@ -368,7 +368,7 @@ def _choices(named: Mapping[str, str]) -> tuple[ConfigChoice, ...]:
 
 
 def read_workspace(cwd: str, directories: tuple[str, ...], servers: tuple[McpServer, ...]) -> Workplace:
-    """The place as the agent is told it; `InvalidRequest` where a path is not absolute."""
+    """Return the folders and MCP servers that the editor names. `InvalidRequest`: a path is not absolute."""
     check_path(cwd, texts.CWD_NOT_ABSOLUTE)
     for directory in directories:
         check_path(directory, texts.DIRECTORY_NOT_ABSOLUTE)
@@ -376,7 +376,7 @@ def read_workspace(cwd: str, directories: tuple[str, ...], servers: tuple[McpSer
 
 
 def check_path(path: str, otherwise: str) -> None:
-    """Raises `InvalidRequest` with that sentence unless the path is absolute."""
+    """Raise `InvalidRequest` with this text unless the path is absolute."""
     if "\0" in path:
         raise InvalidRequest(texts.NUL_IN_PATH)
     if not posixpath.isabs(path):

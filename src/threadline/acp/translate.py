@@ -56,7 +56,7 @@ from threadline.rpc.acp import (
 )
 from threadline.texts import editors as texts
 
-# What stands for a file until somebody has fetched what is in it.
+# An update, or a file whose content has to be read first.
 Told: TypeAlias = KnownUpdate | File
 _encode = msgspec.json.Encoder().encode
 TAIL = b"}}\n"
@@ -68,7 +68,7 @@ _PLAIN_IN_URI = "!#$%&'*+,-./:;=?@^_|~"
 
 
 def update_of(event: Event) -> Told | None:
-    """What an editor is told of an event; `None`: nothing. Of a file it is told once that was fetched: see `file_block`."""
+    """Return the update for an event, or None if editors are not sent it. A file is returned as it is: see `file_block`."""
     match event:
         case Text(text=text):
             return agent_text(text)
@@ -88,22 +88,22 @@ def update_of(event: Event) -> Told | None:
 
 
 def agent_text(text: str) -> AgentMessageChunk:
-    """A piece of an answer."""
+    """Return the update for a piece of an answer."""
     return AgentMessageChunk(content=TextContent(text=text))
 
 
 def agent_thought(text: str) -> AgentThoughtChunk:
-    """A piece of reasoning."""
+    """Return the update for a piece of reasoning."""
     return AgentThoughtChunk(content=TextContent(text=text))
 
 
 def user_text(text: str) -> UserMessageChunk:
-    """What a person said."""
+    """Return the update for a text of the user."""
     return UserMessageChunk(content=TextContent(text=text))
 
 
 def call_started(call: ToolCall) -> ToolCallStart:
-    """A tool that runs from now on, or once somebody has allowed it."""
+    """Return the update for a tool call that starts, or that waits for approval."""
     return ToolCallStart(
         tool_call_id=call.call_id,
         title=call.title or call.name,
@@ -116,22 +116,22 @@ def call_started(call: ToolCall) -> ToolCallStart:
 
 
 def call_approved(call: ToolCall) -> ToolCallUpdate:
-    """A tool that somebody was asked about, and that runs from now on."""
+    """Return the update for a tool call that was approved and runs now."""
     return ToolCallUpdate(tool_call_id=call.call_id, status="in_progress")
 
 
 def question_answered(ask: AskPermission, *, allows: bool) -> ToolCallUpdate:
-    """A question that was shown as a call of its own, because there is none that it is about: it is over."""
+    """Return the update that ends a question which was shown as a call of its own, because it belongs to no call."""
     return ToolCallUpdate(tool_call_id=ask.ask_id, status="completed" if allows else "failed")
 
 
 def call_unfinished(call_id: str) -> ToolCallUpdate:
-    """A tool that nothing more will be heard of."""
+    """Return the update that ends a tool call without a result."""
     return ToolCallUpdate(tool_call_id=call_id, status="failed")
 
 
 def call_ended(call_id: str, content: str, diffs: Sequence[agent.Diff], *, is_error: bool) -> ToolCallUpdate:
-    """What came of a tool."""
+    """Return the update for the result of a tool call."""
     changed = _changed(diffs)
     if content or not changed:
         changed.append(ContentPart(content=TextContent(text=content)))
@@ -139,13 +139,13 @@ def call_ended(call_id: str, content: str, diffs: Sequence[agent.Diff], *, is_er
 
 
 def plan_of(steps: Iterable[agent.PlanStep]) -> Plan:
-    """The whole plan."""
+    """Return the update for the whole plan."""
     entries = (PlanEntry(content=step.text, priority=step.priority, status=step.status) for step in steps)
     return Plan(entries=tuple(entries))
 
 
 def approval_request(ask: AskPermission) -> ToolCallPatch:
-    """The call that a person is asked about, in full: the one that they were told of, where there is one."""
+    """Return the call to approve, in full. If the editor was sent the call before, it has the same id."""
     reason = [ContentPart(content=TextContent(text=ask.reason))] if ask.reason.strip() else []
     content = (*_changed(ask.diffs), *reason) or None
     call = ask.call
@@ -179,7 +179,7 @@ def _locations(call: ToolCall) -> tuple[ToolLocation, ...]:
 
 
 def file_block(file: Attachment, body: bytes | None) -> ContentBlock:
-    """A file as an editor shows it: a picture itself, of anything else, or where it can't be had (`None`), the name."""
+    """Return the content block for a file: an image itself. For other files, and without content (`body` is None), a link."""
     if body is not None and file.mime.startswith("image/"):
         return ImageContent(data=base64.b64encode(body).decode(), mime_type=file.mime)
     name = file.name or "file"
@@ -189,7 +189,7 @@ def file_block(file: Attachment, body: bytes | None) -> ContentBlock:
 
 
 def usage_of(parts: Sequence[UsageOf]) -> Usage | None:
-    """What a turn cost in tokens; `None` where nobody said."""
+    """Return the token usage of a turn, or None if none was reported."""
     if not parts:
         return None
     fresh, out = sum(part.input_tokens for part in parts), sum(part.output_tokens for part in parts)
@@ -206,23 +206,23 @@ def usage_of(parts: Sequence[UsageOf]) -> Usage | None:
 
 
 def iso_time(moment: datetime) -> str:
-    """A moment as the protocol writes it."""
+    """Return a time in the format of the protocol."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def update_prefix(session_id: str) -> bytes:
-    """What every line about a session begins with; the update and `TAIL` follow."""
+    """Return the start of every update line of a session. The update and `TAIL` follow."""
     named = encode_json(session_id)
     return b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":' + named + b',"update":'
 
 
 def update_line(head: bytes, update: KnownUpdate) -> bytes:
-    """The line that tells an update. What no peer can read in it, halves of characters, is replaced."""
+    """Return the line for an update. Lone surrogates, which no peer can read, are replaced."""
     return b"".join((head, encode_json(update), TAIL))
 
 
 def encode_json(value: object) -> bytes:
-    """A value as JSON on one line, whatever its texts hold."""
+    """Return a value as JSON on one line. Lone surrogates are replaced."""
     try:
         return _encode(value)
     except UnicodeEncodeError:
@@ -246,14 +246,14 @@ class CallIds:
     """
 
     def __init__(self, *, mark: str = "", avoid: Container[str] = ()) -> None:
-        """`mark` stands in each name, where nobody knows which were given before. `avoid`: names that others have."""
+        """`mark` is part of each id, for a session whose earlier ids are unknown. `avoid` holds ids that are used elsewhere."""
         self._mark = f"~{mark}" if mark else ""
         self._avoid = avoid
         self._counts: dict[str, int] = {}
         self.given: set[str] = set()
 
     def assign(self, call_id: str) -> str:
-        """A name for a call that begins."""
+        """Return an unused id for a call that starts."""
         count = self._counts.get(call_id, 0) + 1
         while (name := self._name(call_id, count)) in self.given or name in self._avoid:
             count += 1
@@ -266,29 +266,29 @@ class CallIds:
 
 
 class RunningCalls:
-    """Which call an id stands for, along a turn or a transcript: the last that began with it."""
+    """The calls of a turn or a transcript. An agent's call id stands for the last call that started with it."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
-        # Those that have given nothing back, by the ids of their agent.
+        # Ids of calls without a result, by the agent's ids.
         self.open: dict[str, str] = {}
-        # The names that it gave, in their order.
+        # The assigned ids, in order.
         self.given: list[str] = []
 
     def start(self, call_id: str, names: CallIds) -> str:
-        """The name of a call that begins; of one that runs, and is told again, the same."""
+        """Return the editor's id for a call that starts. A running call that is reported again keeps its id."""
         if call_id not in self.open:
             self._give(call_id, names)
         name = self.open[call_id] = self._names[call_id]
         return name
 
     def end(self, call_id: str) -> str | None:
-        """The name of a call that has given something back; `None`: it never began."""
+        """Return the editor's id for a call that has a result, or None if it never started."""
         self.open.pop(call_id, None)
         return self._names.get(call_id)
 
     def named(self, event: Event, names: CallIds, turn_id: str) -> Event:
-        """The event with the names that its calls have for the editor."""
+        """Return the event with the editor's ids for its calls."""
         match event:
             case ToolCall(call_id=call_id):
                 return _called(event, self.start(call_id, names))
@@ -313,7 +313,7 @@ def _called(call: ToolCall, name: str) -> ToolCall:
 
 
 class PromptFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that came with a prompt. `name` is a stranger's text, never a path."""
+    """A file that came with a prompt. `name` is untrusted text, never a path."""
 
     name: str
     mime: str
@@ -321,7 +321,7 @@ class PromptFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PromptContent(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt: what is said, and what comes with it."""
+    """The text and the files of a prompt."""
 
     text: str
     files: tuple[PromptFile, ...] = ()
@@ -359,7 +359,7 @@ def read_prompt(blocks: Sequence[ContentBlock]) -> PromptContent:
 
 
 def _mention(said: list[str], name: str, uri: str) -> None:
-    """Names a file where it was named, apart from the words around it."""
+    """Add a link to a file at this place, separated from the text around it."""
     if said and said[-1] and not said[-1][-1].isspace():
         said.append(" ")
     label = re.sub(r"[\[\]`\\]", "", safe_line(name, _NAME_CHARS)) or "file"
@@ -399,7 +399,7 @@ def _enclosed(name: str, mime: str, encoded: str) -> PromptFile:
 
 
 def _name_of(uri: str | None, mime: str | None, otherwise: str = "file") -> str:
-    """What a person would call the file at an address: its last part."""
+    """Return the last part of an address as a file name."""
     try:
         last = unquote(urlsplit(uri or "").path).rstrip("/").rpartition("/")[2]
     except ValueError:
