@@ -1,4 +1,4 @@
-"""Questions of an agent: put to the person in the editor, or answered by the mode that they chose."""
+"""Permission questions of an agent: sent to the person in the editor, or answered by the session's mode."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LONGEST_PAUSE = 5.0
 
 
 class PermissionRequests:
-    """Gets each question answered once, and presses the button for it."""
+    """Gets one answer to each question, and sends the button for it to the gateway."""
 
     def __init__(self, bridge: GatewayBridge, start: Start, request: Request) -> None:
         self._bridge = bridge
@@ -53,13 +53,13 @@ class PermissionRequests:
         self._send_request = request
 
     def ask(self, session: OpenSession, message: Outgoing) -> None:
-        """Puts a question; its answer is on its way when it comes."""
+        """Start to ask a question. Its answer is sent to the gateway when it arrives."""
         self._start("acp.permission", self._decide(session, message))
 
     async def _decide(self, session: OpenSession, message: Outgoing) -> None:
         prompt = session.prompt
         if prompt is None or prompt.is_over:
-            # Nobody waits there any more. What they cancelled is ended; for anything else nobody can have meant a yes.
+            # No prompt waits any more. A cancelled turn is stopped; anything else counts as a no.
             allows = False
         elif session.mode != "ask":
             allows = session.mode == "allow"
@@ -67,25 +67,25 @@ class PermissionRequests:
             try:
                 allows = await self._request(session, prompt, message)
             except ConnectionEnded:
-                # The editor is gone, and with it whoever could have answered.
+                # The editor has closed the connection, so nobody can answer.
                 return
         if prompt is None or not prompt.is_cancelled:
             self._answer(session, prompt, allows=allows)
             await self._send_button(session, prompt, message.buttons, allows=allows)
 
     def _answer(self, session: OpenSession, prompt: OpenPrompt | None, *, allows: bool) -> None:
-        """Tells what the answer makes of what the editor shows: the call, or the question where that stands for itself."""
+        """Send the update that follows from the answer: for the call, or for a question without a call."""
         if prompt is None or prompt.is_over or prompt.ask is None:
             return
         if prompt.ask.call is None:
             if prompt.is_question_shown:
                 session.send_update(question_answered(prompt.ask, allows=allows))
         elif allows:
-            # What comes of one that is not allowed its turn tells, or its end.
+            # The turn itself reports the end of a call that was denied.
             session.send_update(call_approved(prompt.ask.call))
 
     async def _request(self, session: OpenSession, prompt: OpenPrompt, message: Outgoing) -> bool:
-        """What the person says. Whatever is not clearly a yes is a no."""
+        """Return whether the person allows it. Everything except a clear yes is a no."""
         await session.queue.wait_until_sent()
         asked = prompt.ask or AskPermission(ask_id=new_message_id(), tool=safe_line(message.text, _TITLE_CHARS))
         prompt.ask, prompt.is_question_shown = asked, True
@@ -106,7 +106,7 @@ class PermissionRequests:
     async def _send_button(
         self, session: OpenSession, prompt: OpenPrompt | None, buttons: Sequence[Button], *, allows: bool
     ) -> None:
-        """Gives the gateway the answer: a person's word is not lost because the store was away for a while."""
+        """Send the answer to the gateway. It is repeated while the store is down."""
         wanted = next((button for button in buttons if _is_yes(button) is allows), None)
         if wanted is None:
             return
@@ -123,14 +123,14 @@ class PermissionRequests:
         await self._say(session, prompt, wanted, event)
 
     async def _say(self, session: OpenSession, prompt: OpenPrompt | None, button: Button, event: Inbound) -> None:
-        """Returns when the press was heard, or when nobody waits any more for what comes of it; it is said again until then."""
+        """Return when the press was admitted, or when the prompt has ended. Failures are retried until then."""
         pause = _FIRST_PAUSE
         while True:
             try:
                 await self._shown(session, button)
                 await self._bridge.admit(event)
             except UnknownSession:
-                # Deleted meanwhile, and the question with it.
+                # The session was deleted, and the question with it.
                 return
             except (StoreError, PlatformError) as cause:
                 log.warning("acp.not_pressed", session=session.session_id, error=repr(cause))
@@ -145,7 +145,7 @@ class PermissionRequests:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _shown(self, session: OpenSession, button: Button) -> None:
-        """Returns when it is stored that the question was shown: before that nobody can answer it."""
+        """Return once the store has the time at which the question was shown. It can't be answered before."""
         lane, code = target_of(session.source).ordering_key, button.value.rpartition(" ")[2]
         find_in_chat = self._bridge.store.approvals.find_in_chat
         while (asked := await find_in_chat(lane, code)) is not None and asked.shown_at is None:  # noqa: ASYNC110 - a row
@@ -154,7 +154,7 @@ class PermissionRequests:
 
 @contextmanager
 def _withdrawn_with(prompt: OpenPrompt) -> Iterator[None]:
-    """What is waited for in here is given up when the prompt ends without it: its question must not stay on the screen."""
+    """Cancel the enclosed wait when the prompt ends: the editor then removes the question from the screen."""
     task = asyncio.current_task()
 
     def give_up(_: object) -> None:

@@ -58,9 +58,9 @@ class GatewayBridge:
         return self._running().agent_at(source)
 
     async def admit(self, event: Inbound) -> Verdict:
-        """Lets somebody's words in by the gateway's one door. `Transient` while it is closed.
+        """Pass a message to the gateway's admission. `Transient`: the gateway accepts nothing now.
 
-        `ConversationBusy`: something else goes on there. `UnknownSession`: there is no such conversation. Then nothing was taken.
+        `ConversationBusy`: another turn runs there. `UnknownSession`: there is no such conversation. Then nothing was accepted.
         """
         await self.agents_ready()
         while self._running().outbox.platform_of(ACP, MAIN_ACCOUNT) is None:  # noqa: ASYNC110 - a moment at the start
@@ -146,9 +146,9 @@ class OpenSessions:
             del self._open[session.session_id]
 
     def open_sources(self) -> list[SessionSource]:
-        """Where this process answers: in the sessions that somebody waits in here, or has just cancelled something in.
+        """Return the sources at which this process runs turns: sessions with a waiting prompt, or with one just cancelled.
 
-        Of a session that two windows have open, the one that is spoken in does all.
+        If two windows have a session open, the window with the prompt runs its turn.
         """
         bound: list[SessionSource] = []
         # Many sessions may be open, but few of them are busy.
@@ -165,9 +165,9 @@ class OpenSessions:
         return None if session is None else session.workplace
 
     def show_delivery(self, to: Target, message: Outgoing, key: str) -> None:
-        """Tells what the gateway has to say besides turns: notices, questions, and answers to commands to who waits for one.
+        """Show a delivery besides turns: a notice, a question, or the reply to a command that waits here.
 
-        Whoever pressed a button, in this process or in one that is gone, knows what they have pressed.
+        The reply to a pressed button is not shown: the person knows which one they pressed.
         """
         session = self._open.get(to.chat_id)
         if session is None or not session.mark_sent(key):
@@ -181,7 +181,7 @@ class OpenSessions:
             session.send_update(self.shown(key, message.text, before=before, behind=behind), key=key)
 
     def shown(self, key: str, text: str, *, before: str = "", behind: str = "") -> KnownUpdate:
-        """What the gateway says besides turns, as this editor shows it: apart, or among what else is said, with gaps around it."""
+        """Return the update for a delivery: a notice if the editor shows notices apart, else text with these separators."""
         if _NOTE in key and self.shows_notices:
             return Notice(severity="info", title=text)
         return agent_text(before + text + behind)

@@ -1,4 +1,4 @@
-"""Prompts: each goes in by the gateway's one door, and is answered once: with its turn's end, with an error, or as cancelled."""
+"""Prompts: each is admitted by the gateway, and is answered once: with the end of its turn, an error, or as cancelled."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ from threadline.texts import editors as texts
 
 log = get_logger(__name__)
 
-# Takes the answer to a prompt, or the error that it is.
+# Takes the answer to a prompt: a result or an error.
 Answer: TypeAlias = Callable[[object], None]
-# Notes that somebody waits in a session.
+# Records that a prompt waits in a session.
 Note: TypeAlias = Callable[[OpenSession, OpenPrompt], None]
-# Brings what the editor knows of a session up to date, after somebody may have changed it.
+# Sends the editor the changes of a session.
 Refresh: TypeAlias = Callable[[OpenSession], Awaitable[None]]
-# Lets go of a session that is gone.
+# Closes a session that was deleted.
 Forget: TypeAlias = Callable[[OpenSession], None]
 
 _STEP_SECONDS = 0.03
 _WATCH_SECONDS = 1.0
 _RENAMED_SECONDS = 0.25
 _LOOKED_AT = 50
-# How long an answer waits for what its turn had told besides.
+# How long an answer waits for the notices of its turn.
 _NOTICE_SECONDS = 2.0
 _ID_CHARS = 80
 
 
 class PromptRunner:
-    """Carries prompts out, one at a time in each session."""
+    """Runs prompts, one at a time in each session."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class PromptRunner:
         *,
         lease_seconds: float,
     ) -> None:
-        """`note` is told who waits; `lease_seconds`: after how long a process that is gone loses what it held."""
+        """`note` is called when a prompt starts. `lease_seconds` is how long the lease of a dead process lasts."""
         self._bridge = bridge
         self._start = supervisor.start
         self._begin = supervisor.begin
@@ -68,15 +68,15 @@ class PromptRunner:
         self._note = note
         self._refresh = refresh
         self._forget = forget
-        # A process that is gone is noticed after a lease and a third; another may have to be waited for.
+        # A dead process is noticed after its lease and a third. A second one may have to be waited for.
         self._max_wait = 2 * lease_seconds + _WATCH_SECONDS
 
     def open(self, session: OpenSession, heard: PromptContent, answer: Answer) -> OpenPrompt:
-        """Begins with a prompt; `answer` is given what comes of it, once. An error that says so where one waits already."""
+        """Start a prompt. `answer` is called once with its result. Raise `RpcError` if another prompt waits in the session."""
         if session.prompt is not None:
             raise RpcError(INVALID_REQUEST, texts.BUSY)
         event = Inbound(
-            # An editor has no name for a message, and changes none that was sent.
+            # An editor has no message ids, and edits no sent message.
             dedupe_key=f"{session.session_id}/{new_message_id()}",
             message_id="",
             source=session.source,
@@ -102,7 +102,7 @@ class PromptRunner:
         ending: Ending | Exception,
         answer: Answer,
     ) -> None:
-        """Answers at once where nothing has to be told before. What was cancelled is ended behind that answer."""
+        """Answer at once if nothing has to be sent before. A cancelled turn is ended after that answer."""
         awaits = not isinstance(ending, Exception) and session.wait_for(ending.told)
         is_told = session.queue.is_empty and not prompt.is_command and not awaits
         if prompt.is_cancelled or is_told or isinstance(ending, Exception):
@@ -115,7 +115,7 @@ class PromptRunner:
     async def _answer_behind(
         self, session: OpenSession, prompt: OpenPrompt, heard: PromptContent, ending: Ending, answer: Answer
     ) -> None:
-        """Answers when all was told that comes before; what a command has changed is told then, too."""
+        """Answer once everything before the answer was sent, including what a command has changed."""
         result: Ending | Exception = ending
         try:
             await session.all_sent(_NOTICE_SECONDS)
@@ -140,16 +140,16 @@ class PromptRunner:
         has_spoken = prompt.is_taken and not prompt.is_command and not isinstance(ending, Exception)
         is_cancelled = not isinstance(ending, Exception) and ending.outcome == "stopped"
         if has_spoken and is_cancelled:
-            # Behind this answer nothing is told.
+            # No update may follow this answer.
             self._name(session, heard)
         session.leave(prompt, is_cancelled=is_cancelled)
         answer(ending if isinstance(ending, Exception) else _response(prompt, ending))
         if has_spoken and not is_cancelled:
-            # Behind the answer, which does not wait for it.
+            # After the answer, which does not wait for it.
             asyncio.get_running_loop().call_soon(self._after_answer, session, heard)
 
     def _name(self, session: OpenSession, heard: PromptContent) -> None:
-        """The session has just been used, and has a name from the first words on."""
+        """Send the new time of use, and the first words as the title of an untitled session."""
         if session.title is None:
             session.title = preview(heard.text) or None
         session.tell_name(self._bridge.store.clock.now())
@@ -157,14 +157,14 @@ class PromptRunner:
     def _after_answer(self, session: OpenSession, heard: PromptContent) -> None:
         self._name(session, heard)
         if not session.is_titled:
-            # The agent may have given it a name. Nobody waits for that: whoever prompts again at once is not held up by it.
+            # The agent may have set a title. The next prompt does not wait for this check.
             session.schedule_refresh(_RENAMED_SECONDS, self._look)
 
     def _look(self, session: OpenSession) -> None:
         self._start("acp.title", self._renamed(session))
 
     async def _renamed(self, session: OpenSession) -> None:
-        # Whoever prompts next hears it where it is gone.
+        # If it was deleted, the next prompt gets the error.
         with suppress(UnknownSession):
             entry = await self._bridge.store.get_session(session.stored_id)
             if entry.title is not None:
@@ -188,7 +188,7 @@ class PromptRunner:
         if prompt.is_command or prompt.stop_reason == "refusal":
             await self._watch(session, prompt, _STEP_SECONDS)
         elif not prompt.is_over:
-            # Its turn tells when it is over. Whether that is still to be hoped for is looked at only where it takes its time.
+            # The turn reports its own end. The store is checked only if that takes long.
             prompt.cancel_timer_on_end(self._after(_WATCH_SECONDS, partial(self._watch_on, session, prompt)))
 
     def _watch_on(self, session: OpenSession, prompt: OpenPrompt) -> None:
@@ -196,7 +196,7 @@ class PromptRunner:
         session.work = self._start("acp.watch", self._guarded(session, prompt, work))
 
     async def _guarded(self, session: OpenSession, prompt: OpenPrompt, work: Coroutine[Any, Any, None]) -> None:
-        """Does that for a prompt; where it fails, whoever waits is told."""
+        """Do this work for a prompt. An error becomes the answer to the prompt."""
         try:
             await work
         except ThreadlineError as cause:
@@ -207,16 +207,16 @@ class PromptRunner:
             prompt.end(RpcError(INTERNAL, texts.FAILED))
 
     def _failed(self, session: OpenSession, cause: ThreadlineError) -> RpcError:
-        """What whoever waits is told. A session that somebody has deleted elsewhere is not open here any more."""
+        """Return the error for the editor. A session that was deleted elsewhere is closed here."""
         if isinstance(cause, UnknownSession):
             self._forget(session)
         return rpc_error_of(cause, session.session_id)
 
     async def _wait_until_idle(self, session: OpenSession, prompt: OpenPrompt) -> None:
-        """Returns when nothing goes on there any more, or the prompt is over; a question that nobody answers is closed.
+        """Return when nothing runs in the session, or the prompt is over. A question without an answer is closed.
 
-        What another process answers or asks is waited for, but not for ever: after that its answer is an error here, and its
-        question is taken for one that was left behind. Nobody knows whether there is a window that still shows it.
+        A turn or question of another process is waited for until `_max_wait`. Then a turn there is an error here, and a question
+        is closed as left behind: it is unknown whether a window still shows it.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -230,32 +230,32 @@ class PromptRunner:
             if turn is not None and turn.state == "asking":
                 if is_here or is_late:
                     await self._bridge.stop(session.source)
-                    # It is waited for from now on that it ends.
+                    # Wait for its end from now on.
                     began = loop.time()
             elif is_late and not is_here:
                 raise RpcError(INVALID_REQUEST, texts.BUSY_ELSEWHERE)
             await asyncio.sleep(_STEP_SECONDS)
 
     async def _admit(self, session: OpenSession, prompt: OpenPrompt, event: Inbound) -> None:
-        """Hands the prompt to the gateway, which takes it once nothing else goes on there; unless it is over before."""
+        """Pass the prompt to the gateway, and repeat while the conversation is busy, unless the prompt ends before."""
         is_brought = False
         while not prompt.is_over and not prompt.is_offered:
             prompt.is_offered = True
             try:
                 verdict = await self._bridge.admit(event)
             except ConversationBusy:
-                # To look first would cost every prompt what hardly one needs.
+                # A check in advance would slow down every prompt for a rare case.
                 prompt.is_offered = False
                 await self._wait_until_idle(session, prompt)
             except UnknownSession:
-                # Deleted elsewhere; or another agent's window went on with it, which is no reason to lose it here.
+                # Deleted elsewhere, or continued by a window of another agent: then it is adopted here.
                 prompt.is_offered = False
                 if is_brought:
                     raise
                 is_brought = True
                 await self._bridge.adopt(session.source)
             except ThreadlineError:
-                # If it was taken all the same, nobody runs it: it is closed once its lease has ended.
+                # If it was accepted nevertheless, no process runs it: it is closed once its lease has ended.
                 prompt.is_offered = False
                 raise
             else:
@@ -264,7 +264,7 @@ class PromptRunner:
                 _refuse(prompt, verdict)
 
     async def _watch(self, session: OpenSession, prompt: OpenPrompt, pause: float) -> None:
-        """Returns when the prompt is over: its turn tells so. Of a command, and of what is done elsewhere, the store does."""
+        """Return when the prompt is over. The end of commands and of turns in other processes is read from the store."""
         while not prompt.is_over:
             if not prompt.is_running and not (prompt.is_asking and await self._asks(session)):
                 await self._look_for_end(session, prompt)
@@ -275,12 +275,12 @@ class PromptRunner:
             prompt.end(await self._ending_from_store(session, prompt))
 
     async def _asks(self, session: OpenSession) -> bool:
-        """Whether the turn still waits for somebody's word, or to go on with it."""
+        """Return whether the turn still waits for an approval, or to continue after one."""
         seen = await self._bridge.snapshot(session.source)
         return seen is not None and seen.turn is not None
 
     async def _ending_from_store(self, session: OpenSession, prompt: OpenPrompt) -> Ending:
-        """How a prompt ended whose turn was not seen to end here; what was answered elsewhere is told from the store."""
+        """Return the ending of a prompt whose turn did not end here. An answer of another process is sent from the store."""
         if prompt.is_command or prompt.stop_reason == "refusal":
             return Ending(outcome="answered")
         if prompt.turn_id is not None:
@@ -296,7 +296,7 @@ class PromptRunner:
         return Ending(outcome="answered")
 
     async def _finish_cancel(self, session: OpenSession, prompt: OpenPrompt, before: asyncio.Task[None] | None) -> None:
-        """Ends what was cancelled, behind the answer that it is."""
+        """Stop a cancelled turn, after the answer to its prompt."""
         await _ended(before)
         is_stopped = False
         while prompt.is_offered and (not is_stopped or await self._is_pending(session)):
@@ -312,20 +312,20 @@ class PromptRunner:
         try:
             return await self._bridge.is_pending(session.source)
         except ThreadlineError:
-            # Away for a while: whatever runs is not known to be over.
+            # The store is down: a running turn may not be over.
             return True
 
 
 async def _ended(work: asyncio.Task[None] | None) -> None:
-    """Returns when that work is over, however it ended."""
+    """Return when this task has ended, whatever its result."""
     if work is not None and not work.done():
         await asyncio.wait([work])
 
 
 def _refuse(prompt: OpenPrompt, verdict: Verdict) -> None:
-    """What was not taken is told as that."""
+    """Raise the error for a message that was not accepted, or note a refusal."""
     if verdict == "refused":
-        # Why not stands in a notice, which is on its way.
+        # The reason is in a notice that follows.
         prompt.stop_reason = "refusal"
     elif verdict == "ignored":
         raise RpcError(INVALID_REQUEST, texts.NOT_LET_IN)
@@ -347,7 +347,7 @@ def _response(prompt: OpenPrompt, ending: Ending) -> PromptResponse | RpcError:
 
 
 def rpc_error_of(cause: ThreadlineError, session_id: str) -> RpcError:
-    """The error that tells an editor what is wrong with what it asked of that session, and what to do about it."""
+    """Return the error for the editor: what is wrong with its request about this session, and what to do next."""
     if isinstance(cause, RpcError):
         return cause
     if isinstance(cause, UnknownSession):

@@ -1,4 +1,4 @@
-"""The agent's side of the protocol: what an editor asks for, and what it is answered."""
+"""The server for an editor: the table of protocol methods, and the routing of prompts and cancels."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ AGENT_CAPABILITIES = AgentCapabilities(
     ),
 )
 _NAME_CHARS = 80
-# What is being answered when the editor closes its input may come to its end: whoever pipes prompts in wants the answers.
+# How long running prompts may finish after the editor closed its input: piped prompts still get answers.
 _GRACE_SECONDS = 2.0
 
 
@@ -73,12 +73,12 @@ class _PendingReopen(msgspec.Struct, eq=False):
     is_cancelled: bool = False
 
     def cancel(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Record that the prompt was cancelled."""
         self.is_cancelled = True
 
 
 class AcpServer:
-    """Serves one editor over one connection: every request is answered once, and what it is told was stored before."""
+    """Serves one editor over one connection. Every request is answered once, and everything sent was stored before."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class AcpServer:
         version: str,
         takes_servers: bool = True,
     ) -> None:
-        """`user` is who writes in the editor; `lease_seconds` how long a process that is gone holds what it had.
+        """`user` is the person who uses the editor; `lease_seconds` is how long the lease of a dead process lasts.
 
         `takes_servers`: whether the agent may use the MCP servers that an editor names.
         """
@@ -151,7 +151,7 @@ class AcpServer:
         try:
             params = decode_params(method, raw)
         except WrongShape:
-            # Nobody waits for an answer to what nobody can read.
+            # An unreadable notification gets no answer.
             return
         if not isinstance(params, CancelNotification):
             return
@@ -169,7 +169,7 @@ class AcpServer:
         self.open_sessions.shows_notices = session is not None and session.notices is not None
         return _value(
             InitializeResponse(
-                # There is one version that both can speak. Who can't speak it hangs up.
+                # Only this version is supported. An editor without it closes the connection.
                 protocol_version=PROTOCOL_VERSION,
                 agent_capabilities=self._can,
                 auth_methods=(),
@@ -188,7 +188,7 @@ class AcpServer:
             raise RpcError(INVALID_PARAMS, str(cause)) from cause
         session = self.open_sessions.find(params.session_id)
         if session is None or session.is_closing:
-            # Known from before, but not open here: whoever prompts it wants to go on with it.
+            # A stored session that is not open here: the prompt reopens it.
             return self._prompt_reopened(request, params, said)
         prompt = self._prompts.open(session, said, request.answer)
         request.on_cancel = partial(session.cancel, prompt)
@@ -196,7 +196,7 @@ class AcpServer:
 
     def _prompt_reopened(self, request: Request, params: PromptRequest, said: PromptContent) -> Awaitable[object]:
         reopening = _PendingReopen(params.session_id)
-        # Now, and not when its work begins: the next line may cancel it.
+        # Registered now, not when the task starts: the next line may cancel it.
         self._reopening.append(reopening)
         request.on_cancel = reopening.cancel
 
@@ -220,7 +220,7 @@ class AcpServer:
 
 
 def _settle(coming: asyncio.Future[object], result: object) -> None:
-    """Nobody waits any more where the editor has hung up."""
+    """Set the result, unless the editor has closed the connection."""
     if not coming.done():
         coming.set_result(result)
 
@@ -230,7 +230,7 @@ async def _value(value: Shape) -> Shape:
 
 
 async def _with_rpc_errors(method: Method, params: Shape) -> Shape:
-    """What a method gives; what goes wrong as an error that says what to do."""
+    """Return the result of a method. An error is raised as `RpcError` that says what to do."""
     try:
         return await method(params)
     except RpcError:

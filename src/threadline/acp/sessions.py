@@ -1,4 +1,4 @@
-"""The sessions of editors: two managers over the one store, so that sessions are found by search and survive a restart."""
+"""The sessions of editors, managed through the store: search finds them, and they survive a restart."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class EditorSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def source_of(session_id: str, user: str) -> SessionSource:
-    """Where a message comes from that this person writes in that session; `UnknownSession` for what can't be the id of one."""
+    """Return the source of this person's messages in that session. `UnknownSession`: the text can't be the id of a session."""
     if not is_editor_session(session_id):
         raise UnknownSession("no session of an editor has such an id")
     return editor_source(session_id, user)
 
 
 class _EditorSessions:
-    """What both managers do, blocking. Nothing is kept here but which sessions are open in this process."""
+    """The blocking methods of both managers. It holds no state except the sessions that are open in this process."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class _EditorSessions:
         return self._open(source, held)
 
     def get_session(self, session_id: str) -> EditorSession | None:
-        """The session of that id, open here from now on, whatever process made it; `None` where there is none."""
+        """Return the session with this id and open it here, or None if there is none."""
         try:
             source = source_of(session_id, self._user)
             held = self._store.perform(EditorSessions.find.step(self._store, source, agent=self._agent(source)))
@@ -122,7 +122,7 @@ class _EditorSessions:
         return Page([_session(str(held.entry.origin.chat_id), held) for held in page], page.cursor)
 
     def update_cwd(self, session_id: str, cwd: str) -> EditorSession | None:
-        """The session works in that folder from now on; `None` where there is none."""
+        """Set the working folder of the session. Return None if there is no such session."""
         return self._save(session_id, EditorSessionChanges(cwd=_checked_cwd(cwd)))
 
     def save_session(
@@ -154,7 +154,7 @@ class _EditorSessions:
         return self._save(session_id, EditorSessionChanges(title=title, runtime=given))
 
     def remove_session(self, session_id: str) -> bool:
-        """Deletes the session and all that was ever held in it; False where there is none."""
+        """Delete the session and everything in it. Return False if there is no such session."""
         if not is_editor_session(session_id):
             return False
         source = source_of(session_id, self._user)
@@ -162,7 +162,7 @@ class _EditorSessions:
         return self._store.perform(EditorSessions.remove.step(self._store, source, agent=self._agent(source)))
 
     def cleanup(self, delete: bool = False) -> None:
-        """No session is open here any more. With `delete`, all sessions of editors in the store are deleted too."""
+        """Close all sessions in this process. With `delete`, also delete all sessions of editors in the store."""
         self.bound.clear()
         cursor = None
         while delete:
@@ -192,7 +192,7 @@ class _EditorSessions:
 
 
 class _EditorClient:
-    """What both managers share."""
+    """The common part of both managers."""
 
     def __init__(
         self,
@@ -204,11 +204,11 @@ class _EditorClient:
 
     @property
     def bound(self) -> tuple[SessionSource, ...]:
-        """The sessions that are open in this process."""
+        """Return the sources of the sessions that are open in this process."""
         return tuple(self._sessions.bound.values())
 
     def close_session(self, session_id: str) -> None:
-        """The session is not open here any more. It stays as it is."""
+        """Close the session in this process. It stays in the store."""
         self._sessions.bound.pop(session_id, None)
 
 
