@@ -375,8 +375,8 @@ class OpenSession:
         """Set the running turn to these stored events, and return them with call ids. Later events follow them."""
         self.live = SentTurn(turn_id, upto)
         # If no ids were assigned yet, finished calls are sent later and get other ids than these.
-        names = self._names or CallIds()
-        return [self._named(event, turn_id, names) for event in events]
+        call_ids = self._names or CallIds()
+        return [self._named(event, turn_id, call_ids) for event in events]
 
     def call_ids(self, mark: str) -> CallIds:
         """Return the ids for new calls. If earlier calls are unknown here, each id contains `mark`, which must be unique."""
@@ -390,10 +390,10 @@ class OpenSession:
         self._given = set(self.live.calls.given) if self.live.turn_id == running else set()
         return CallIds(avoid=self._given)
 
-    def adopt_call_ids(self, names: CallIds) -> None:
+    def adopt_call_ids(self, call_ids: CallIds) -> None:
         """Continue from these ids of finished calls. An id that was sent before is never used for another call."""
-        names.given |= set() if self._names is None else self._names.given
-        self._names = names
+        call_ids.given |= set() if self._names is None else self._names.given
+        self._names = call_ids
 
     def show_file(self, file: Attachment, turn_id: str | None) -> None:
         """Send a file at this place in the order, once its content is read."""
@@ -420,12 +420,12 @@ class OpenSession:
             return ()
         return growth.events[max(0, before - growth.first) :]
 
-    def _named(self, event: Event, turn_id: str, names: CallIds | None = None) -> Event:
+    def _named(self, event: Event, turn_id: str, call_ids: CallIds | None = None) -> Event:
         if not isinstance(event, (ToolCall, ToolResult, AskPermission)):
             return event
         given = self.live.calls.given
         before = len(given)
-        named = self.live.calls.named(event, names or self.call_ids(turn_id), turn_id)
+        named = self.live.calls.named(event, call_ids or self.call_ids(turn_id), turn_id)
         self._given.update(given[before:])
         return named
 

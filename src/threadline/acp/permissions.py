@@ -87,12 +87,12 @@ class PermissionRequests:
     async def _request(self, session: OpenSession, prompt: OpenPrompt, message: Outgoing) -> bool:
         """Return whether the person allows it. Everything except a clear yes is a no."""
         await session.queue.wait_until_sent()
-        asked = prompt.ask or AskPermission(ask_id=new_message_id(), tool=safe_line(message.text, _TITLE_CHARS))
-        prompt.ask, prompt.is_question_shown = asked, True
+        question = prompt.ask or AskPermission(ask_id=new_message_id(), tool=safe_line(message.text, _TITLE_CHARS))
+        prompt.ask, prompt.is_question_shown = question, True
         request = RequestPermissionRequest(
             session_id=session.session_id,
-            tool_call=approval_request(asked),
-            options=tuple(_option(button, asked) for button in message.buttons),
+            tool_call=approval_request(question),
+            options=tuple(_option(button, question) for button in message.buttons),
         )
         try:
             with _withdrawn_with(prompt):
@@ -107,8 +107,8 @@ class PermissionRequests:
         self, session: OpenSession, prompt: OpenPrompt | None, buttons: Sequence[Button], *, allows: bool
     ) -> None:
         """Send the answer to the gateway. It is repeated while the store is down."""
-        wanted = next((button for button in buttons if _is_yes(button) is allows), None)
-        if wanted is None:
+        pressed = next((button for button in buttons if _is_yes(button) is allows), None)
+        if pressed is None:
             return
         press = new_message_id()
         event = Inbound(
@@ -118,9 +118,9 @@ class PermissionRequests:
             sent_at=self._bridge.store.clock.now(),
             kind="button",
             mentions_us=True,
-            button=wanted.value,
+            button=pressed.value,
         )
-        await self._say(session, prompt, wanted, event)
+        await self._say(session, prompt, pressed, event)
 
     async def _say(self, session: OpenSession, prompt: OpenPrompt | None, button: Button, event: Inbound) -> None:
         """Return when the press was admitted, or when the prompt has ended. Failures are retried until then."""
@@ -148,7 +148,7 @@ class PermissionRequests:
         """Return once the store has the time at which the question was shown. It can't be answered before."""
         lane, code = target_of(session.source).ordering_key, button.value.rpartition(" ")[2]
         find_in_chat = self._bridge.store.approvals.find_in_chat
-        while (asked := await find_in_chat(lane, code)) is not None and asked.shown_at is None:  # noqa: ASYNC110 - a row
+        while (question := await find_in_chat(lane, code)) is not None and question.shown_at is None:  # noqa: ASYNC110 - a row
             await asyncio.sleep(_STEP_SECONDS)
 
 
@@ -172,8 +172,8 @@ def _is_yes(button: Button) -> bool:
     return button.value.startswith(_ALLOWS)
 
 
-def _option(button: Button, asked: AskPermission) -> PermissionOption:
+def _option(button: Button, question: AskPermission) -> PermissionOption:
     if _is_yes(button):
-        kind: PermissionKind = "allow_always" if asked.is_for_good else "allow_once"
+        kind: PermissionKind = "allow_always" if question.is_for_good else "allow_once"
         return PermissionOption(option_id=_ALLOW, name=button.label, kind=kind)
     return PermissionOption(option_id=_REJECT, name=button.label, kind="reject_once")

@@ -71,7 +71,7 @@ class PromptRunner:
         # A dead process is noticed after its lease and a third. A second one may have to be waited for.
         self._max_wait = 2 * lease_seconds + _WATCH_SECONDS
 
-    def open(self, session: OpenSession, heard: PromptContent, answer: Answer) -> OpenPrompt:
+    def open(self, session: OpenSession, content: PromptContent, answer: Answer) -> OpenPrompt:
         """Start a prompt. `answer` is called once with its result. Raise `RpcError` if another prompt waits in the session."""
         if session.prompt is not None:
             raise RpcError(INVALID_REQUEST, texts.BUSY)
@@ -81,16 +81,16 @@ class PromptRunner:
             message_id="",
             source=session.source,
             sent_at=self._bridge.store.clock.now(),
-            text=heard.text,
+            text=content.text,
             mentions_us=True,
         )
 
         def over(prompt: OpenPrompt, ending: Ending | Exception) -> None:
-            self._over(session, prompt, heard, ending, answer)
+            self._over(session, prompt, content, ending, answer)
 
         prompt = OpenPrompt(over, is_command=read_command(event) is not None, event=event)
         self._note(session, prompt)
-        work = self._work(session, prompt, event, heard, session.work)
+        work = self._work(session, prompt, event, content, session.work)
         session.work = self._begin("acp.prompt", self._guarded(session, prompt, work))
         return prompt
 
@@ -98,7 +98,7 @@ class PromptRunner:
         self,
         session: OpenSession,
         prompt: OpenPrompt,
-        heard: PromptContent,
+        content: PromptContent,
         ending: Ending | Exception,
         answer: Answer,
     ) -> None:
@@ -106,14 +106,14 @@ class PromptRunner:
         awaits = not isinstance(ending, Exception) and session.wait_for(ending.told)
         is_told = session.queue.is_empty and not prompt.is_command and not awaits
         if prompt.is_cancelled or is_told or isinstance(ending, Exception):
-            self._answer(session, prompt, heard, ending, answer)
+            self._answer(session, prompt, content, ending, answer)
         else:
-            self._start("acp.answer", self._answer_behind(session, prompt, heard, ending, answer))
+            self._start("acp.answer", self._answer_behind(session, prompt, content, ending, answer))
         if prompt.is_cancelled:
             session.work = self._start("acp.wind_up", self._finish_cancel(session, prompt, session.work))
 
     async def _answer_behind(
-        self, session: OpenSession, prompt: OpenPrompt, heard: PromptContent, ending: Ending, answer: Answer
+        self, session: OpenSession, prompt: OpenPrompt, content: PromptContent, ending: Ending, answer: Answer
     ) -> None:
         """Answer once everything before the answer was sent, including what a command has changed."""
         result: Ending | Exception = ending
@@ -127,13 +127,13 @@ class PromptRunner:
             result = self._failed(session, cause)
         except Exception as cause:  # noqa: BLE001 - whatever it was, whoever waits is told
             result = cause
-        self._answer(session, prompt, heard, result, answer)
+        self._answer(session, prompt, content, result, answer)
 
     def _answer(
         self,
         session: OpenSession,
         prompt: OpenPrompt,
-        heard: PromptContent,
+        content: PromptContent,
         ending: Ending | Exception,
         answer: Answer,
     ) -> None:
@@ -141,21 +141,21 @@ class PromptRunner:
         is_cancelled = not isinstance(ending, Exception) and ending.outcome == "stopped"
         if has_spoken and is_cancelled:
             # No update may follow this answer.
-            self._name(session, heard)
+            self._name(session, content)
         session.leave(prompt, is_cancelled=is_cancelled)
         answer(ending if isinstance(ending, Exception) else _response(prompt, ending))
         if has_spoken and not is_cancelled:
             # After the answer, which does not wait for it.
-            asyncio.get_running_loop().call_soon(self._after_answer, session, heard)
+            asyncio.get_running_loop().call_soon(self._after_answer, session, content)
 
-    def _name(self, session: OpenSession, heard: PromptContent) -> None:
+    def _name(self, session: OpenSession, content: PromptContent) -> None:
         """Send the new time of use, and the first words as the title of an untitled session."""
         if session.title is None:
-            session.title = preview(heard.text) or None
+            session.title = preview(content.text) or None
         session.tell_name(self._bridge.store.clock.now())
 
-    def _after_answer(self, session: OpenSession, heard: PromptContent) -> None:
-        self._name(session, heard)
+    def _after_answer(self, session: OpenSession, content: PromptContent) -> None:
+        self._name(session, content)
         if not session.is_titled:
             # The agent may have set a title. The next prompt does not wait for this check.
             session.schedule_refresh(_RENAMED_SECONDS, self._look)
@@ -175,13 +175,13 @@ class PromptRunner:
         session: OpenSession,
         prompt: OpenPrompt,
         event: Inbound,
-        heard: PromptContent,
+        content: PromptContent,
         before: asyncio.Task[None] | None,
     ) -> None:
         await _ended(before)
         if prompt.is_command:
             await self._wait_until_idle(session, prompt)
-        files = [await self._bridge.store_file(session.source, file) for file in heard.files if not prompt.is_over]
+        files = [await self._bridge.store_file(session.source, file) for file in content.files if not prompt.is_over]
         if files:
             event = msgspec.structs.replace(event, attachments=tuple(files))
         await self._admit(session, prompt, event)
@@ -221,9 +221,9 @@ class PromptRunner:
         loop = asyncio.get_running_loop()
         began = loop.time()
         while not prompt.is_over:
-            seen = await self._bridge.snapshot(session.source)
-            turn = None if seen is None else seen.turn
-            if seen is None or (turn is None and not seen.pending):
+            snapshot = await self._bridge.snapshot(session.source)
+            turn = None if snapshot is None else snapshot.turn
+            if snapshot is None or (turn is None and not snapshot.pending):
                 return
             is_here = turn is None or turn.turn_id == session.last_turn_id
             is_late = loop.time() - began > self._max_wait
@@ -276,8 +276,8 @@ class PromptRunner:
 
     async def _asks(self, session: OpenSession) -> bool:
         """Return whether the turn still waits for an approval, or to continue after one."""
-        seen = await self._bridge.snapshot(session.source)
-        return seen is not None and seen.turn is not None
+        snapshot = await self._bridge.snapshot(session.source)
+        return snapshot is not None and snapshot.turn is not None
 
     async def _ending_from_store(self, session: OpenSession, prompt: OpenPrompt) -> Ending:
         """Return the ending of a prompt whose turn did not end here. An answer of another process is sent from the store."""
@@ -285,12 +285,12 @@ class PromptRunner:
             return Ending(outcome="answered")
         if prompt.turn_id is not None:
             return Ending(outcome="stopped" if prompt.is_asking else "interrupted")
-        seen = await self._bridge.snapshot(session.source, limit=_LOOKED_AT)
-        if seen is None:
+        snapshot = await self._bridge.snapshot(session.source, limit=_LOOKED_AT)
+        if snapshot is None:
             raise UnknownSession
-        roles = [message.role for message in seen.messages]
+        roles = [message.role for message in snapshot.messages]
         asked = len(roles) - roles[::-1].index("user") if "user" in roles else len(roles)
-        answer = [message.message for message in seen.messages[asked:]]
+        answer = [message.message for message in snapshot.messages[asked:]]
         for update in updates_of(answer, session.call_ids(new_message_id())):
             session.send_update(update)
         return Ending(outcome="answered")

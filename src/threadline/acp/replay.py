@@ -74,26 +74,26 @@ class HistoryReplay:
         session.hold()
         live, lines = session.live, b"".join(session.live.lines)
         try:
-            seen, replayed = await self._consistent_snapshot(session)
+            snapshot, replayed = await self._consistent_snapshot(session)
             # At once: what waits to be told now happened before that moment, what comes after is told behind all this.
-            journalled = _part(session, seen, replayed)
-            asides = deque(replayed.side_messages)
-            names = session.past_call_ids("" if seen is None or seen.turn is None else seen.turn.turn_id)
-            replay = HistoryEncoder(update_prefix(session.session_id), names)
-            await self._send_finished(session, replay, replayed.spans, asides, _present_since(seen))
-            session.adopt_call_ids(names)
-            if seen is not None and seen.turn is not None:
-                await self._said(session, seen.turn.user_messages)
-                for aside in asides:
-                    self._send_side_message(session, aside)
+            journalled = _part(session, snapshot, replayed)
+            side_messages = deque(replayed.side_messages)
+            call_ids = session.past_call_ids("" if snapshot is None or snapshot.turn is None else snapshot.turn.turn_id)
+            replay = HistoryEncoder(update_prefix(session.session_id), call_ids)
+            await self._send_finished(session, replay, replayed.spans, side_messages, _present_since(snapshot))
+            session.adopt_call_ids(call_ids)
+            if snapshot is not None and snapshot.turn is not None:
+                await self._said(session, snapshot.turn.user_messages)
+                for side_message in side_messages:
+                    self._send_side_message(session, side_message)
                 if journalled is not None:
                     await self._journalled(session, *journalled)
-                elif seen.turn.turn_id == live.turn_id:
+                elif snapshot.turn.turn_id == live.turn_id:
                     queue.send_out_of_order(lines)
-            await self._said(session, () if seen is None else seen.pending)
+            await self._said(session, () if snapshot is None else snapshot.pending)
         finally:
             session.release()
-        return seen
+        return snapshot
 
     async def _consistent_snapshot(self, session: OpenSession) -> tuple[ConversationSnapshot | None, HistoryPlan]:
         """Where the conversation stands, and what was said until then: the two are of one moment.
@@ -102,32 +102,32 @@ class HistoryReplay:
         """
         source = session.source
         agent, _ = await self._bridge.agent_at(source)
-        here, seen = _begun(session), await self._bridge.snapshot(source)
+        here, snapshot = _begun(session), await self._bridge.snapshot(source)
         replayed = HistoryPlan(())
         for _ in range(_LOOKS):
             replayed = await self._bridge.store.editor_sessions.history_plan(source, agent=agent)
-            begun, before = here, seen
-            here, seen = _begun(session), await self._bridge.snapshot(source)
-            if _moment(before) == _moment(seen) and begun == _begun(session):
+            begun, before = here, snapshot
+            here, snapshot = _begun(session), await self._bridge.snapshot(source)
+            if _moment(before) == _moment(snapshot) and begun == _begun(session):
                 break
-        return seen, replayed
+        return snapshot, replayed
 
     async def _send_finished(
         self,
         session: OpenSession,
         replay: HistoryEncoder,
         spans: Sequence[Span],
-        asides: deque[SideMessage],
+        side_messages: deque[SideMessage],
         until: Instant,
     ) -> None:
         """Send all finished messages, and the side messages before `until`, each at its place."""
         after = 0
-        while asides and asides[0].at < until:
-            aside = asides.popleft()
-            if aside.after > after:
-                await self._messages(session, replay, spans_up_to(spans, aside.after), after)
-                after = aside.after
-            self._send_side_message(session, aside)
+        while side_messages and side_messages[0].at < until:
+            side_message = side_messages.popleft()
+            if side_message.after > after:
+                await self._messages(session, replay, spans_up_to(spans, side_message.after), after)
+                after = side_message.after
+            self._send_side_message(session, side_message)
         await self._messages(session, replay, spans, after)
 
     async def _messages(self, session: OpenSession, replay: HistoryEncoder, spans: Sequence[Span], after: int) -> None:
@@ -183,13 +183,15 @@ class HistoryReplay:
         # Insert in front: the turn may have continued here by now.
         live.lines[:0] = lines
 
-    def _send_side_message(self, session: OpenSession, aside: SideMessage) -> None:
+    def _send_side_message(self, session: OpenSession, side_message: SideMessage) -> None:
         """Send a message outside of turns: a command with its reply, or a notice."""
-        if aside.command_text:
-            session.queue.send_out_of_order(session.line(user_text(aside.command_text)))
-            update = self._open_sessions.shown(aside.key, aside.text)
+        if side_message.command_text:
+            session.queue.send_out_of_order(session.line(user_text(side_message.command_text)))
+            update = self._open_sessions.shown(side_message.key, side_message.text)
         else:
-            update = self._open_sessions.shown(aside.key, aside.text, before=GAP if aside.after else "", behind=GAP)
+            update = self._open_sessions.shown(
+                side_message.key, side_message.text, before=GAP if side_message.after else "", behind=GAP
+            )
         session.queue.send_out_of_order(session.line(update))
 
     async def _tell(self, session: OpenSession, part: bytes | DeferredFile) -> None:
@@ -200,18 +202,18 @@ class HistoryReplay:
 
 
 def _part(
-    session: OpenSession, seen: ConversationSnapshot | None, replayed: HistoryPlan
+    session: OpenSession, snapshot: ConversationSnapshot | None, replayed: HistoryPlan
 ) -> tuple[SentTurn, list[Event]] | None:
     """Takes out of what waits to be told all that is told from the store; what of that arrives later is told no more.
 
     Returns the turn whose journal is to be told, and what stands there; `None` where none is.
     """
-    turn = None if seen is None else seen.turn
+    turn = None if snapshot is None else snapshot.turn
     running = "" if turn is None else turn.turn_id
-    keys = {aside.key for aside in replayed.side_messages}
+    keys = {side_message.key for side_message in replayed.side_messages}
     for key in keys:
         session.mark_sent(key)
-    keys.update(_stored(session.said_meanwhile, seen, replayed.side_messages))
+    keys.update(_stored(session.said_meanwhile, snapshot, replayed.side_messages))
     session.queue.drop_stored(keys, but=running)
     if session.live.turn_id == running:
         return None
@@ -224,11 +226,11 @@ def _part(
 
 
 def _stored(
-    prompts: Iterable[OpenPrompt], seen: ConversationSnapshot | None, asides: Sequence[SideMessage]
+    prompts: Iterable[OpenPrompt], snapshot: ConversationSnapshot | None, side_messages: Sequence[SideMessage]
 ) -> Iterator[str]:
     """Return the keys of prompts that are sent from the store: accepted prompts, and commands that were answered."""
-    turn = None if seen is None else seen.turn
-    waiting = [*(() if seen is None else seen.pending), *(() if turn is None else turn.user_messages)]
+    turn = None if snapshot is None else snapshot.turn
+    waiting = [*(() if snapshot is None else snapshot.pending), *(() if turn is None else turn.user_messages)]
     known = {one.event.dedupe_key for one in waiting}
     for prompt in prompts:
         event = prompt.event
@@ -236,23 +238,30 @@ def _stored(
             continue
         if prompt.is_command:
             since = to_instant(event.sent_at)
-            is_stored = any(aside.command_text == event.text and aside.at >= since for aside in asides)
+            is_stored = any(
+                side_message.command_text == event.text and side_message.at >= since for side_message in side_messages
+            )
         else:
             is_stored = prompt.is_taken or event.dedupe_key in known
         if is_stored:
             yield event.dedupe_key
 
 
-def _present_since(seen: ConversationSnapshot | None) -> Instant:
+def _present_since(snapshot: ConversationSnapshot | None) -> Instant:
     """Return when the running turn's first message arrived, or `_NEVER` if no turn runs."""
-    said = () if seen is None or seen.turn is None else seen.turn.user_messages
+    said = () if snapshot is None or snapshot.turn is None else snapshot.turn.user_messages
     return min((one.at for one in said), default=_NEVER)
 
 
-def _moment(seen: ConversationSnapshot | None) -> tuple[object, ...]:
-    if seen is None:
+def _moment(snapshot: ConversationSnapshot | None) -> tuple[object, ...]:
+    if snapshot is None:
         return ()
-    return seen.entry.session_id, seen.view_version_mark, seen.seq, None if seen.turn is None else seen.turn.turn_id
+    return (
+        snapshot.entry.session_id,
+        snapshot.view_version_mark,
+        snapshot.seq,
+        None if snapshot.turn is None else snapshot.turn.turn_id,
+    )
 
 
 def _begun(session: OpenSession) -> tuple[object, ...]:
@@ -343,10 +352,10 @@ _read_one = msgspec.json.Decoder(_Stored).decode
 class HistoryEncoder:
     """Encodes the stored messages of one session as lines, page by page. It remembers the tool calls."""
 
-    def __init__(self, head: bytes, names: CallIds | None = None) -> None:
-        """`names` are the ids for the calls in the messages."""
+    def __init__(self, head: bytes, call_ids: CallIds | None = None) -> None:
+        """`call_ids` are the ids for the calls in the messages."""
         self._head = head
-        self._names = CallIds() if names is None else names
+        self._names = CallIds() if call_ids is None else call_ids
         self._calls = RunningCalls()
 
     def lines(self, page: bytes) -> Iterator[bytes | DeferredFile | DeferredMessage]:
@@ -410,9 +419,9 @@ class HistoryEncoder:
             yield plan_of(message.plan)
 
 
-def updates_of(messages: Iterable[Message], names: CallIds) -> Iterator[KnownUpdate]:
+def updates_of(messages: Iterable[Message], call_ids: CallIds) -> Iterator[KnownUpdate]:
     """Return the updates for a few messages. Files are shown by name."""
-    replay = HistoryEncoder(b"", names)
+    replay = HistoryEncoder(b"", call_ids)
     for message in messages:
         for shown in replay._updates(_lenient(message)):  # noqa: SLF001 - the same, one message at a time
             yield shown.update(None) if isinstance(shown, DeferredFile) else shown

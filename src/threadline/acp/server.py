@@ -183,18 +183,18 @@ class AcpServer:
     def _prompt(self, request: Request, params: Shape) -> Awaitable[object] | None:
         assert isinstance(params, PromptRequest)  # noqa: S101 - the table of methods says so
         try:
-            said = read_prompt(params.prompt)
+            content = read_prompt(params.prompt)
         except InvalidRequest as cause:
             raise RpcError(INVALID_PARAMS, str(cause)) from cause
         session = self.open_sessions.find(params.session_id)
         if session is None or session.is_closing:
             # A stored session that is not open here: the prompt reopens it.
-            return self._prompt_reopened(request, params, said)
-        prompt = self._prompts.open(session, said, request.answer)
+            return self._prompt_reopened(request, params, content)
+        prompt = self._prompts.open(session, content, request.answer)
         request.on_cancel = partial(session.cancel, prompt)
         return None
 
-    def _prompt_reopened(self, request: Request, params: PromptRequest, said: PromptContent) -> Awaitable[object]:
+    def _prompt_reopened(self, request: Request, params: PromptRequest, content: PromptContent) -> Awaitable[object]:
         reopening = _PendingReopen(params.session_id)
         # Registered now, not when the task starts: the next line may cancel it.
         self._reopening.append(reopening)
@@ -208,7 +208,7 @@ class AcpServer:
             if reopening.is_cancelled:
                 return PromptResponse(stop_reason="cancelled")
             answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-            prompt = self._prompts.open(session, said, partial(_settle, answered))
+            prompt = self._prompts.open(session, content, partial(_settle, answered))
             request.on_cancel = partial(session.cancel, prompt)
             result = await answered
             if isinstance(result, Exception):

@@ -85,10 +85,10 @@ class SessionCalls:
 
     async def new(self, params: NewSessionRequest) -> NewSessionResponse:
         """Create a session. It is stored before the answer, and its updates follow the answer."""
-        place = read_workspace(params.cwd, params.additional_directories, params.mcp_servers)
+        workspace = read_workspace(params.cwd, params.additional_directories, params.mcp_servers)
         await self._bridge.agents_ready()
         session = await self._sessions.create_session(params.cwd)
-        open_session = await self._open_here(session, place)
+        open_session = await self._open_here(session, workspace)
         # A new session has no calls yet.
         open_session.adopt_call_ids(CallIds())
         self._announce_later(open_session)
@@ -102,8 +102,8 @@ class SessionCalls:
         """Open a session, send its whole history, then answer."""
         open_session = await self._open(params)
         async with open_session.lock:
-            seen = await self._history_replay.replay(open_session)
-        _call_by_first_words(open_session, seen)
+            snapshot = await self._history_replay.replay(open_session)
+        _call_by_first_words(open_session, snapshot)
         self._announce_later(open_session, is_named=True)
         return LoadSessionResponse(modes=mode_state(open_session.mode), config_options=open_session.options)
 
@@ -116,10 +116,10 @@ class SessionCalls:
 
     async def fork(self, params: ForkSessionRequest) -> ForkSessionResponse:
         """Create a session with the history of another one, without sending that history."""
-        place = read_workspace(params.cwd, params.additional_directories, params.mcp_servers)
+        workspace = read_workspace(params.cwd, params.additional_directories, params.mcp_servers)
         await self._bridge.agents_ready()
         session = _known(await self._sessions.fork_session(params.session_id, params.cwd))
-        open_session = await self._open_here(session, place)
+        open_session = await self._open_here(session, workspace)
         await self._name(open_session)
         self._announce_later(open_session, is_named=True)
         return ForkSessionResponse(
@@ -215,17 +215,17 @@ class SessionCalls:
         self._sessions.close_session(open_session.session_id)
 
     async def _open(self, params: LoadSessionRequest | ResumeSessionRequest) -> OpenSession:
-        place = read_workspace(params.cwd, params.additional_directories, params.mcp_servers)
+        workspace = read_workspace(params.cwd, params.additional_directories, params.mcp_servers)
         await self._bridge.agents_ready()
         session = _known(await self._sessions.get_session(params.session_id))
         if session.cwd != params.cwd:
             session = _known(await self._sessions.update_cwd(params.session_id, params.cwd))
-        return await self._open_here(session, place)
+        return await self._open_here(session, workspace)
 
-    async def _open_here(self, session: EditorSession, place: Workplace) -> OpenSession:
+    async def _open_here(self, session: EditorSession, workspace: Workplace) -> OpenSession:
         open_session = self._open_sessions.open(session.session_id, source_of(session.session_id, self._user))
         open_session.is_closing = False
-        open_session.workplace = place
+        open_session.workplace = workspace
         await self._apply_stored(open_session, session)
         return open_session
 
@@ -253,11 +253,11 @@ class SessionCalls:
         session = await self._sessions.save_session(open_session.session_id, mode=mode)
         await self._follow(open_session, _known(session))
 
-    async def _choose_model(self, open_session: OpenSession, wanted: str) -> None:
+    async def _choose_model(self, open_session: OpenSession, model: str) -> None:
         _, agent = await self._bridge.agent_at(open_session.source)
         name = None
-        if wanted != OWN_MODEL and isinstance(agent, ChoosesModel):
-            name = await agent.check_model(wanted)
+        if model != OWN_MODEL and isinstance(agent, ChoosesModel):
+            name = await agent.check_model(model)
         session = await self._sessions.save_session(open_session.session_id, model=name)
         await self._follow(open_session, _known(session))
 
@@ -292,10 +292,10 @@ def _known(session: EditorSession | None) -> EditorSession:
     return session
 
 
-def _call_by_first_words(open_session: OpenSession, seen: ConversationSnapshot | None) -> None:
+def _call_by_first_words(open_session: OpenSession, snapshot: ConversationSnapshot | None) -> None:
     """Set the title of an untitled session to its first words, as in a list."""
     if not open_session.is_titled:
-        open_session.title = (seen.preview or None) if seen is not None else None
+        open_session.title = (snapshot.preview or None) if snapshot is not None else None
 
 
 def _listed(session: EditorSession) -> SessionInfo:

@@ -84,19 +84,19 @@ class _EditorSessions:
     def create_session(self, cwd: str) -> EditorSession:
         """Create a session that works in that folder, open here. It is stored before this returns."""
         source = new_editor_source(self._store, self._user)
-        held = self._store.perform(
+        stored = self._store.perform(
             EditorSessions.create.step(self._store, source, _checked_cwd(cwd), agent=self._agent(source))
         )
-        return self._open(source, held)
+        return self._open(source, stored)
 
     def get_session(self, session_id: str) -> EditorSession | None:
         """Return the session with this id and open it here, or None if there is none."""
         try:
             source = source_of(session_id, self._user)
-            held = self._store.perform(EditorSessions.find.step(self._store, source, agent=self._agent(source)))
+            stored = self._store.perform(EditorSessions.find.step(self._store, source, agent=self._agent(source)))
         except UnknownSession:
             return None
-        return self._open(source, held)
+        return self._open(source, stored)
 
     def fork_session(self, session_id: str, cwd: str | None = None) -> EditorSession | None:
         """A new session with the history, model, mode and options of another, open here; both go on apart. `None`: unknown id.
@@ -106,12 +106,12 @@ class _EditorSessions:
         path = None if cwd is None else _checked_cwd(cwd)
         try:
             source, into = source_of(session_id, self._user), new_editor_source(self._store, self._user)
-            held = self._store.perform(
+            stored = self._store.perform(
                 EditorSessions.fork.step(self._store, source, into, cwd=path, agent=self._agent(source))
             )
         except UnknownSession:
             return None
-        return self._open(into, held)
+        return self._open(into, stored)
 
     def list_sessions(self, cwd: str | None = None, cursor: str | None = None, limit: int = 50) -> Page[EditorSession]:
         """A page of all sessions of editors, the most recently updated first; with `cwd`, of those in that very folder.
@@ -119,7 +119,7 @@ class _EditorSessions:
         `page.cursor` asks for what follows. A cursor that is none is `InvalidCursor`.
         """
         page = self._store.perform(EditorSessions.list_page.step(self._store, cwd=cwd, cursor=cursor, limit=limit))
-        return Page([_session(str(held.entry.origin.chat_id), held) for held in page], page.cursor)
+        return Page([_session(str(stored.entry.origin.chat_id), stored) for stored in page], page.cursor)
 
     def update_cwd(self, session_id: str, cwd: str) -> EditorSession | None:
         """Set the working folder of the session. Return None if there is no such session."""
@@ -167,8 +167,8 @@ class _EditorSessions:
         cursor = None
         while delete:
             page = self._store.perform(EditorSessions.list_page.step(self._store, cursor=cursor))
-            for held in page:
-                self.remove_session(str(held.entry.origin.chat_id))
+            for stored in page:
+                self.remove_session(str(stored.entry.origin.chat_id))
             if (cursor := page.cursor) is None:
                 return
 
@@ -178,15 +178,15 @@ class _EditorSessions:
     def _save(self, session_id: str, changes: EditorSessionChanges) -> EditorSession | None:
         try:
             source = source_of(session_id, self._user)
-            held = self._store.perform(
+            stored = self._store.perform(
                 EditorSessions.save.step(self._store, source, changes, agent=self._agent(source))
             )
         except UnknownSession:
             return None
-        return _session(session_id, held)
+        return _session(session_id, stored)
 
-    def _open(self, source: SessionSource, held: StoredEditorSession) -> EditorSession:
-        session = _session(str(source.chat_id), held)
+    def _open(self, source: SessionSource, stored: StoredEditorSession) -> EditorSession:
+        session = _session(str(source.chat_id), stored)
         self.bound[session.session_id] = source
         return session
 
@@ -279,15 +279,15 @@ class AsyncSessionManager(_EditorClient):
     cleanup = _awaited(_EditorSessions.cleanup)
 
 
-def _session(session_id: str, held: StoredEditorSession) -> EditorSession:
-    entry = held.entry
+def _session(session_id: str, stored: StoredEditorSession) -> EditorSession:
+    entry = stored.entry
     options = entry.runtime.get(OPTIONS)
     return EditorSession(
         session_id=session_id,
         cwd=entry.cwd or "/",
         title=entry.title,
         model=entry.chosen_model or entry.model,
-        history_len=held.history_len,
+        history_len=stored.history_len,
         updated_at=entry.updated_at,
         provider=_text(entry, PROVIDER),
         base_url=_text(entry, BASE_URL),
@@ -295,7 +295,7 @@ def _session(session_id: str, held: StoredEditorSession) -> EditorSession:
         mode=_text(entry, MODE),
         options=options if isinstance(options, dict) else {},
         entry=entry,
-        preview=held.preview,
+        preview=stored.preview,
     )
 
 
