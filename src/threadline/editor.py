@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from threadline.acp.desk import Desk
+from threadline.acp.platform import GatewayBridge
 from threadline.acp.server import AcpServer
 from threadline.acp.sessions import AsyncSessionManager
 from threadline.assembly import Agents, access_rules, close_agents, gateway_settings
@@ -106,10 +106,10 @@ async def editing(
     `agents`: those that answer, where they are not the configured ones.
     """
     supervisor, agents, user = Supervisor(), agents or EditorAgents(config), login_name()
-    desk = Desk(store, prepared=agents.prepared)
+    bridge = GatewayBridge(store, agents_ready=agents.prepared)
     sessions = AsyncSessionManager(store, user=user, agent_for=agents.name_at)
     server = AcpServer(
-        desk,
+        bridge,
         sessions,
         lines,
         sink,
@@ -124,8 +124,8 @@ async def editing(
         ACP,
         agents,
         await store.people.installation_secret(),
-        bound=server.table.bound,
-        workplace_for=server.table.workplace_for,
+        bound=server.open_sessions.open_sources,
+        workplace_for=server.open_sessions.workplace_for,
         burst_seconds=0.0,
         poll_seconds=0.2,
         lease_seconds=LEASE_SECONDS,
@@ -136,7 +136,7 @@ async def editing(
         welcome=False,
     )
     gateway = Gateway(store, settings, access_rules(config), [server.platform])
-    desk.open(gateway)
+    bridge.open(gateway)
     agents.prepare(supervisor)
     try:
         await gateway.start()

@@ -11,7 +11,7 @@ import pytest
 from tests.acp.editor_world import CWD, Opened, opened
 from tests.gateway.world import awaited
 
-from threadline.acp.calls import Calls, Names
+from threadline.acp.translate import CallIds, RunningCalls
 from threadline.ports.agent import AskPermission, Event, Text, ToolCall, ToolResult, Turn
 from threadline.testing.agents import ScriptedAgent
 
@@ -156,12 +156,12 @@ async def test_a_question_about_a_call_names_it_as_it_was_told(store: str) -> No
 
 
 def test_names_are_given_once() -> None:
-    names = Names(avoid={"1~3"})
-    assert [names.give(one) for one in ("1", "1~2", "1", "2", "1")] == ["1", "1~2", "1~4", "2", "1~5"]
-    assert [Names(mark="t").give("1") for _ in range(2)] == ["1~t", "1~t"]
+    names = CallIds(avoid={"1~3"})
+    assert [names.assign(one) for one in ("1", "1~2", "1", "2", "1")] == ["1", "1~2", "1~4", "2", "1~5"]
+    assert [CallIds(mark="t").assign("1") for _ in range(2)] == ["1~t", "1~t"]
 
 
 def test_a_call_that_is_told_again_while_it_runs_is_the_same() -> None:
-    names, calls = Names(), Calls()
+    names, calls = CallIds(), RunningCalls()
     assert [calls.start("1", names), calls.start("1", names), calls.end("1"), calls.end("1")] == ["1"] * 4
     assert [calls.start("1", names), calls.end("1"), calls.end("2")] == ["1~2", "1~2", None]

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from threadline.acp.contents import heard
+from threadline.acp.translate import read_prompt
 from threadline.errors import InvalidRequest
 from threadline.rpc.acp import (
     AudioContent,
@@ -22,7 +22,7 @@ SOME = base64.b64encode(b"some bytes").decode()
 
 
 def text(*blocks: ContentBlock) -> str:
-    return heard(blocks).text
+    return read_prompt(blocks).text
 
 
 def test_texts_are_joined_as_they_are() -> None:
@@ -51,7 +51,7 @@ def test_a_file_alone_is_never_a_command(uri: str) -> None:
 
 
 def test_pictures_and_other_files_go_along() -> None:
-    said = heard(
+    said = read_prompt(
         (
             ImageContent(data=SOME, mime_type="image/png", uri="file:///tmp/a%20b.png"),
             ImageContent(data=SOME, mime_type="image/jpeg"),
@@ -78,4 +78,4 @@ def test_pictures_and_other_files_go_along() -> None:
 )
 def test_what_cannot_be_taken_is_told(block: ContentBlock, why: str) -> None:
     with pytest.raises(InvalidRequest, match=why):
-        heard((block,))
+        read_prompt((block,))

@@ -46,9 +46,9 @@ class Steps:
         self._passed = 0
         self._at = at
         self._do = do
-        desk: Any = editor.server.platform._desk
+        bridge: Any = editor.server.platform._bridge
         sessions: Any = editor.store.editor_sessions
-        desk.look = self._around(desk.look)
+        bridge.snapshot = self._around(bridge.snapshot)
         sessions.history_plan = self._around(sessions.history_plan)
         sessions.history_page = self._around(sessions.history_page)
 
@@ -82,17 +82,17 @@ async def test_a_prompt_in_the_middle_of_a_load_is_told_once(store: str, at: int
         session = await editor.new()
         go_on.set()
         await editor.said(session, "hi")
-        conversation = editor.server.table.find(session)
-        assert conversation is not None
+        opened_session = editor.server.open_sessions.find(session)
+        assert opened_session is not None
         running: list[asyncio.Future[Any]] = []
 
         async def interrupt() -> None:
             if not is_over:
                 go_on.clear()
-            began = conversation.began
+            began = opened_session.last_turn_id
             running.append(editor.prompt(session, "Q"))
-            await until(lambda: conversation.began != began)
-            await until(lambda: not is_over or conversation.prompt is None or conversation.prompt.is_over)
+            await until(lambda: opened_session.last_turn_id != began)
+            await until(lambda: not is_over or opened_session.prompt is None or opened_session.prompt.is_over)
             # Its first words have to be told.
             await asyncio.sleep(0.0 if is_over else 0.1)
 

@@ -160,12 +160,12 @@ async def test_a_question_that_nobody_can_answer_any_more_does_not_block_the_nex
 @awaited
 async def test_an_answer_is_not_lost_where_it_can_not_be_taken_at_once(store: str) -> None:
     async with opened(store, ScriptedAgent(_asks)) as editor:
-        desk = editor.server.platform._desk
-        door = desk.accept
+        bridge = editor.server.platform._bridge
+        door = bridge.accept
 
         async def decide(params: dict[str, Any]) -> dict[str, Any]:
-            desk.accept = None
-            asyncio.get_running_loop().call_later(0.3, setattr, desk, "accept", door)
+            bridge.accept = None
+            asyncio.get_running_loop().call_later(0.3, setattr, bridge, "accept", door)
             return chosen(params, "allow_once")
 
         editor.decide = decide
@@ -177,12 +177,12 @@ async def test_an_answer_is_not_lost_where_it_can_not_be_taken_at_once(store: st
 @awaited
 async def test_an_answer_that_nobody_took_does_not_cost_the_next_command_its_own(store: str) -> None:
     async with opened(store, ScriptedAgent(_asks)) as editor:
-        desk = editor.server.platform._desk
-        door = desk.accept
+        bridge = editor.server.platform._bridge
+        door = bridge.accept
         decided = asyncio.Event()
 
         async def decide(params: dict[str, Any]) -> dict[str, Any]:
-            desk.accept = None
+            bridge.accept = None
             decided.set()
             return chosen(params, "allow_once")
 
@@ -194,7 +194,7 @@ async def test_an_answer_that_nobody_took_does_not_cost_the_next_command_its_own
         await asyncio.sleep(0.2)
         editor.tell("session/cancel", sessionId=session)
         assert (await answer)["stopReason"] == "cancelled"
-        desk.accept = door
+        bridge.accept = door
         before = len(editor.updates)
         await editor.said(session, "/help")
         assert "/undo" in "".join(editor.texts(since=before))

@@ -143,7 +143,7 @@ async def _is_unknown(editor: Opened, session: str, text: str) -> None:
         await editor.said(session, text)
     assert (failed.value.code, failed.value.context) == (-32002, {"sessionId": session})
     assert failed.value.message == elsewhere.value.message.replace("20260101_000000_000000000000", session)
-    assert editor.server.table.find(session) is None
+    assert editor.server.open_sessions.find(session) is None
     listed = (await editor.call("session/list"))["sessions"]
     assert session not in [one["sessionId"] for one in listed]
 
@@ -219,9 +219,9 @@ async def test_a_session_that_another_agent_went_on_with_goes_on_here_again(loca
     async with opened(location, EchoAgent(pause=0)) as one:
         session = await one.new()
         await one.said(session, "first")
-        conversation = one.server.table.find(session)
-        assert conversation is not None
-        held = await one.store.editor_sessions.find(conversation.source, agent="another")
+        opened_session = one.server.open_sessions.find(session)
+        assert opened_session is not None
+        held = await one.store.editor_sessions.find(opened_session.source, agent="another")
         assert (await one.said(session, "second"))["stopReason"] == "end_turn"
         told = await one.load(session)
         assert [update["content"]["text"] for update in told] == ["first", "first", "second", "second"]

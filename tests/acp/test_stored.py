@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from threadline.acp.lines import head_of
-from threadline.acp.stored import Enclosure, Large, Replay, _Asked, _unread
+from threadline.acp.replay import DeferredFile, DeferredMessage, HistoryEncoder, _Asked, _unread
+from threadline.acp.translate import update_prefix
 
 
 def replayed(*messages: dict[str, Any]) -> list[Any]:
     found: list[Any] = []
-    for part in Replay(head_of("s1")).lines("\n".join(map(json.dumps, messages)).encode()):
+    for part in HistoryEncoder(update_prefix("s1")).lines("\n".join(map(json.dumps, messages)).encode()):
         if not isinstance(part, bytes):
             found.append(part)
             continue
@@ -54,7 +54,7 @@ def test_words_are_shown_as_they_were() -> None:
     "others", ["", '\n{"role":"tool","content":"x"}', '\n{"role":"narrator","content":"x"}', "\n{}"]
 )
 def test_words_are_shown_however_they_are_written(body: str, text: str, others: str) -> None:
-    (line,) = Replay(head_of("s1")).lines(f"{body}{others}".encode())
+    (line,) = HistoryEncoder(update_prefix("s1")).lines(f"{body}{others}".encode())
     assert isinstance(line, bytes)
     assert json.loads(line)["params"]["update"] == chunk("user_message_chunk", text)
 
@@ -62,7 +62,7 @@ def test_words_are_shown_however_they_are_written(body: str, text: str, others: 
 @pytest.mark.parametrize("content", ['""', "null", "[]"])
 def test_a_message_without_words_is_not_shown(content: str) -> None:
     bodies = [f'{{"role":"assistant","content":{content}}}', f'{{"content":{content},"role":"assistant"}}']
-    assert list(Replay(head_of("s1")).lines("\n".join(bodies).encode())) == [b""]
+    assert list(HistoryEncoder(update_prefix("s1")).lines("\n".join(bodies).encode())) == [b""]
 
 
 def test_tools_are_shown_with_their_results_and_plans_whole() -> None:
@@ -121,7 +121,7 @@ def test_what_comes_from_elsewhere_is_shown_as_far_as_it_can_be_read() -> None:
     assert told[0] == chunk("user_message_chunk", "in blocks\nbare")
     assert told[1]["toolCallId"] == "7"
     assert told[2]["content"]["text"].startswith("half ")
-    assert isinstance(told[3], Enclosure)
+    assert isinstance(told[3], DeferredFile)
     assert len(told) == 4
 
 
@@ -153,8 +153,8 @@ def test_a_page_with_tools_and_files_is_looked_at_as_a_whole() -> None:
 @pytest.mark.parametrize("odd", ["", '\n{"role":"narrator"}'])
 def test_what_is_too_large_for_a_page_is_told_in_its_place(odd: str) -> None:
     page = f'{{"role":"user","content":"a"}}\n71\n{{"role":"user","content":"b"}}{odd}'.encode()
-    first, large, last = Replay(head_of("s1")).lines(page)
-    assert large == Large(71)
+    first, large, last = HistoryEncoder(update_prefix("s1")).lines(page)
+    assert large == DeferredMessage(71)
     assert [b'"a"' in bytes(first), b'"b"' in bytes(last)] == [True, True]  # type: ignore[arg-type]
 
 

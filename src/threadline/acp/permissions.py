@@ -1,17 +1,17 @@
-"""Questions of an agent: put to the person in the editor, or answered by the mode that they chose."""
+"""Permission questions of an agent: sent to the person in the editor, or answered by the session's mode."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TypeAlias
 
 import msgspec
 
-from threadline.acp.conversation import Conversation, Prompt
-from threadline.acp.desk import Desk, new_id
-from threadline.acp.translate import asked_for, call_allowed, question_answered
+from threadline.acp.open_session import OpenPrompt, OpenSession
+from threadline.acp.platform import GatewayBridge, new_message_id
+from threadline.acp.translate import approval_request, call_approved, question_answered
 from threadline.errors import StoreError, UnknownSession
 from threadline.log import get_logger
 from threadline.model.delivery import Button, target_of
@@ -32,6 +32,9 @@ from threadline.rpc.connection import ConnectionEnded, RpcError, Start
 
 log = get_logger(__name__)
 
+# Sends a request to the editor: a method and its parameters; the result, unread.
+Request: TypeAlias = Callable[[str, object], Awaitable[msgspec.Raw]]
+
 _METHOD = "session/request_permission"
 _ALLOWS = "/approve"
 _ALLOW, _REJECT = "allow", "reject"
@@ -41,123 +44,117 @@ _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 
 
-class Asks(Protocol):
-    """Who puts a request to the editor."""
+class PermissionRequests:
+    """Gets one answer to each question, and sends the button for it to the gateway."""
 
-    async def request(self, method: str, params: object) -> msgspec.Raw: ...
-
-
-class Permissions:
-    """Gets each question answered once, and presses the button for it."""
-
-    def __init__(self, desk: Desk, start: Start, editor: Asks) -> None:
-        self._desk = desk
+    def __init__(self, bridge: GatewayBridge, start: Start, request: Request) -> None:
+        self._bridge = bridge
         self._start = start
-        self._editor = editor
+        self._send_request = request
 
-    def ask(self, conversation: Conversation, message: Outgoing) -> None:
-        """Puts a question; its answer is on its way when it comes."""
-        self._start("acp.permission", self._decide(conversation, message))
+    def ask(self, session: OpenSession, message: Outgoing) -> None:
+        """Start to ask a question. Its answer is sent to the gateway when it arrives."""
+        self._start("acp.permission", self._decide(session, message))
 
-    async def _decide(self, conversation: Conversation, message: Outgoing) -> None:
-        prompt = conversation.prompt
+    async def _decide(self, session: OpenSession, message: Outgoing) -> None:
+        prompt = session.prompt
         if prompt is None or prompt.is_over:
-            # Nobody waits there any more. What they cancelled is ended; for anything else nobody can have meant a yes.
+            # No prompt waits any more. A cancelled turn is stopped; anything else counts as a no.
             allows = False
-        elif conversation.mode != "ask":
-            allows = conversation.mode == "allow"
+        elif session.mode != "ask":
+            allows = session.mode == "allow"
         else:
             try:
-                allows = await self._put(conversation, prompt, message)
+                allows = await self._request(session, prompt, message)
             except ConnectionEnded:
-                # The editor is gone, and with it whoever could have answered.
+                # The editor has closed the connection, so nobody can answer.
                 return
         if prompt is None or not prompt.is_cancelled:
-            self._settle(conversation, prompt, allows=allows)
-            await self._press(conversation, prompt, message.buttons, allows=allows)
+            self._answer(session, prompt, allows=allows)
+            await self._send_button(session, prompt, message.buttons, allows=allows)
 
-    def _settle(self, conversation: Conversation, prompt: Prompt | None, *, allows: bool) -> None:
-        """Tells what the answer makes of what the editor shows: the call, or the question where that stands for itself."""
+    def _answer(self, session: OpenSession, prompt: OpenPrompt | None, *, allows: bool) -> None:
+        """Send the update that follows from the answer: for the call, or for a question without a call."""
         if prompt is None or prompt.is_over or prompt.ask is None:
             return
         if prompt.ask.call is None:
-            if prompt.is_put:
-                conversation.tell(question_answered(prompt.ask, allows=allows))
+            if prompt.is_question_shown:
+                session.send_update(question_answered(prompt.ask, allows=allows))
         elif allows:
-            # What comes of one that is not allowed its turn tells, or its end.
-            conversation.tell(call_allowed(prompt.ask.call))
+            # The turn itself reports the end of a call that was denied.
+            session.send_update(call_approved(prompt.ask.call))
 
-    async def _put(self, conversation: Conversation, prompt: Prompt, message: Outgoing) -> bool:
-        """What the person says. Whatever is not clearly a yes is a no."""
-        await conversation.outlet.flushed()
-        asked = prompt.ask or AskPermission(ask_id=new_id(), tool=safe_line(message.text, _TITLE_CHARS))
-        prompt.ask, prompt.is_put = asked, True
+    async def _request(self, session: OpenSession, prompt: OpenPrompt, message: Outgoing) -> bool:
+        """Return whether the person allows it. Everything except a clear yes is a no."""
+        await session.queue.wait_until_sent()
+        question = prompt.ask or AskPermission(ask_id=new_message_id(), tool=safe_line(message.text, _TITLE_CHARS))
+        prompt.ask, prompt.is_question_shown = question, True
         request = RequestPermissionRequest(
-            session_id=conversation.session_id,
-            tool_call=asked_for(asked),
-            options=tuple(_option(button, asked) for button in message.buttons),
+            session_id=session.session_id,
+            tool_call=approval_request(question),
+            options=tuple(_option(button, question) for button in message.buttons),
         )
         try:
             with _withdrawn_with(prompt):
-                answer = decode_result(_METHOD, await self._editor.request(_METHOD, request))
+                answer = decode_result(_METHOD, await self._send_request(_METHOD, request))
         except (RpcError, WrongShape) as cause:
-            log.warning("acp.permission_not_asked", session=conversation.session_id, error=str(cause))
+            log.warning("acp.permission_not_asked", session=session.session_id, error=str(cause))
             return False
         outcome = answer.outcome if isinstance(answer, RequestPermissionResponse) else None
         return isinstance(outcome, Selected) and outcome.option_id == _ALLOW
 
-    async def _press(
-        self, conversation: Conversation, prompt: Prompt | None, buttons: Sequence[Button], *, allows: bool
+    async def _send_button(
+        self, session: OpenSession, prompt: OpenPrompt | None, buttons: Sequence[Button], *, allows: bool
     ) -> None:
-        """Gives the gateway the answer: a person's word is not lost because the store was away for a while."""
-        wanted = next((button for button in buttons if _is_yes(button) is allows), None)
-        if wanted is None:
+        """Send the answer to the gateway. It is repeated while the store is down."""
+        pressed = next((button for button in buttons if _is_yes(button) is allows), None)
+        if pressed is None:
             return
-        press = new_id()
+        press = new_message_id()
         event = Inbound(
-            dedupe_key=f"{conversation.session_id}/press/{press}",
+            dedupe_key=f"{session.session_id}/press/{press}",
             message_id=press,
-            source=conversation.source,
-            sent_at=self._desk.store.clock.now(),
+            source=session.source,
+            sent_at=self._bridge.store.clock.now(),
             kind="button",
             mentions_us=True,
-            button=wanted.value,
+            button=pressed.value,
         )
-        await self._say(conversation, prompt, wanted, event)
+        await self._say(session, prompt, pressed, event)
 
-    async def _say(self, conversation: Conversation, prompt: Prompt | None, button: Button, event: Inbound) -> None:
-        """Returns when the press was heard, or when nobody waits any more for what comes of it; it is said again until then."""
+    async def _say(self, session: OpenSession, prompt: OpenPrompt | None, button: Button, event: Inbound) -> None:
+        """Return when the press was admitted, or when the prompt has ended. Failures are retried until then."""
         pause = _FIRST_PAUSE
         while True:
             try:
-                await self._shown(conversation, button)
-                await self._desk.say(event)
+                await self._shown(session, button)
+                await self._bridge.admit(event)
             except UnknownSession:
-                # Deleted meanwhile, and the question with it.
+                # The session was deleted, and the question with it.
                 return
             except (StoreError, PlatformError) as cause:
-                log.warning("acp.not_pressed", session=conversation.session_id, error=repr(cause))
+                log.warning("acp.not_pressed", session=session.session_id, error=repr(cause))
             else:
                 return
             if prompt is None:
                 await asyncio.sleep(pause)
             else:
-                await prompt.rest(pause)
+                await prompt.wait_ended(pause)
                 if prompt.is_over:
                     return
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _shown(self, conversation: Conversation, button: Button) -> None:
-        """Returns when it is stored that the question was shown: before that nobody can answer it."""
-        lane, code = target_of(conversation.source).ordering_key, button.value.rpartition(" ")[2]
-        find_in_chat = self._desk.store.approvals.find_in_chat
-        while (asked := await find_in_chat(lane, code)) is not None and asked.shown_at is None:  # noqa: ASYNC110 - a row
+    async def _shown(self, session: OpenSession, button: Button) -> None:
+        """Return once the store has the time at which the question was shown. It can't be answered before."""
+        lane, code = target_of(session.source).ordering_key, button.value.rpartition(" ")[2]
+        find_in_chat = self._bridge.store.approvals.find_in_chat
+        while (question := await find_in_chat(lane, code)) is not None and question.shown_at is None:  # noqa: ASYNC110 - a row
             await asyncio.sleep(_STEP_SECONDS)
 
 
 @contextmanager
-def _withdrawn_with(prompt: Prompt) -> Iterator[None]:
-    """What is waited for in here is given up when the prompt ends without it: its question must not stay on the screen."""
+def _withdrawn_with(prompt: OpenPrompt) -> Iterator[None]:
+    """Cancel the enclosed wait when the prompt ends: the editor then removes the question from the screen."""
     task = asyncio.current_task()
 
     def give_up(_: object) -> None:
@@ -175,8 +172,8 @@ def _is_yes(button: Button) -> bool:
     return button.value.startswith(_ALLOWS)
 
 
-def _option(button: Button, asked: AskPermission) -> PermissionOption:
+def _option(button: Button, question: AskPermission) -> PermissionOption:
     if _is_yes(button):
-        kind: PermissionKind = "allow_always" if asked.is_for_good else "allow_once"
+        kind: PermissionKind = "allow_always" if question.is_for_good else "allow_once"
         return PermissionOption(option_id=_ALLOW, name=button.label, kind=kind)
     return PermissionOption(option_id=_REJECT, name=button.label, kind="reject_once")

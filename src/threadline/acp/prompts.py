@@ -1,4 +1,4 @@
-"""Prompts: each goes in by the gateway's one door, and is answered once: with its turn's end, with an error, or as cancelled."""
+"""Prompts: each is admitted by the gateway, and is answered once: with the end of its turn, an error, or as cancelled."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from threadline.acp.contents import Heard
-from threadline.acp.conversation import Conversation, Prompt
-from threadline.acp.desk import Desk, new_id
-from threadline.acp.failures import failure
-from threadline.acp.stored import updates_of
-from threadline.acp.translate import usage_of
-from threadline.errors import ConversationBusy, ThreadlineError, UnknownSession
+from threadline.acp.open_session import OpenPrompt, OpenSession
+from threadline.acp.platform import GatewayBridge, new_message_id
+from threadline.acp.replay import updates_of
+from threadline.acp.translate import PromptContent, usage_of
+from threadline.errors import ConversationBusy, StoreError, ThreadlineError, UnknownSession
 from threadline.gateway.command_table import read_command
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.model.inbound import Inbound
+from threadline.model.safe_text import safe_line
 from threadline.ports.live import Ending
-from threadline.ports.platform import Verdict
+from threadline.ports.platform import PlatformError, Verdict
 from threadline.rpc.acp import PromptResponse
-from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, RpcError
+from threadline.rpc.connection import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, RpcError
 from threadline.store.text import preview
 from threadline.texts import editors as texts
 
 log = get_logger(__name__)
 
-# Takes the answer to a prompt, or the error that it is.
+# Takes the answer to a prompt: a result or an error.
 Answer: TypeAlias = Callable[[object], None]
-# Notes that somebody waits in a session.
-Note: TypeAlias = Callable[[Conversation, Prompt], None]
-# Brings what the editor knows of a session up to date, after somebody may have changed it.
-Refresh: TypeAlias = Callable[[Conversation], Awaitable[None]]
-# Lets go of a session that is gone.
-Forget: TypeAlias = Callable[[Conversation], None]
+# Records that a prompt waits in a session.
+Note: TypeAlias = Callable[[OpenSession, OpenPrompt], None]
+# Sends the editor the changes of a session.
+Refresh: TypeAlias = Callable[[OpenSession], Awaitable[None]]
+# Closes a session that was deleted.
+Forget: TypeAlias = Callable[[OpenSession], None]
 
 _STEP_SECONDS = 0.03
 _WATCH_SECONDS = 1.0
 _RENAMED_SECONDS = 0.25
 _LOOKED_AT = 50
-# How long an answer waits for what its turn had told besides.
+# How long an answer waits for the notices of its turn.
 _NOTICE_SECONDS = 2.0
+_ID_CHARS = 80
 
 
-class Prompts:
-    """Carries prompts out, one at a time in each session."""
+class PromptRunner:
+    """Runs prompts, one at a time in each session."""
 
     def __init__(
         self,
-        desk: Desk,
+        bridge: GatewayBridge,
         supervisor: Supervisor,
         note: Note,
         refresh: Refresh,
@@ -60,262 +60,272 @@ class Prompts:
         *,
         lease_seconds: float,
     ) -> None:
-        """`note` is told who waits; `lease_seconds`: after how long a process that is gone loses what it held."""
-        self._desk = desk
+        """`note` is called when a prompt starts. `lease_seconds` is how long the lease of a dead process lasts."""
+        self._bridge = bridge
         self._start = supervisor.start
         self._begin = supervisor.begin
         self._after = supervisor.after
         self._note = note
         self._refresh = refresh
         self._forget = forget
-        # A process that is gone is noticed after a lease and a third; another may have to be waited for.
-        self._patience = 2 * lease_seconds + _WATCH_SECONDS
+        # A dead process is noticed after its lease and a third. A second one may have to be waited for.
+        self._max_wait = 2 * lease_seconds + _WATCH_SECONDS
 
-    def open(self, conversation: Conversation, heard: Heard, answer: Answer) -> Prompt:
-        """Begins with a prompt; `answer` is given what comes of it, once. An error that says so where one waits already."""
-        if conversation.prompt is not None:
+    def open(self, session: OpenSession, content: PromptContent, answer: Answer) -> OpenPrompt:
+        """Start a prompt. `answer` is called once with its result. Raise `RpcError` if another prompt waits in the session."""
+        if session.prompt is not None:
             raise RpcError(INVALID_REQUEST, texts.BUSY)
         event = Inbound(
-            # An editor has no name for a message, and changes none that was sent.
-            dedupe_key=f"{conversation.session_id}/{new_id()}",
+            # An editor has no message ids, and edits no sent message.
+            dedupe_key=f"{session.session_id}/{new_message_id()}",
             message_id="",
-            source=conversation.source,
-            sent_at=self._desk.store.clock.now(),
-            text=heard.text,
+            source=session.source,
+            sent_at=self._bridge.store.clock.now(),
+            text=content.text,
             mentions_us=True,
         )
 
-        def over(prompt: Prompt, ending: Ending | Exception) -> None:
-            self._over(conversation, prompt, heard, ending, answer)
+        def over(prompt: OpenPrompt, ending: Ending | Exception) -> None:
+            self._over(session, prompt, content, ending, answer)
 
-        prompt = Prompt(over, is_command=read_command(event) is not None, event=event)
-        self._note(conversation, prompt)
-        work = self._work(conversation, prompt, event, heard, conversation.work)
-        conversation.work = self._begin("acp.prompt", self._guarded(conversation, prompt, work))
+        prompt = OpenPrompt(over, is_command=read_command(event) is not None, event=event)
+        self._note(session, prompt)
+        work = self._work(session, prompt, event, content, session.work)
+        session.work = self._begin("acp.prompt", self._guarded(session, prompt, work))
         return prompt
 
     def _over(
-        self, conversation: Conversation, prompt: Prompt, heard: Heard, ending: Ending | Exception, answer: Answer
+        self,
+        session: OpenSession,
+        prompt: OpenPrompt,
+        content: PromptContent,
+        ending: Ending | Exception,
+        answer: Answer,
     ) -> None:
-        """Answers at once where nothing has to be told before. What was cancelled is ended behind that answer."""
-        awaits = not isinstance(ending, Exception) and conversation.awaits(ending.told)
-        is_told = conversation.outlet.is_empty and not prompt.is_command and not awaits
+        """Answer at once if nothing has to be sent before. A cancelled turn is ended after that answer."""
+        awaits = not isinstance(ending, Exception) and session.wait_for(ending.told)
+        is_told = session.queue.is_empty and not prompt.is_command and not awaits
         if prompt.is_cancelled or is_told or isinstance(ending, Exception):
-            self._answer(conversation, prompt, heard, ending, answer)
+            self._answer(session, prompt, content, ending, answer)
         else:
-            self._start("acp.answer", self._answer_behind(conversation, prompt, heard, ending, answer))
+            self._start("acp.answer", self._answer_behind(session, prompt, content, ending, answer))
         if prompt.is_cancelled:
-            conversation.work = self._start("acp.wind_up", self._wind_up(conversation, prompt, conversation.work))
+            session.work = self._start("acp.wind_up", self._finish_cancel(session, prompt, session.work))
 
     async def _answer_behind(
-        self, conversation: Conversation, prompt: Prompt, heard: Heard, ending: Ending, answer: Answer
+        self, session: OpenSession, prompt: OpenPrompt, content: PromptContent, ending: Ending, answer: Answer
     ) -> None:
-        """Answers when all was told that comes before; what a command has changed is told then, too."""
+        """Answer once everything before the answer was sent, including what a command has changed."""
         result: Ending | Exception = ending
         try:
-            await conversation.all_told(_NOTICE_SECONDS)
-            await conversation.outlet.flushed()
+            await session.all_sent(_NOTICE_SECONDS)
+            await session.queue.wait_until_sent()
             if prompt.is_command:
-                conversation.leave(prompt)
-                await self._refresh(conversation)
+                session.leave(prompt)
+                await self._refresh(session)
         except ThreadlineError as cause:
-            result = self._failed(conversation, cause)
+            result = self._failed(session, cause)
         except Exception as cause:  # noqa: BLE001 - whatever it was, whoever waits is told
             result = cause
-        self._answer(conversation, prompt, heard, result, answer)
+        self._answer(session, prompt, content, result, answer)
 
     def _answer(
-        self, conversation: Conversation, prompt: Prompt, heard: Heard, ending: Ending | Exception, answer: Answer
+        self,
+        session: OpenSession,
+        prompt: OpenPrompt,
+        content: PromptContent,
+        ending: Ending | Exception,
+        answer: Answer,
     ) -> None:
         has_spoken = prompt.is_taken and not prompt.is_command and not isinstance(ending, Exception)
         is_cancelled = not isinstance(ending, Exception) and ending.outcome == "stopped"
         if has_spoken and is_cancelled:
-            # Behind this answer nothing is told.
-            self._name(conversation, heard)
-        conversation.leave(prompt, is_cancelled=is_cancelled)
+            # No update may follow this answer.
+            self._name(session, content)
+        session.leave(prompt, is_cancelled=is_cancelled)
         answer(ending if isinstance(ending, Exception) else _response(prompt, ending))
         if has_spoken and not is_cancelled:
-            # Behind the answer, which does not wait for it.
-            asyncio.get_running_loop().call_soon(self._spoke, conversation, heard)
+            # After the answer, which does not wait for it.
+            asyncio.get_running_loop().call_soon(self._after_answer, session, content)
 
-    def _name(self, conversation: Conversation, heard: Heard) -> None:
-        """The session has just been used, and has a name from the first words on."""
-        if conversation.title is None:
-            conversation.title = preview(heard.text) or None
-        conversation.tell_name(self._desk.store.clock.now())
+    def _name(self, session: OpenSession, content: PromptContent) -> None:
+        """Send the new time of use, and the first words as the title of an untitled session."""
+        if session.title is None:
+            session.title = preview(content.text) or None
+        session.tell_name(self._bridge.store.clock.now())
 
-    def _spoke(self, conversation: Conversation, heard: Heard) -> None:
-        self._name(conversation, heard)
-        if not conversation.is_titled:
-            # The agent may have given it a name. Nobody waits for that: whoever prompts again at once is not held up by it.
-            conversation.look_later(_RENAMED_SECONDS, self._look)
+    def _after_answer(self, session: OpenSession, content: PromptContent) -> None:
+        self._name(session, content)
+        if not session.is_titled:
+            # The agent may have set a title. The next prompt does not wait for this check.
+            session.schedule_refresh(_RENAMED_SECONDS, self._look)
 
-    def _look(self, conversation: Conversation) -> None:
-        self._start("acp.title", self._renamed(conversation))
+    def _look(self, session: OpenSession) -> None:
+        self._start("acp.title", self._renamed(session))
 
-    async def _renamed(self, conversation: Conversation) -> None:
-        # Whoever prompts next hears it where it is gone.
+    async def _renamed(self, session: OpenSession) -> None:
+        # If it was deleted, the next prompt gets the error.
         with suppress(UnknownSession):
-            entry = await self._desk.store.get_session(conversation.stored_id)
+            entry = await self._bridge.store.get_session(session.stored_id)
             if entry.title is not None:
-                await self._refresh(conversation)
+                await self._refresh(session)
 
     async def _work(
         self,
-        conversation: Conversation,
-        prompt: Prompt,
+        session: OpenSession,
+        prompt: OpenPrompt,
         event: Inbound,
-        heard: Heard,
+        content: PromptContent,
         before: asyncio.Task[None] | None,
     ) -> None:
         await _ended(before)
         if prompt.is_command:
-            await self._settle(conversation, prompt)
-        files = [await self._desk.keep(conversation.source, file) for file in heard.files if not prompt.is_over]
+            await self._wait_until_idle(session, prompt)
+        files = [await self._bridge.store_file(session.source, file) for file in content.files if not prompt.is_over]
         if files:
             event = msgspec.structs.replace(event, attachments=tuple(files))
-        await self._let_in(conversation, prompt, event)
+        await self._admit(session, prompt, event)
         if prompt.is_command or prompt.stop_reason == "refusal":
-            await self._watch(conversation, prompt, _STEP_SECONDS)
+            await self._watch(session, prompt, _STEP_SECONDS)
         elif not prompt.is_over:
-            # Its turn tells when it is over. Whether that is still to be hoped for is looked at only where it takes its time.
-            prompt.end_with_it(self._after(_WATCH_SECONDS, partial(self._watch_on, conversation, prompt)))
+            # The turn reports its own end. The store is checked only if that takes long.
+            prompt.cancel_timer_on_end(self._after(_WATCH_SECONDS, partial(self._watch_on, session, prompt)))
 
-    def _watch_on(self, conversation: Conversation, prompt: Prompt) -> None:
-        work = self._watch(conversation, prompt, _WATCH_SECONDS)
-        conversation.work = self._start("acp.watch", self._guarded(conversation, prompt, work))
+    def _watch_on(self, session: OpenSession, prompt: OpenPrompt) -> None:
+        work = self._watch(session, prompt, _WATCH_SECONDS)
+        session.work = self._start("acp.watch", self._guarded(session, prompt, work))
 
-    async def _guarded(self, conversation: Conversation, prompt: Prompt, work: Coroutine[Any, Any, None]) -> None:
-        """Does that for a prompt; where it fails, whoever waits is told."""
+    async def _guarded(self, session: OpenSession, prompt: OpenPrompt, work: Coroutine[Any, Any, None]) -> None:
+        """Do this work for a prompt. An error becomes the answer to the prompt."""
         try:
             await work
         except ThreadlineError as cause:
-            prompt.end(self._failed(conversation, cause))
+            prompt.end(self._failed(session, cause))
         except Exception:
             # Whatever it was.
-            log.exception("acp.prompt_broke", session=conversation.session_id)
+            log.exception("acp.prompt_broke", session=session.session_id)
             prompt.end(RpcError(INTERNAL, texts.FAILED))
 
-    def _failed(self, conversation: Conversation, cause: ThreadlineError) -> RpcError:
-        """What whoever waits is told. A session that somebody has deleted elsewhere is not open here any more."""
+    def _failed(self, session: OpenSession, cause: ThreadlineError) -> RpcError:
+        """Return the error for the editor. A session that was deleted elsewhere is closed here."""
         if isinstance(cause, UnknownSession):
-            self._forget(conversation)
-        return failure(cause, conversation.session_id)
+            self._forget(session)
+        return rpc_error_of(cause, session.session_id)
 
-    async def _settle(self, conversation: Conversation, prompt: Prompt) -> None:
-        """Returns when nothing goes on there any more, or the prompt is over; a question that nobody answers is closed.
+    async def _wait_until_idle(self, session: OpenSession, prompt: OpenPrompt) -> None:
+        """Return when nothing runs in the session, or the prompt is over. A question without an answer is closed.
 
-        What another process answers or asks is waited for, but not for ever: after that its answer is an error here, and its
-        question is taken for one that was left behind. Nobody knows whether there is a window that still shows it.
+        A turn or question of another process is waited for until `_max_wait`. Then a turn there is an error here, and a question
+        is closed as left behind: it is unknown whether a window still shows it.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
         while not prompt.is_over:
-            seen = await self._desk.look(conversation.source)
-            turn = None if seen is None else seen.turn
-            if seen is None or (turn is None and not seen.pending):
+            snapshot = await self._bridge.snapshot(session.source)
+            turn = None if snapshot is None else snapshot.turn
+            if snapshot is None or (turn is None and not snapshot.pending):
                 return
-            is_here = turn is None or turn.turn_id == conversation.began
-            is_late = loop.time() - began > self._patience
+            is_here = turn is None or turn.turn_id == session.last_turn_id
+            is_late = loop.time() - began > self._max_wait
             if turn is not None and turn.state == "asking":
                 if is_here or is_late:
-                    await self._desk.stop(conversation.source)
-                    # It is waited for from now on that it ends.
+                    await self._bridge.stop(session.source)
+                    # Wait for its end from now on.
                     began = loop.time()
             elif is_late and not is_here:
                 raise RpcError(INVALID_REQUEST, texts.BUSY_ELSEWHERE)
             await asyncio.sleep(_STEP_SECONDS)
 
-    async def _let_in(self, conversation: Conversation, prompt: Prompt, event: Inbound) -> None:
-        """Hands the prompt to the gateway, which takes it once nothing else goes on there; unless it is over before."""
+    async def _admit(self, session: OpenSession, prompt: OpenPrompt, event: Inbound) -> None:
+        """Pass the prompt to the gateway, and repeat while the conversation is busy, unless the prompt ends before."""
         is_brought = False
         while not prompt.is_over and not prompt.is_offered:
             prompt.is_offered = True
             try:
-                verdict = await self._desk.say(event)
+                verdict = await self._bridge.admit(event)
             except ConversationBusy:
-                # To look first would cost every prompt what hardly one needs.
+                # A check in advance would slow down every prompt for a rare case.
                 prompt.is_offered = False
-                await self._settle(conversation, prompt)
+                await self._wait_until_idle(session, prompt)
             except UnknownSession:
-                # Deleted elsewhere; or another agent's window went on with it, which is no reason to lose it here.
+                # Deleted elsewhere, or continued by a window of another agent: then it is adopted here.
                 prompt.is_offered = False
                 if is_brought:
                     raise
                 is_brought = True
-                await self._desk.bring(conversation.source)
+                await self._bridge.adopt(session.source)
             except ThreadlineError:
-                # If it was taken all the same, nobody runs it: it is closed once its lease has ended.
+                # If it was accepted nevertheless, no process runs it: it is closed once its lease has ended.
                 prompt.is_offered = False
                 raise
             else:
-                prompt.is_let_in = True
+                prompt.is_admitted = True
                 prompt.is_taken = verdict == "accepted"
                 _refuse(prompt, verdict)
 
-    async def _watch(self, conversation: Conversation, prompt: Prompt, pause: float) -> None:
-        """Returns when the prompt is over: its turn tells so. Of a command, and of what is done elsewhere, the store does."""
+    async def _watch(self, session: OpenSession, prompt: OpenPrompt, pause: float) -> None:
+        """Return when the prompt is over. The end of commands and of turns in other processes is read from the store."""
         while not prompt.is_over:
-            if not prompt.is_running and not (prompt.is_asking and await self._asks(conversation)):
-                await self._look_for_end(conversation, prompt)
-            await prompt.rest(pause)
+            if not prompt.is_running and not (prompt.is_asking and await self._asks(session)):
+                await self._look_for_end(session, prompt)
+            await prompt.wait_ended(pause)
 
-    async def _look_for_end(self, conversation: Conversation, prompt: Prompt) -> None:
-        if not await self._desk.is_pending(conversation.source) and not prompt.is_running:
-            prompt.end(await self._unseen(conversation, prompt))
+    async def _look_for_end(self, session: OpenSession, prompt: OpenPrompt) -> None:
+        if not await self._bridge.is_pending(session.source) and not prompt.is_running:
+            prompt.end(await self._ending_from_store(session, prompt))
 
-    async def _asks(self, conversation: Conversation) -> bool:
-        """Whether the turn still waits for somebody's word, or to go on with it."""
-        seen = await self._desk.look(conversation.source)
-        return seen is not None and seen.turn is not None
+    async def _asks(self, session: OpenSession) -> bool:
+        """Return whether the turn still waits for an approval, or to continue after one."""
+        snapshot = await self._bridge.snapshot(session.source)
+        return snapshot is not None and snapshot.turn is not None
 
-    async def _unseen(self, conversation: Conversation, prompt: Prompt) -> Ending:
-        """How a prompt ended whose turn was not seen to end here; what was answered elsewhere is told from the store."""
+    async def _ending_from_store(self, session: OpenSession, prompt: OpenPrompt) -> Ending:
+        """Return the ending of a prompt whose turn did not end here. An answer of another process is sent from the store."""
         if prompt.is_command or prompt.stop_reason == "refusal":
             return Ending(outcome="answered")
         if prompt.turn_id is not None:
             return Ending(outcome="stopped" if prompt.is_asking else "interrupted")
-        seen = await self._desk.look(conversation.source, limit=_LOOKED_AT)
-        if seen is None:
+        snapshot = await self._bridge.snapshot(session.source, limit=_LOOKED_AT)
+        if snapshot is None:
             raise UnknownSession
-        roles = [message.role for message in seen.messages]
+        roles = [message.role for message in snapshot.messages]
         asked = len(roles) - roles[::-1].index("user") if "user" in roles else len(roles)
-        answer = [message.message for message in seen.messages[asked:]]
-        for update in updates_of(answer, conversation.names_for(new_id())):
-            conversation.tell(update)
+        answer = [message.message for message in snapshot.messages[asked:]]
+        for update in updates_of(answer, session.call_ids(new_message_id())):
+            session.send_update(update)
         return Ending(outcome="answered")
 
-    async def _wind_up(self, conversation: Conversation, prompt: Prompt, before: asyncio.Task[None] | None) -> None:
-        """Ends what was cancelled, behind the answer that it is."""
+    async def _finish_cancel(self, session: OpenSession, prompt: OpenPrompt, before: asyncio.Task[None] | None) -> None:
+        """Stop a cancelled turn, after the answer to its prompt."""
         await _ended(before)
         is_stopped = False
-        while prompt.is_offered and (not is_stopped or await self._is_pending(conversation)):
+        while prompt.is_offered and (not is_stopped or await self._is_pending(session)):
             try:
-                is_stopped = is_stopped or await self._desk.stop(conversation.source)
-                is_stopped = is_stopped or not await self._desk.is_pending(conversation.source)
+                is_stopped = is_stopped or await self._bridge.stop(session.source)
+                is_stopped = is_stopped or not await self._bridge.is_pending(session.source)
             except ThreadlineError as cause:
-                log.warning("acp.not_stopped", session=conversation.session_id, error=repr(cause))
+                log.warning("acp.not_stopped", session=session.session_id, error=repr(cause))
             await asyncio.sleep(_STEP_SECONDS)
-        conversation.wound_up()
+        session.cancel_finished()
 
-    async def _is_pending(self, conversation: Conversation) -> bool:
+    async def _is_pending(self, session: OpenSession) -> bool:
         try:
-            return await self._desk.is_pending(conversation.source)
+            return await self._bridge.is_pending(session.source)
         except ThreadlineError:
-            # Away for a while: whatever runs is not known to be over.
+            # The store is down: a running turn may not be over.
             return True
 
 
 async def _ended(work: asyncio.Task[None] | None) -> None:
-    """Returns when that work is over, however it ended."""
+    """Return when this task has ended, whatever its result."""
     if work is not None and not work.done():
         await asyncio.wait([work])
 
 
-def _refuse(prompt: Prompt, verdict: Verdict) -> None:
-    """What was not taken is told as that."""
+def _refuse(prompt: OpenPrompt, verdict: Verdict) -> None:
+    """Raise the error for a message that was not accepted, or note a refusal."""
     if verdict == "refused":
-        # Why not stands in a notice, which is on its way.
+        # The reason is in a notice that follows.
         prompt.stop_reason = "refusal"
     elif verdict == "ignored":
         raise RpcError(INVALID_REQUEST, texts.NOT_LET_IN)
@@ -323,7 +333,7 @@ def _refuse(prompt: Prompt, verdict: Verdict) -> None:
         raise RpcError(INVALID_PARAMS, texts.NOT_KEPT)
 
 
-def _response(prompt: Prompt, ending: Ending) -> PromptResponse | RpcError:
+def _response(prompt: OpenPrompt, ending: Ending) -> PromptResponse | RpcError:
     match ending.outcome:
         case "answered":
             return PromptResponse(stop_reason=prompt.stop_reason, usage=usage_of(prompt.usage))
@@ -334,3 +344,15 @@ def _response(prompt: Prompt, ending: Ending) -> PromptResponse | RpcError:
         case "parked":
             return RpcError(INTERNAL, texts.PUT_ASIDE)
     return RpcError(INTERNAL, texts.BROKE_OFF)
+
+
+def rpc_error_of(cause: ThreadlineError, session_id: str) -> RpcError:
+    """Return the error for the editor: what is wrong with its request about this session, and what to do next."""
+    if isinstance(cause, RpcError):
+        return cause
+    if isinstance(cause, UnknownSession):
+        shown = safe_line(session_id, _ID_CHARS)
+        return RpcError(NOT_FOUND, texts.NO_SESSION.format(session_id=shown), {"sessionId": session_id})
+    if isinstance(cause, StoreError | PlatformError):
+        return RpcError(INTERNAL, texts.STORE_AWAY.format(reason=cause))
+    return RpcError(INVALID_PARAMS, str(cause))

@@ -1,4 +1,4 @@
-"""The agent's side of the protocol: what an editor asks for, and what it is answered."""
+"""The server for an editor: the table of protocol methods, and the routing of prompts and cancels."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from threadline.acp.contents import Heard, heard
-from threadline.acp.desk import Desk
-from threadline.acp.failures import failure
-from threadline.acp.opening import Openings
-from threadline.acp.permissions import Permissions
-from threadline.acp.platform import AcpPlatform
-from threadline.acp.prompts import Prompts
+from threadline.acp.permissions import PermissionRequests
+from threadline.acp.platform import AcpPlatform, GatewayBridge, OpenSessions
+from threadline.acp.prompts import PromptRunner, rpc_error_of
+from threadline.acp.session_calls import SessionCalls
 from threadline.acp.sessions import AsyncSessionManager
-from threadline.acp.table import Table
+from threadline.acp.translate import PromptContent, read_prompt
 from threadline.errors import InvalidRequest, ThreadlineError
 from threadline.gateway.supervisor import Supervisor
 from threadline.model.safe_text import safe_line
@@ -52,7 +49,7 @@ from threadline.texts import editors as texts
 
 Method: TypeAlias = Callable[[Any], Coroutine[Any, Any, Shape]]
 
-_CAN = AgentCapabilities(
+AGENT_CAPABILITIES = AgentCapabilities(
     load_session=True,
     prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
     session_capabilities=SessionCapabilities(
@@ -65,27 +62,27 @@ _CAN = AgentCapabilities(
     ),
 )
 _NAME_CHARS = 80
-# What is being answered when the editor closes its input may come to its end: whoever pipes prompts in wants the answers.
+# How long running prompts may finish after the editor closed its input: piped prompts still get answers.
 _GRACE_SECONDS = 2.0
 
 
-class _Reopening(msgspec.Struct, eq=False):
+class _PendingReopen(msgspec.Struct, eq=False):
     """A session that a prompt opens, and whether the prompt was cancelled meanwhile."""
 
     session_id: str
     is_cancelled: bool = False
 
     def cancel(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Record that the prompt was cancelled."""
         self.is_cancelled = True
 
 
 class AcpServer:
-    """Serves one editor over one connection: every request is answered once, and what it is told was stored before."""
+    """Serves one editor over one connection. Every request is answered once, and everything sent was stored before."""
 
     def __init__(
         self,
-        desk: Desk,
+        bridge: GatewayBridge,
         sessions: AsyncSessionManager,
         lines: Lines,
         sink: Sink,
@@ -96,36 +93,44 @@ class AcpServer:
         version: str,
         takes_servers: bool = True,
     ) -> None:
-        """`user` is who writes in the editor; `lease_seconds` how long a process that is gone holds what it had.
+        """`user` is the person who uses the editor; `lease_seconds` is how long the lease of a dead process lasts.
 
         `takes_servers`: whether the agent may use the MCP servers that an editor names.
         """
         start = supervisor.start
         self.connection = Connection(
-            lines, sink, serve=self._serve, hear=self._hear, start=start, name="editor", grace=_GRACE_SECONDS
+            lines, sink, serve=self._serve, hear=self._on_notification, start=start, name="editor", grace=_GRACE_SECONDS
         )
-        self.table = Table(desk, self.connection, Permissions(desk, start, self.connection), start)
-        self.platform = AcpPlatform(self.table, desk, self.connection.run)
-        self._openings = openings = Openings(desk, sessions, self.table, self.connection, start, user)
-        self._prompts = Prompts(
-            desk, supervisor, self.table.begin, openings.refresh, openings.forget, lease_seconds=lease_seconds
+        permissions = PermissionRequests(bridge, start, self.connection.request)
+        self.open_sessions = OpenSessions(bridge, self.connection, permissions.ask, start)
+        self.platform = AcpPlatform(self.open_sessions, bridge, self.connection.run)
+        self._session_calls = session_calls = SessionCalls(
+            bridge, sessions, self.open_sessions, self.connection, start, user
+        )
+        self._prompts = PromptRunner(
+            bridge,
+            supervisor,
+            self.open_sessions.begin,
+            session_calls.refresh,
+            session_calls.close_lost,
+            lease_seconds=lease_seconds,
         )
         self._version = version
         servers = McpCapabilities(http=takes_servers, sse=takes_servers)
-        self._can = msgspec.structs.replace(_CAN, mcp_capabilities=servers)
+        self._can = msgspec.structs.replace(AGENT_CAPABILITIES, mcp_capabilities=servers)
         self._is_initialized = False
-        self._reopening: list[_Reopening] = []
+        self._reopening: list[_PendingReopen] = []
         self._methods: dict[str, Method] = {
             "authenticate": self._authenticate,
-            "session/new": openings.new,
-            "session/load": openings.load,
-            "session/resume": openings.resume,
-            "session/fork": openings.fork,
-            "session/list": openings.list,
-            "session/close": openings.close,
-            "session/delete": openings.delete,
-            "session/set_mode": openings.set_mode,
-            "session/set_config_option": openings.set_config_option,
+            "session/new": session_calls.new,
+            "session/load": session_calls.load,
+            "session/resume": session_calls.resume,
+            "session/fork": session_calls.fork,
+            "session/list": session_calls.list,
+            "session/close": session_calls.close,
+            "session/delete": session_calls.delete,
+            "session/set_mode": session_calls.set_mode,
+            "session/set_config_option": session_calls.set_config_option,
         }
 
     def _serve(self, request: Request) -> Awaitable[object] | None:
@@ -138,33 +143,33 @@ class AcpServer:
         method = self._methods.get(request.method)
         if method is None:
             raise RpcError(METHOD_NOT_FOUND, texts.NO_METHOD.format(method=safe_line(request.method, _NAME_CHARS)))
-        return _told(method, _params(request))
+        return _with_rpc_errors(method, _params(request))
 
-    def _hear(self, method: str, raw: msgspec.Raw) -> None:
+    def _on_notification(self, method: str, raw: msgspec.Raw) -> None:
         if method != "session/cancel" or not self._is_initialized:
             return
         try:
             params = decode_params(method, raw)
         except WrongShape:
-            # Nobody waits for an answer to what nobody can read.
+            # An unreadable notification gets no answer.
             return
         if not isinstance(params, CancelNotification):
             return
         for reopening in self._reopening:
             if reopening.session_id == params.session_id:
                 reopening.cancel()
-        conversation = self.table.find(params.session_id)
-        if conversation is not None:
-            conversation.cancel()
+        session = self.open_sessions.find(params.session_id)
+        if session is not None:
+            session.cancel()
 
     def _initialize(self, params: Shape) -> Awaitable[object]:
         assert isinstance(params, InitializeRequest)  # noqa: S101 - the table of methods says so
         self._is_initialized = True
         session = params.client_capabilities.session
-        self.table.shows_notices = session is not None and session.notices is not None
+        self.open_sessions.shows_notices = session is not None and session.notices is not None
         return _value(
             InitializeResponse(
-                # There is one version that both can speak. Who can't speak it hangs up.
+                # Only this version is supported. An editor without it closes the connection.
                 protocol_version=PROTOCOL_VERSION,
                 agent_capabilities=self._can,
                 auth_methods=(),
@@ -178,44 +183,44 @@ class AcpServer:
     def _prompt(self, request: Request, params: Shape) -> Awaitable[object] | None:
         assert isinstance(params, PromptRequest)  # noqa: S101 - the table of methods says so
         try:
-            said = heard(params.prompt)
+            content = read_prompt(params.prompt)
         except InvalidRequest as cause:
             raise RpcError(INVALID_PARAMS, str(cause)) from cause
-        conversation = self.table.find(params.session_id)
-        if conversation is None or conversation.is_closing:
-            # Known from before, but not open here: whoever prompts it wants to go on with it.
-            return self._prompt_reopened(request, params, said)
-        prompt = self._prompts.open(conversation, said, request.answer)
-        request.on_cancel = partial(conversation.cancel, prompt)
+        session = self.open_sessions.find(params.session_id)
+        if session is None or session.is_closing:
+            # A stored session that is not open here: the prompt reopens it.
+            return self._prompt_reopened(request, params, content)
+        prompt = self._prompts.open(session, content, request.answer)
+        request.on_cancel = partial(session.cancel, prompt)
         return None
 
-    def _prompt_reopened(self, request: Request, params: PromptRequest, said: Heard) -> Awaitable[object]:
-        reopening = _Reopening(params.session_id)
-        # Now, and not when its work begins: the next line may cancel it.
+    def _prompt_reopened(self, request: Request, params: PromptRequest, content: PromptContent) -> Awaitable[object]:
+        reopening = _PendingReopen(params.session_id)
+        # Registered now, not when the task starts: the next line may cancel it.
         self._reopening.append(reopening)
         request.on_cancel = reopening.cancel
 
         async def opened(params: PromptRequest) -> PromptResponse:
             try:
-                conversation = await self._openings.reopen(params.session_id)
+                session = await self._session_calls.reopen(params.session_id)
             finally:
                 self._reopening.remove(reopening)
             if reopening.is_cancelled:
                 return PromptResponse(stop_reason="cancelled")
             answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-            prompt = self._prompts.open(conversation, said, partial(_settle, answered))
-            request.on_cancel = partial(conversation.cancel, prompt)
+            prompt = self._prompts.open(session, content, partial(_settle, answered))
+            request.on_cancel = partial(session.cancel, prompt)
             result = await answered
             if isinstance(result, Exception):
                 raise result
             assert isinstance(result, PromptResponse)  # noqa: S101 - a prompt gives nothing else
             return result
 
-        return _told(opened, params)
+        return _with_rpc_errors(opened, params)
 
 
 def _settle(coming: asyncio.Future[object], result: object) -> None:
-    """Nobody waits any more where the editor has hung up."""
+    """Set the result, unless the editor has closed the connection."""
     if not coming.done():
         coming.set_result(result)
 
@@ -224,14 +229,14 @@ async def _value(value: Shape) -> Shape:
     return value
 
 
-async def _told(method: Method, params: Shape) -> Shape:
-    """What a method gives; what goes wrong as an error that says what to do."""
+async def _with_rpc_errors(method: Method, params: Shape) -> Shape:
+    """Return the result of a method. An error is raised as `RpcError` that says what to do."""
     try:
         return await method(params)
     except RpcError:
         raise
     except ThreadlineError as cause:
-        raise failure(cause, getattr(params, "session_id", "")) from cause
+        raise rpc_error_of(cause, getattr(params, "session_id", "")) from cause
 
 
 def _params(request: Request) -> Shape:

@@ -1,4 +1,4 @@
-"""The sessions of editors: two managers over the one store, so that sessions are found by search and survive a restart."""
+"""The sessions of editors, managed through the store: search finds them, and they survive a restart."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ class EditorSession(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
     entry: SessionEntry
     # In a list, the first that were said in one without a title.
-    words: str = ""
+    preview: str = ""
 
 
 def source_of(session_id: str, user: str) -> SessionSource:
-    """Where a message comes from that this person writes in that session; `UnknownSession` for what can't be the id of one."""
+    """Return the source of this person's messages in that session. `UnknownSession`: the text can't be the id of a session."""
     if not is_editor_session(session_id):
         raise UnknownSession("no session of an editor has such an id")
     return editor_source(session_id, user)
 
 
 class _EditorSessions:
-    """What both managers do, blocking. Nothing is kept here but which sessions are open in this process."""
+    """The blocking methods of both managers. It holds no state except the sessions that are open in this process."""
 
     def __init__(
         self,
@@ -83,34 +83,34 @@ class _EditorSessions:
     def create_session(self, cwd: str) -> EditorSession:
         """Create a session that works in that folder, open here. It is stored before this returns."""
         source = new_editor_source(self.store, self._user)
-        held = self.store.perform(
-            EditorSessions.create.step(self.store, source, _checked(cwd), agent=self._agent(source))
+        stored = self.store.perform(
+            EditorSessions.create.step(self.store, source, _checked_cwd(cwd), agent=self._agent(source))
         )
-        return self._open(source, held)
+        return self._open(source, stored)
 
     def get_session(self, session_id: str) -> EditorSession | None:
-        """The session of that id, open here from now on, whatever process made it; `None` where there is none."""
+        """Return the session with this id and open it here, or None if there is none."""
         try:
             source = source_of(session_id, self._user)
-            held = self.store.perform(EditorSessions.find.step(self.store, source, agent=self._agent(source)))
+            stored = self.store.perform(EditorSessions.find.step(self.store, source, agent=self._agent(source)))
         except UnknownSession:
             return None
-        return self._open(source, held)
+        return self._open(source, stored)
 
     def fork_session(self, session_id: str, cwd: str | None = None) -> EditorSession | None:
         """A new session with the history, model, mode and options of another, open here; both go on apart. `None`: unknown id.
 
         No message is copied. Without `cwd`, it works in the folder of the other.
         """
-        path = None if cwd is None else _checked(cwd)
+        path = None if cwd is None else _checked_cwd(cwd)
         try:
             source, into = source_of(session_id, self._user), new_editor_source(self.store, self._user)
-            held = self.store.perform(
+            stored = self.store.perform(
                 EditorSessions.fork.step(self.store, source, into, cwd=path, agent=self._agent(source))
             )
         except UnknownSession:
             return None
-        return self._open(into, held)
+        return self._open(into, stored)
 
     def list_sessions(self, cwd: str | None = None, cursor: str | None = None, limit: int = 50) -> Page[EditorSession]:
         """A page of all sessions of editors, the most recently updated first; with `cwd`, of those in that very folder.
@@ -118,11 +118,11 @@ class _EditorSessions:
         `page.cursor` asks for what follows. A cursor that is none is `InvalidCursor`.
         """
         page = self.store.perform(EditorSessions.list_page.step(self.store, cwd=cwd, cursor=cursor, limit=limit))
-        return Page([_session(str(held.entry.origin.chat_id), held) for held in page], page.cursor)
+        return Page([_session(str(stored.entry.origin.chat_id), stored) for stored in page], page.cursor)
 
     def update_cwd(self, session_id: str, cwd: str) -> EditorSession | None:
-        """The session works in that folder from now on; `None` where there is none."""
-        return self._save(session_id, EditorSessionChanges(cwd=_checked(cwd)))
+        """Set the working folder of the session. Return None if there is no such session."""
+        return self._save(session_id, EditorSessionChanges(cwd=_checked_cwd(cwd)))
 
     def save_session(
         self,
@@ -153,7 +153,7 @@ class _EditorSessions:
         return self._save(session_id, EditorSessionChanges(title=title, runtime=given))
 
     def remove_session(self, session_id: str) -> bool:
-        """Deletes the session and all that was ever held in it; False where there is none."""
+        """Delete the session and everything in it. Return False if there is no such session."""
         if not is_editor_session(session_id):
             return False
         source = source_of(session_id, self._user)
@@ -161,13 +161,13 @@ class _EditorSessions:
         return self.store.perform(EditorSessions.remove.step(self.store, source, agent=self._agent(source)))
 
     def cleanup(self, delete: bool = False) -> None:
-        """No session is open here any more. With `delete`, all sessions of editors in the store are deleted too."""
+        """Close all sessions in this process. With `delete`, also delete all sessions of editors in the store."""
         self.bound.clear()
         cursor = None
         while delete:
             page = self.store.perform(EditorSessions.list_page.step(self.store, cursor=cursor))
-            for held in page:
-                self.remove_session(str(held.entry.origin.chat_id))
+            for stored in page:
+                self.remove_session(str(stored.entry.origin.chat_id))
             if (cursor := page.cursor) is None:
                 return
 
@@ -177,19 +177,21 @@ class _EditorSessions:
     def _save(self, session_id: str, changes: EditorSessionChanges) -> EditorSession | None:
         try:
             source = source_of(session_id, self._user)
-            held = self.store.perform(EditorSessions.save.step(self.store, source, changes, agent=self._agent(source)))
+            stored = self.store.perform(
+                EditorSessions.save.step(self.store, source, changes, agent=self._agent(source))
+            )
         except UnknownSession:
             return None
-        return _session(session_id, held)
+        return _session(session_id, stored)
 
-    def _open(self, source: SessionSource, held: StoredEditorSession) -> EditorSession:
-        session = _session(str(source.chat_id), held)
+    def _open(self, source: SessionSource, stored: StoredEditorSession) -> EditorSession:
+        session = _session(str(source.chat_id), stored)
         self.bound[session.session_id] = source
         return session
 
 
 class _EditorClient:
-    """What both managers share."""
+    """The common part of both managers."""
 
     def __init__(
         self,
@@ -201,11 +203,11 @@ class _EditorClient:
 
     @property
     def bound(self) -> tuple[SessionSource, ...]:
-        """The sessions that are open in this process."""
+        """Return the sources of the sessions that are open in this process."""
         return tuple(self._sessions.bound.values())
 
     def close_session(self, session_id: str) -> None:
-        """The session is not open here any more. It stays as it is."""
+        """Close the session in this process. It stays in the store."""
         self._sessions.bound.pop(session_id, None)
 
 
@@ -276,15 +278,15 @@ class AsyncSessionManager(_EditorClient):
     cleanup = _awaited(_EditorSessions.cleanup)
 
 
-def _session(session_id: str, held: StoredEditorSession) -> EditorSession:
-    entry = held.entry
+def _session(session_id: str, stored: StoredEditorSession) -> EditorSession:
+    entry = stored.entry
     options = entry.runtime.get(OPTIONS)
     return EditorSession(
         session_id=session_id,
         cwd=entry.cwd or "/",
         title=entry.title,
         model=entry.chosen_model or entry.model,
-        history_len=held.history_len,
+        history_len=stored.history_len,
         updated_at=entry.updated_at,
         provider=_text(entry, PROVIDER),
         base_url=_text(entry, BASE_URL),
@@ -292,7 +294,7 @@ def _session(session_id: str, held: StoredEditorSession) -> EditorSession:
         mode=_text(entry, MODE),
         options=options if isinstance(options, dict) else {},
         entry=entry,
-        words=held.preview,
+        preview=stored.preview,
     )
 
 
@@ -301,7 +303,7 @@ def _text(entry: SessionEntry, name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _checked(cwd: str) -> str:
+def _checked_cwd(cwd: str) -> str:
     if not isinstance(cwd, str) or not posixpath.isabs(cwd):
         raise InvalidRequest("the working folder must be an absolute path, such as /home/me/project")
     return cwd

@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 
 from tests.gateway.world import awaited
 
-from threadline.acp.outlet import Outlet
+from threadline.acp.open_session import UpdateQueue
 from threadline.gateway.supervisor import Supervisor
 
 
 @asynccontextmanager
-async def outlet() -> AsyncIterator[tuple[Outlet, list[bytes]]]:
+async def outlet() -> AsyncIterator[tuple[UpdateQueue, list[bytes]]]:
     told: list[bytes] = []
     supervisor = Supervisor()
-    yield Outlet(told.append, supervisor.start), told
+    yield UpdateQueue(told.append, supervisor.start), told
     await supervisor.stop()
 
 
@@ -30,12 +30,12 @@ async def test_nothing_overtakes_what_has_to_be_fetched() -> None:
             return b"file"
 
         out.put(b"before")
-        out.put_fetched(fetch)
+        out.put_deferred(fetch)
         out.put(b"after")
         await asyncio.sleep(0)
         assert told == [b"before"]
         arrived.set()
-        await out.flushed()
+        await out.wait_until_sent()
         out.put(b"last")
         assert told == [b"before", b"file", b"after", b"last"]
 
@@ -46,11 +46,11 @@ async def test_what_is_held_is_told_behind_what_passes_by() -> None:
         out.hold()
         out.put(b"live")
         out.put(b"gone", "t1")
-        out.pass_by(b"past")
+        out.send_out_of_order(b"past")
         assert told == [b"past"]
-        out.forget("t1")
+        out.drop_turn("t1")
         out.release()
-        await out.flushed()
+        await out.wait_until_sent()
         assert told == [b"past", b"live"]
 
 
@@ -63,12 +63,12 @@ async def test_a_turn_can_be_forgotten_while_its_file_is_fetched() -> None:
             await arrived.wait()
             return b"file"
 
-        out.put_fetched(fetch, "t1")
+        out.put_deferred(fetch, "t1")
         out.put(b"more", "t1")
         await asyncio.sleep(0)
-        out.forget("t1")
+        out.drop_turn("t1")
         out.put(b"other", "t2")
         arrived.set()
-        await out.flushed()
+        await out.wait_until_sent()
         await asyncio.sleep(0.01)
         assert told == [b"other"]
