@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.world import awaited
 
-from threadline.rpc.lines import MOST_BYTES, LineCutter, Lines, LineTooLong, OfferedLines
-from threadline.rpc.pipes import _AHEAD, PipeSink, PolledLines, ThreadLines, lines_from
-from threadline.rpc.streams import StreamLines
+from threadline.rpc.lines import MOST_BYTES, LineCutter, Lines, LineTooLong, OfferedLines, StreamLines
+from threadline.rpc.stdio import _AHEAD, PipeSink, PolledLines, ThreadLines, lines_from
 
 
 def taken(cutter: LineCutter) -> list[bytes | None]:

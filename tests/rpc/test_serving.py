@@ -21,7 +21,7 @@ from threadline.rpc.connection import (
     Request,
     RpcError,
 )
-from threadline.rpc.serving import MOST_OPEN
+from threadline.rpc.requests import MOST_OPEN
 
 by_kind = pytest.mark.parametrize("kind", KINDS)
 

@@ -13,9 +13,8 @@ import msgspec
 
 from threadline.gateway.supervisor import Supervisor
 from threadline.rpc.connection import METHOD_NOT_FOUND, Connection, Hear, Request, RpcError, Serve
-from threadline.rpc.lines import Lines, Sink
-from threadline.rpc.pipes import PipeSink, lines_from
-from threadline.rpc.streams import over_streams
+from threadline.rpc.lines import Lines, Sink, over_streams
+from threadline.rpc.stdio import PipeSink, lines_from
 
 KINDS = ("pipes", "streams")
 

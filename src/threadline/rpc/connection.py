@@ -24,7 +24,7 @@ from threadline.rpc.envelope import (
     RpcError,
 )
 from threadline.rpc.lines import Lines, LineTooLong, OfferedLines, Sink
-from threadline.rpc.serving import Desk, Request, Serve, Start
+from threadline.rpc.requests import Desk, Request, Serve, Start
 
 __all__ = [
     "Connection",

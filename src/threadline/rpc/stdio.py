@@ -2,23 +2,255 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import stat
 import sys
+import threading
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from itertools import islice
 from typing import Final
 
 from threadline.errors import ThreadlineError
-from threadline.rpc.lines import Lines, Sink
-from threadline.rpc.pipes import PipeSink, lines_from
+from threadline.rpc.lines import LineCutter, Lines, Sink
+
+_CHUNK: Final = 64 * 1024
+# So many chunks with lines that nobody took, and reading waits for who takes them.
+_AHEAD: Final = 8
+# With more than this on its way, `drain` waits.
+_ROOM: Final = 1024 * 1024
+_AT_ONCE: Final = 64
 
 _STDIN: Final = 0
 _STDOUT: Final = 1
 _STDERR: Final = 2
 # The most that anybody may ask for without being root.
 _PIPE_BYTES: Final = 1024 * 1024
+
+
+def lines_from(descriptor: int) -> Lines:
+    """The lines of a descriptor, which is closed at the end of input. Wants a running loop."""
+    try:
+        return PolledLines(descriptor)
+    except PermissionError:
+        # The loop can't wait for it: a regular file, or a device such as /dev/null.
+        return ThreadLines(descriptor)
+
+
+class _FedLines:
+    """Lines out of chunks that somebody feeds. See `Lines`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: Final = descriptor
+        self._loop: Final = asyncio.get_running_loop()
+        self._cutter: Final = LineCutter()
+        self._waiter: asyncio.Future[None] | None = None
+        self._take: Callable[[bytes], bool] | None = None
+        self._unread = 0
+        self._over = False
+
+    async def next(self) -> bytes | None:
+        """The next line; `None` at the end of input."""
+        while not self._cutter:
+            if self._over:
+                return None
+            paused, self._unread = self._unread >= _AHEAD, 0
+            if paused:
+                self._resume()
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return self._cutter.take()
+
+    def offer(self, take: Callable[[bytes], bool]) -> None:
+        """A line that comes alone is given to `take` first: whoever asks waits for an answer, and not for a round of the loop."""
+        self._take = take
+
+    def _feed(self, chunk: bytes) -> None:
+        """Takes the next chunk; an empty one is the end of input."""
+        if chunk:
+            self._cutter.feed(chunk)
+        else:
+            self._cutter.end()
+            self._over = True
+        if self._take is not None and self._is_awaited() and self._cutter.offer_only(self._take) and not self._over:
+            return
+        if self._cutter:
+            self._unread += 1
+        if self._waiter is not None and self._is_awaited() and (self._cutter or self._over):
+            self._waiter.set_result(None)
+
+    def _is_awaited(self) -> bool:
+        return self._waiter is not None and not self._waiter.done()
+
+    def _read(self) -> bytes | None:
+        try:
+            return os.read(self._descriptor, _CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return None
+        except OSError:
+            # A terminal or a socket that is gone: nothing more will come from it.
+            return b""
+
+    def _resume(self) -> None:
+        raise NotImplementedError
+
+
+class PolledLines(_FedLines):
+    """Lines of a pipe, a socket or a terminal. Raises PermissionError where the loop can't poll the descriptor."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor)
+        self._resume()
+
+    def _resume(self) -> None:
+        self._loop.add_reader(self._descriptor, self._readable)
+
+    def _readable(self) -> None:
+        chunk = self._read()
+        if chunk is None:
+            return
+        self._feed(chunk)
+        if not chunk:
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+        elif self._unread >= _AHEAD:
+            self._loop.remove_reader(self._descriptor)
+
+
+class ThreadLines(_FedLines):
+    """Lines of what can't be polled. Its thread is a daemon: a read that never returns does not keep the process from ending."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor)
+        self._wanted: Final = threading.Semaphore(1)
+        threading.Thread(target=self._read_on, name="threadline-lines", daemon=True).start()
+
+    def _resume(self) -> None:
+        self._wanted.release()
+
+    def _feed(self, chunk: bytes) -> None:
+        super()._feed(chunk)
+        if self._unread < _AHEAD:
+            self._wanted.release()
+
+    def _read_on(self) -> None:
+        more = True
+        while more:
+            # One chunk for each that was taken: the disk is faster than who reads the lines.
+            self._wanted.acquire()
+            chunk = self._read() or b""
+            more = bool(chunk)
+            try:
+                self._loop.call_soon_threadsafe(self._feed, chunk)
+            except RuntimeError:
+                # The loop is closed; nobody wants the rest.
+                more = False
+        os.close(self._descriptor)
+
+
+class PipeSink:
+    """Lines into a descriptor, which is this object's own from here on. See `Sink`.
+
+    A line goes out at once where there is room for it; the rest follows as the other side reads. A regular file always has room.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: Final = descriptor
+        self._loop: Final = asyncio.get_running_loop()
+        self._queue: deque[memoryview] = deque()
+        self._size = 0
+        self._waiters: list[asyncio.Future[None]] = []
+        self._gone = False
+        self._closed = False
+
+    def write(self, line: bytes) -> None:
+        """Sends or queues bytes that end in a newline."""
+        if self._gone:
+            raise BrokenPipeError
+        if self._queue:
+            self._queue.append(memoryview(line))
+            self._size += len(line)
+            return
+        written = self._push(line)
+        if written < len(line):
+            self._queue.append(memoryview(line)[written:])
+            self._size = len(line) - written
+            self._loop.add_writer(self._descriptor, self._writable)
+
+    async def drain(self) -> None:
+        """Returns when there is room again."""
+        await self._shrunk_to(_ROOM)
+
+    async def flush(self) -> None:
+        """Returns when all has left."""
+        await self._shrunk_to(0)
+
+    def close(self) -> None:
+        """Lets go of what is queued, and of the descriptor."""
+        self._break_off()
+        if not self._closed:
+            self._closed = True
+            os.close(self._descriptor)
+
+    def _push(self, line: bytes) -> int:
+        """Writes until all is written or there is no more room; how much it was."""
+        written = 0
+        while written < len(line):
+            try:
+                written += os.write(self._descriptor, line[written:] if written else line)
+            except BlockingIOError:
+                break
+            except OSError:
+                self._break_off()
+                raise
+        return written
+
+    def _writable(self) -> None:
+        try:
+            written = os.writev(self._descriptor, list(islice(self._queue, _AT_ONCE)))
+        except BlockingIOError:
+            return
+        except OSError:
+            self._break_off()
+            return
+        self._size -= written
+        while written >= len(self._queue[0]):
+            written -= len(self._queue.popleft())
+            if not self._queue:
+                self._loop.remove_writer(self._descriptor)
+                break
+        else:
+            self._queue[0] = self._queue[0][written:]
+        self._wake()
+
+    async def _shrunk_to(self, most: int) -> None:
+        while self._size > most:
+            waiter = self._loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
+        if self._gone:
+            raise BrokenPipeError
+
+    def _break_off(self) -> None:
+        self._gone = True
+        if self._queue:
+            self._loop.remove_writer(self._descriptor)
+            self._queue.clear()
+            self._size = 0
+        self._wake()
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
 
 class StdioClosed(ThreadlineError):

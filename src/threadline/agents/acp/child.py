@@ -11,9 +11,8 @@ from pathlib import Path
 
 from threadline.log import get_logger
 from threadline.model.safe_text import safe_line
-from threadline.rpc.lines import Lines, LineTooLong, Sink
-from threadline.rpc.pipes import PipeSink
-from threadline.rpc.streams import StreamLines
+from threadline.rpc.lines import Lines, LineTooLong, Sink, StreamLines
+from threadline.rpc.stdio import PipeSink
 
 log = get_logger(__name__)
 

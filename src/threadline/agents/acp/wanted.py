@@ -83,7 +83,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 def wanted_of(settings: AgentSetup, environment: Mapping[str, str]) -> Wanted:
     """The agent that the settings describe; `AgentError` where its program is not there."""
-    preset = PRESETS.get(cast(AcpPreset, settings.preset))
+    preset = PRESETS.get(cast("AcpPreset", settings.preset))
     command = settings.command or (() if preset is None else preset.command)
     if not command:
         known = ", ".join(PRESETS)
@@ -121,7 +121,7 @@ def _is_harmless(name: str) -> bool:
 def _permissions(chosen: str | None) -> Permissions:
     if chosen not in (None, "ask", "allow", "deny"):
         raise InvalidRequest(f"`permissions` is ask, allow or deny, not {chosen!r}")
-    return cast(Permissions, chosen or "ask")
+    return cast("Permissions", chosen or "ask")
 
 
 def _key_method(preset: Preset | None, env: Mapping[str, str]) -> str | None:
