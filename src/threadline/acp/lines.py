@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from threadline.rpc.acp.updates import KnownUpdate
+from threadline.rpc.acp.client_methods import KnownUpdate
 
 _encode = msgspec.json.Encoder().encode
 TAIL = b"}}\n"

@@ -176,7 +176,7 @@ class _Opening:
             raise AgentError(texts.BUSY.format(agent=self._process.wanted.name))
 
     async def _found(
-        self, before: Remembered, method: str, shape: type[acp.calls.SessionAt], *, is_last: bool
+        self, before: Remembered, method: str, shape: type[acp.agent_methods.SessionAt], *, is_last: bool
     ) -> AgentSession | None:
         """The session as the agent finds it in that way; `None` where another way is to be tried. `is_last`: but for a new one."""
         name = before.agent

@@ -1,12 +1,47 @@
-"""What is said: text, pictures, sound, and files by name or in full."""
+"""What all messages of the protocol have in common.
+
+Names on the wire are camel case. What has its default is not written; what we don't know is not read, `_meta` included.
+A value that fails to fit is not the end of a message: see `decode`.
+"""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from threadline.rpc.acp.shape import Shape
+import msgspec
+from msgspec import UNSET, UnsetType
 
 Role: TypeAlias = Literal["assistant", "user"]
+
+ToolKind: TypeAlias = Literal[
+    "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
+]
+ToolStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
+PermissionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A value on the wire. Where it is read, an optional field that does not fit counts as not given, and an item of a
+    list that does not fit is left out: peers run ahead of us, and their news must not cost us the rest."""
+
+
+class Firm(Shape, frozen=True, kw_only=True):
+    """A value of which nothing may be lost in silence, since someone asked for it: only null counts as not given."""
+
+
+def otherwise(value: object) -> msgspec.Meta:
+    """Marks a field that is always written, but may be missing or unfit where it is read: it counts as `value` then."""
+    return msgspec.Meta(extra={"otherwise": value})
+
+
+def as_raw(text: str) -> msgspec.Raw:
+    """This JSON text as a value on one line. A text that is no JSON goes as a string, so that a line is never torn."""
+    said = text.encode("utf-8", "replace")
+    try:
+        value: Any = msgspec.json.decode(said)
+    except (msgspec.DecodeError, RecursionError):
+        value = said.decode()
+    return msgspec.Raw(msgspec.json.encode(value))
 
 
 class Annotations(Shape, frozen=True, kw_only=True):
@@ -75,3 +110,85 @@ class EmbeddedResource(Block, frozen=True, kw_only=True, tag="resource"):
 
 
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
+
+
+class ContentPart(Shape, frozen=True, kw_only=True, tag_field="type", tag="content"):
+    """What a tool gave back, as any other content."""
+
+    content: ContentBlock
+
+
+class Diff(Shape, frozen=True, kw_only=True, tag_field="type", tag="diff"):
+    """How a tool changed a file; without `old_text` it is new."""
+
+    path: str
+    new_text: str
+    old_text: str | None = None
+
+
+class TerminalRef(Shape, frozen=True, kw_only=True, tag_field="type", tag="terminal"):
+    """A terminal of the client's, whose output it shows by itself."""
+
+    terminal_id: str
+
+
+ToolContent: TypeAlias = ContentPart | Diff | TerminalRef
+
+
+class ToolLocation(Shape, frozen=True, kw_only=True):
+    """Where in which file a tool is at work."""
+
+    path: str
+    line: int | None = None
+
+
+class ToolCallPatch(Shape, frozen=True, kw_only=True):
+    """What is new about a tool call: what is not given stays as it was, a list replaces the one before.
+
+    `raw_input` and `raw_output` are any JSON, on one line: `as_raw` makes them.
+    """
+
+    tool_call_id: str
+    title: str | None = None
+    name: str | None = None
+    kind: ToolKind | None = None
+    status: ToolStatus | None = None
+    content: tuple[ToolContent, ...] | None = None
+    locations: tuple[ToolLocation, ...] | None = None
+    raw_input: msgspec.Raw | UnsetType = UNSET
+    raw_output: msgspec.Raw | UnsetType = UNSET
+
+
+class PermissionOption(Shape, frozen=True, kw_only=True):
+    """One answer of those to choose from. `kind` is a `PermissionKind`; one that we don't know stays as it came."""
+
+    option_id: str
+    name: str
+    kind: Annotated[str, otherwise("")]
+
+
+class Selected(Firm, frozen=True, kw_only=True, tag_field="outcome", tag="selected"):
+    """A person chose this option."""
+
+    option_id: str
+
+
+class Cancelled(Firm, frozen=True, kw_only=True, tag_field="outcome", tag="cancelled"):
+    """The turn was cancelled before anyone chose."""
+
+
+PermissionOutcome: TypeAlias = Selected | Cancelled
+
+
+class RequestPermissionRequest(Shape, frozen=True, kw_only=True):
+    """May this tool run? To be answered by a person, or by a rule that a person made."""
+
+    session_id: str
+    tool_call: ToolCallPatch
+    options: Annotated[tuple[PermissionOption, ...], otherwise(())]
+
+
+class RequestPermissionResponse(Firm, frozen=True, kw_only=True):
+    """What was decided."""
+
+    outcome: PermissionOutcome

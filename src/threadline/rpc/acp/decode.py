@@ -8,13 +8,14 @@ sense without is an error, and the error says where it is.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import inspect
 
 from threadline.errors import InvalidRequest
-from threadline.rpc.acp.shape import Firm
+from threadline.rpc.acp import agent_methods, client_methods, content
+from threadline.rpc.acp.content import Firm, Shape
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -28,6 +29,10 @@ _PLAIN: dict[type[inspect.Type], tuple[type, str]] = {
 
 # So many values of a message that does not fit are looked at.
 _VALUES = 20_000
+
+Side: TypeAlias = Literal["agent", "client", "both"]
+Kind: TypeAlias = Literal["request", "notification"]
+Status: TypeAlias = Literal["stable", "unstable", "legacy"]
 
 
 class WrongShape(InvalidRequest):
@@ -207,3 +212,101 @@ def _build_plain(value: Any, info: inspect.Type, at: str) -> Any:
         return msgspec.convert(value, plain)
     except msgspec.ValidationError as error:
         raise _wrong(at, f"must be {words}") from error
+
+
+class Method(msgspec.Struct, frozen=True):
+    """A method: `side` is who receives it; a notification has no result."""
+
+    name: str
+    side: Side
+    params: type[Shape]
+    result: type[Shape] | None = None
+    status: Status = "stable"
+
+    @property
+    def kind(self) -> Kind:
+        """Whether it is answered."""
+        return "notification" if self.result is None else "request"
+
+
+_ALL = (
+    Method("initialize", "agent", agent_methods.InitializeRequest, agent_methods.InitializeResponse),
+    Method("authenticate", "agent", agent_methods.AuthenticateRequest, agent_methods.Nothing),
+    Method("logout", "agent", agent_methods.Nothing, agent_methods.Nothing),
+    Method("session/new", "agent", agent_methods.NewSessionRequest, agent_methods.NewSessionResponse),
+    Method("session/load", "agent", agent_methods.LoadSessionRequest, agent_methods.LoadSessionResponse),
+    Method("session/resume", "agent", agent_methods.ResumeSessionRequest, agent_methods.ResumeSessionResponse),
+    Method("session/fork", "agent", agent_methods.ForkSessionRequest, agent_methods.ForkSessionResponse, "unstable"),
+    Method("session/list", "agent", agent_methods.ListSessionsRequest, agent_methods.ListSessionsResponse),
+    Method("session/close", "agent", agent_methods.CloseSessionRequest, agent_methods.Nothing),
+    Method("session/delete", "agent", agent_methods.DeleteSessionRequest, agent_methods.Nothing),
+    Method("session/set_mode", "agent", agent_methods.SetModeRequest, agent_methods.Nothing),
+    Method("session/set_model", "agent", agent_methods.SetModelRequest, agent_methods.Nothing, "legacy"),
+    Method(
+        "session/set_config_option",
+        "agent",
+        agent_methods.SetConfigOptionRequest,
+        agent_methods.SetConfigOptionResponse,
+    ),
+    Method("session/prompt", "agent", agent_methods.PromptRequest, agent_methods.PromptResponse),
+    Method("session/cancel", "agent", agent_methods.CancelNotification),
+    Method("$/cancel_request", "both", agent_methods.CancelRequestNotification),
+    Method("session/update", "client", client_methods.SessionNotification),
+    Method("session/request_permission", "client", content.RequestPermissionRequest, content.RequestPermissionResponse),
+    Method("fs/read_text_file", "client", client_methods.ReadTextFileRequest, client_methods.ReadTextFileResponse),
+    Method("fs/write_text_file", "client", client_methods.WriteTextFileRequest, agent_methods.Nothing),
+    Method("terminal/create", "client", client_methods.CreateTerminalRequest, client_methods.CreateTerminalResponse),
+    Method("terminal/output", "client", client_methods.OneTerminal, client_methods.TerminalOutputResponse),
+    Method("terminal/wait_for_exit", "client", client_methods.OneTerminal, client_methods.TerminalExit),
+    Method("terminal/kill", "client", client_methods.OneTerminal, agent_methods.Nothing),
+    Method("terminal/release", "client", client_methods.OneTerminal, agent_methods.Nothing),
+    Method(
+        "elicitation/create",
+        "client",
+        client_methods.CreateElicitationRequest,
+        client_methods.CreateElicitationResponse,
+    ),
+    Method("elicitation/complete", "client", client_methods.CompleteElicitationNotification),
+)
+METHODS: dict[str, Method] = {one.name: one for one in _ALL}
+
+
+def decode_params(method: str, raw: msgspec.Raw | bytes) -> Shape:
+    """The params of a method that we know. Raises WrongShape, with a sentence for whoever sent them."""
+    known = METHODS[method]
+    try:
+        if known.params is client_methods.SessionNotification:
+            return _read_update(raw)
+        return read(raw, known.params)
+    except WrongShape as wrong:
+        raise WrongShape(f"The params of {method} don't fit: {wrong}") from wrong
+
+
+def decode_result(method: str, raw: msgspec.Raw | bytes) -> Shape:
+    """What a method that we know was answered. Raises WrongShape. Null is an empty result."""
+    known = METHODS[method]
+    if known.result is None:
+        raise WrongShape(f"{method} is a notification: it is never answered.")
+    try:
+        return read(raw, known.result)
+    except WrongShape as wrong:
+        raise WrongShape(f"The result of {method} doesn't fit: {wrong}") from wrong
+
+
+class _Named(msgspec.Struct, frozen=True, rename="camel"):
+    session_id: str
+    update: _Tag
+
+
+class _Tag(msgspec.Struct, frozen=True, rename="camel"):
+    session_update: str
+
+
+def _read_update(raw: msgspec.Raw | bytes) -> Shape:
+    """An update is never the reason why one can't go on: what we can't read is an `UnknownUpdate`."""
+    try:
+        return read(raw, client_methods.SessionNotification)
+    except WrongShape:
+        named = read(raw, _Named)
+        unknown = client_methods.UnknownUpdate(name=named.update.session_update)
+        return client_methods.SessionNotification(session_id=named.session_id, update=unknown)
