@@ -12,8 +12,8 @@ import pytest
 from tests.agents.acp.world import World, answered, gone, memory_in, run
 
 from threadline.agents.acp import AcpAgent
-from threadline.agents.acp.asking import question_of
-from threadline.agents.acp.translate import Call
+from threadline.agents.acp.events import Call
+from threadline.agents.acp.prompt_run import question_of
 from threadline.gateway.asking import checked_ask, question
 from threadline.model.access import Role
 from threadline.ports.agent import AgentError, AskPermission, Event, Notice, Permission, ToolCall

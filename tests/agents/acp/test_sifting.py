@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from threadline.agents.acp.sifting import Sifted
+from threadline.agents.acp.process import Sifted
 
 
 class Written:

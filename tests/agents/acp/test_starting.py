@@ -12,8 +12,7 @@ from typing import Any, get_args
 import pytest
 from tests.agents.acp.world import SCRIPT, World, answered, is_alive, run
 
-from threadline.agents.acp.presets import PRESETS
-from threadline.agents.acp.wanted import wanted_of
+from threadline.agents.acp.settings import PRESETS, wanted_of
 from threadline.agents.registry import AgentSetup, make_agent
 from threadline.cli.doctor import run_checks
 from threadline.config.load import load_config

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.agents.acp.asking import question_of
+from threadline.agents.acp.agent import last_events
+from threadline.agents.acp.events import Call, Telling, TooMuch
 from threadline.agents.acp.process import AgentSession
-from threadline.agents.acp.reporting import last_events
-from threadline.agents.acp.translate import Call, Telling, TooMuch
-from threadline.agents.acp.wanted import Limits
+from threadline.agents.acp.prompt_run import question_of
+from threadline.agents.acp.settings import Limits
 from threadline.gateway.asking import checked_ask
 from threadline.ports.agent import AskPermission, NewFile, Text, Thought, Titled, ToolCall, ToolResult
 from threadline.rpc import acp

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from threadline.agents.acp import AcpAgent
-from threadline.agents.acp.wanted import Limits
+from threadline.agents.acp.settings import Limits
 from threadline.agents.registry import AgentSetup
 from threadline.ports.agent import Event, Remember, Turn
 from threadline.testing.contracts.agents import PATIENCE, a_turn, events_of

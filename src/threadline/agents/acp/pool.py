@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from threadline.agents.acp.process import AgentProcess, NotStarted, started
-from threadline.agents.acp.wanted import Limits, Wanted
+from threadline.agents.acp.settings import Limits, Wanted
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.ports.agent import AgentError

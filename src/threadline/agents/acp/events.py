@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from threadline.agents.acp.wanted import Limits
+from threadline.agents.acp.settings import Limits
 from threadline.model.safe_text import safe_line, safe_text
 from threadline.ports.agent import (
     AskPermission,
