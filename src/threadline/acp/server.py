@@ -47,7 +47,7 @@ from threadline.rpc.connection import (
     Request,
     RpcError,
 )
-from threadline.rpc.lines import Lines, Sink
+from threadline.rpc.lines import LineReader, LineWriter
 from threadline.texts import editors as texts
 
 Method: TypeAlias = Callable[[Any], Coroutine[Any, Any, Shape]]
@@ -87,8 +87,8 @@ class AcpServer:
         self,
         desk: Desk,
         sessions: AsyncSessionManager,
-        lines: Lines,
-        sink: Sink,
+        lines: LineReader,
+        sink: LineWriter,
         supervisor: Supervisor,
         *,
         user: str,
@@ -102,7 +102,13 @@ class AcpServer:
         """
         start = supervisor.start
         self.connection = Connection(
-            lines, sink, serve=self._serve, hear=self._hear, start=start, name="editor", grace=_GRACE_SECONDS
+            lines,
+            sink,
+            on_request=self._serve,
+            on_notification=self._hear,
+            start=start,
+            name="editor",
+            grace=_GRACE_SECONDS,
         )
         self.table = Table(desk, self.connection, Permissions(desk, start, self.connection), start)
         self.platform = AcpPlatform(self.table, desk, self.connection.run)

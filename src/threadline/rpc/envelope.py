@@ -39,7 +39,7 @@ class RpcError(ThreadlineError):
         self.data: Final = data
 
 
-class Call(msgspec.Struct, frozen=True, gc=False):
+class RequestLine(msgspec.Struct, frozen=True, gc=False):
     """A request: it wants one answer with its id."""
 
     id: Raw
@@ -47,14 +47,14 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     params: Raw
 
 
-class Said(msgspec.Struct, frozen=True, gc=False):
+class NotificationLine(msgspec.Struct, frozen=True, gc=False):
     """A notification: nobody answers it."""
 
     method: str
     params: Raw
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class ResponseLine(msgspec.Struct, frozen=True, gc=False):
     """What a request of ours led to: its result or the error. With neither, it is for who waits for it to say what it is."""
 
     id: Raw
@@ -62,7 +62,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     error: Raw | None = None
 
 
-class Refused(msgspec.Struct, frozen=True, gc=False):
+class InvalidLine(msgspec.Struct, frozen=True, gc=False):
     """A line that can't be acted on, and what its sender is told."""
 
     id: Raw
@@ -70,7 +70,7 @@ class Refused(msgspec.Struct, frozen=True, gc=False):
     message: str
 
 
-Message: TypeAlias = Call | Said | Answer | Refused
+Message: TypeAlias = RequestLine | NotificationLine | ResponseLine | InvalidLine
 
 
 class _Envelope(msgspec.Struct, gc=False):
@@ -134,54 +134,54 @@ def parse(line: bytes) -> Message:
     except msgspec.ValidationError:
         return _no_object(line)
     except msgspec.DecodeError:
-        mended = _mended(line)
-        return parse(mended) if mended != line else Refused(NULL, PARSE_ERROR, _NOT_JSON)
+        mended = _repaired(line)
+        return parse(mended) if mended != line else InvalidLine(NULL, PARSE_ERROR, _NOT_JSON)
     except UnicodeDecodeError:
-        return Refused(NULL, PARSE_ERROR, _NOT_JSON)
+        return InvalidLine(NULL, PARSE_ERROR, _NOT_JSON)
     except RecursionError:
-        return Refused(NULL, PARSE_ERROR, _TOO_DEEP)
+        return InvalidLine(NULL, PARSE_ERROR, _TOO_DEEP)
 
 
 def _sorted(envelope: _Envelope) -> Message:
     if envelope.method is not _ABSENT:
         return _asked(envelope)
     if envelope.id is _ABSENT:
-        return Refused(NULL, INVALID_REQUEST, NO_METHOD)
+        return InvalidLine(NULL, INVALID_REQUEST, NO_METHOD)
     if envelope.error is not _ABSENT and envelope.error != NULL:
-        return Answer(envelope.id, error=envelope.error)
-    return Answer(envelope.id, None if envelope.result is _ABSENT else envelope.result)
+        return ResponseLine(envelope.id, error=envelope.error)
+    return ResponseLine(envelope.id, None if envelope.result is _ABSENT else envelope.result)
 
 
 def _asked(envelope: _Envelope) -> Message:
     try:
         method = _decode_method(envelope.method)
     except msgspec.ValidationError:
-        return Refused(NULL if envelope.id is _ABSENT else envelope.id, INVALID_REQUEST, NO_METHOD)
+        return InvalidLine(NULL if envelope.id is _ABSENT else envelope.id, INVALID_REQUEST, NO_METHOD)
     params = _NO_PARAMS if envelope.params == NULL else envelope.params
-    return Said(method, params) if envelope.id is _ABSENT else Call(envelope.id, method, params)
+    return NotificationLine(method, params) if envelope.id is _ABSENT else RequestLine(envelope.id, method, params)
 
 
-def _no_object(line: bytes) -> Refused:
+def _no_object(line: bytes) -> InvalidLine:
     try:
         # That it is no object is found at its first byte; whether it is JSON at all, only at its last.
         _check(line)
     except msgspec.DecodeError:
-        return Refused(NULL, PARSE_ERROR, _NOT_JSON)
+        return InvalidLine(NULL, PARSE_ERROR, _NOT_JSON)
     except RecursionError:
-        return Refused(NULL, PARSE_ERROR, _TOO_DEEP)
-    return Refused(NULL, INVALID_REQUEST, _NOT_ONE)
+        return InvalidLine(NULL, PARSE_ERROR, _TOO_DEEP)
+    return InvalidLine(NULL, INVALID_REQUEST, _NOT_ONE)
 
 
 # More of them than any editor writes by mistake: looking at each would hold up everything else.
-_MOST_ESCAPES: Final = 100_000
+_MAX_ESCAPES: Final = 100_000
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)", re.DOTALL
 )
 
 
-def _mended(line: bytes) -> bytes:
+def _repaired(line: bytes) -> bytes:
     """The line with U+FFFD for each half of a character: editors send one where they cut a text in the middle of an emoji."""
-    if line.count(b"\\") > _MOST_ESCAPES:
+    if line.count(b"\\") > _MAX_ESCAPES:
         return line
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], line)
 
@@ -197,7 +197,7 @@ def id_key(raw: Raw) -> bytes:
         return written
 
 
-def error_of(raw: Raw) -> RpcError:
+def rpc_error(raw: Raw) -> RpcError:
     """The error that an answer carries, as well as it can be read."""
     try:
         body = msgspec.json.decode(raw, type=_Body)
@@ -211,7 +211,7 @@ def call_line(number: int, method: str, params: object) -> bytes:
     return _line(_CallLine(number, method, params))
 
 
-def said_line(method: str, params: object) -> bytes:
+def notification_line(method: str, params: object) -> bytes:
     """A notification of ours. Raises TypeError or ValueError for params that have no JSON."""
     return _line(_SaidLine(method, params))
 

@@ -9,7 +9,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from threadline.errors import ThreadlineError
 
-MOST_BYTES: Final = 64 * 1024 * 1024
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 
 _CHUNK: Final = 64 * 1024
 
@@ -18,19 +18,19 @@ class LineTooLong(ThreadlineError):
     """A message is longer than 64 MiB and was skipped. Send it in smaller parts."""
 
 
-class Lines(Protocol):
+class LineReader(Protocol):
     """Lines as they come in."""
 
     async def next(self) -> bytes | None:
         """The next line without its newline; `None` at the end of input, and from then on.
 
-        Raises LineTooLong in the place of a line that is longer than MOST_BYTES: all of it is skipped, and the next call
+        Raises LineTooLong in the place of a line that is longer than MAX_LINE_BYTES: all of it is skipped, and the next call
         gives the line after it. Nothing is lost when the call is cancelled.
         """
 
 
 @runtime_checkable
-class OfferedLines(Lines, Protocol):
+class OfferedLines(LineReader, Protocol):
     """Lines of a source that knows when one has come."""
 
     def offer(self, take: Callable[[bytes], bool]) -> None:
@@ -40,7 +40,7 @@ class OfferedLines(Lines, Protocol):
         """
 
 
-class Sink(Protocol):
+class LineWriter(Protocol):
     """Lines on their way out: whole and in order."""
 
     def write(self, line: bytes) -> None:
@@ -62,7 +62,7 @@ class LineCutter:
     Holds at most one unfinished line of `most` bytes; the bytes of a longer one are let go as they come.
     """
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
+    def __init__(self, most: int = MAX_LINE_BYTES) -> None:
         self._most: Final = most
         # None stands where a line was too long.
         self._whole: deque[bytes | None] = deque()
@@ -126,13 +126,13 @@ class LineCutter:
         self._size = 0
 
 
-def over_streams(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[Lines, Sink]:
+def over_streams(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[LineReader, LineWriter]:
     """What comes from the reader and goes to the writer, as lines."""
     return StreamLines(reader), StreamSink(writer)
 
 
 class StreamLines:
-    """Lines from a reader. See `Lines`."""
+    """Lines from a reader. See `LineReader`."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader: Final = reader
@@ -160,7 +160,7 @@ class StreamLines:
 
 
 class StreamSink:
-    """Lines into a writer. See `Sink`."""
+    """Lines into a writer. See `LineWriter`."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer: Final = writer

@@ -14,7 +14,7 @@ from threadline.rpc.envelope import (
     CANCELLED,
     INTERNAL,
     INVALID_REQUEST,
-    Call,
+    RequestLine,
     RpcError,
     failure_line,
     id_key,
@@ -24,7 +24,7 @@ from threadline.rpc.envelope import (
 log = get_logger(__name__)
 
 # A peer that asks without end must not fill the memory.
-MOST_OPEN: Final = 2000
+MAX_OPEN: Final = 2000
 
 _FAILED: Final = "Something went wrong while this was done. The log of this process says what it was."
 _CANCELLED: Final = "The request was cancelled."
@@ -52,7 +52,7 @@ Serve: TypeAlias = Callable[[Request], Awaitable[object] | None]
 Start: TypeAlias = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
-class _Open(msgspec.Struct, eq=False):
+class _OpenRequest(msgspec.Struct, eq=False):
     """A request without an answer yet."""
 
     key: bytes
@@ -60,7 +60,7 @@ class _Open(msgspec.Struct, eq=False):
     task: asyncio.Task[None] | None = None
 
 
-class Desk:
+class IncomingRequests:
     """Where requests are answered. Who takes a request out of `_open` is the one who answers it."""
 
     def __init__(self, serve: Serve, start: Start, answer: Callable[[bytes], None], name: str) -> None:
@@ -68,19 +68,19 @@ class Desk:
         self._start: Final = start
         self._answer: Final = answer
         self._name: Final = name
-        self._open: dict[bytes, _Open] = {}
+        self._open: dict[bytes, _OpenRequest] = {}
         # Those too that were answered for, and have not come to their end yet.
         self._tasks: set[asyncio.Task[None]] = set()
         # Who waits for the last answer.
         self._rest: asyncio.Future[None] | None = None
 
-    def take(self, call: Call) -> None:
+    def start(self, call: RequestLine) -> None:
         """Begins the work on a request, or refuses it."""
         key = id_key(call.id)
         if key in self._open:
             self._answer(failure_line(call.id, INVALID_REQUEST, _TWICE))
             return
-        if max(len(self._tasks), len(self._open)) >= MOST_OPEN:
+        if max(len(self._tasks), len(self._open)) >= MAX_OPEN:
             self._answer(failure_line(call.id, INTERNAL, _TOO_MANY))
             return
 
@@ -88,7 +88,7 @@ class Desk:
             if self._is_open(entry):
                 self._settle(entry, self._line(entry.request, result))
 
-        self._open[key] = entry = _Open(key, Request(call.id, call.method, call.params, answer))
+        self._open[key] = entry = _OpenRequest(key, Request(call.id, call.method, call.params, answer))
         try:
             work = self._serve(entry.request)
         except Exception as cause:  # noqa: BLE001 - whatever it was, its sender is told and the next request is served
@@ -119,7 +119,7 @@ class Desk:
         for entry in list(self._open.values()):
             self._stop(entry)
 
-    async def idle(self) -> None:
+    async def wait_until_answered(self) -> None:
         """Returns when every request is answered, and no task is left."""
         while self._tasks or self._open:
             if self._tasks:
@@ -128,7 +128,7 @@ class Desk:
                 self._rest = asyncio.get_running_loop().create_future()
                 await self._rest
 
-    async def _finish(self, entry: _Open, work: Awaitable[object]) -> None:
+    async def _finish(self, entry: _OpenRequest, work: Awaitable[object]) -> None:
         result: object
         try:
             result = await work
@@ -136,7 +136,7 @@ class Desk:
             result = cause
         entry.request.answer(result)
 
-    def _ended(self, task: asyncio.Task[None], entry: _Open, work: Awaitable[object]) -> None:
+    def _ended(self, task: asyncio.Task[None], entry: _OpenRequest, work: Awaitable[object]) -> None:
         self._tasks.discard(task)
         if inspect.iscoroutine(work):
             # A task that was cancelled before its first step never came to it.
@@ -144,15 +144,15 @@ class Desk:
         if self._is_open(entry):
             self._settle(entry, _cancelled(entry.request))
 
-    def _stop(self, entry: _Open) -> None:
+    def _stop(self, entry: _OpenRequest) -> None:
         self._settle(entry, _cancelled(entry.request))
         if entry.task is not None:
             entry.task.cancel()
 
-    def _is_open(self, entry: _Open) -> bool:
+    def _is_open(self, entry: _OpenRequest) -> bool:
         return self._open.get(entry.key) is entry
 
-    def _settle(self, entry: _Open, line: bytes) -> None:
+    def _settle(self, entry: _OpenRequest, line: bytes) -> None:
         if not self._is_open(entry):
             return
         del self._open[entry.key]

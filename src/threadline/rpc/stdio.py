@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Final
 
 from threadline.errors import ThreadlineError
-from threadline.rpc.lines import LineCutter, Lines, Sink
+from threadline.rpc.lines import LineCutter, LineReader, LineWriter
 
 _CHUNK: Final = 64 * 1024
 # So many chunks with lines that nobody took, and reading waits for who takes them.
@@ -32,7 +32,7 @@ _STDERR: Final = 2
 _PIPE_BYTES: Final = 1024 * 1024
 
 
-def lines_from(descriptor: int) -> Lines:
+def lines_from(descriptor: int) -> LineReader:
     """The lines of a descriptor, which is closed at the end of input. Wants a running loop."""
     try:
         return PolledLines(descriptor)
@@ -41,8 +41,8 @@ def lines_from(descriptor: int) -> Lines:
         return ThreadLines(descriptor)
 
 
-class _FedLines:
-    """Lines out of chunks that somebody feeds. See `Lines`."""
+class _DescriptorLines:
+    """Lines out of chunks that somebody feeds. See `LineReader`."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: Final = descriptor
@@ -102,7 +102,7 @@ class _FedLines:
         raise NotImplementedError
 
 
-class PolledLines(_FedLines):
+class PolledLines(_DescriptorLines):
     """Lines of a pipe, a socket or a terminal. Raises PermissionError where the loop can't poll the descriptor."""
 
     def __init__(self, descriptor: int) -> None:
@@ -124,7 +124,7 @@ class PolledLines(_FedLines):
             self._loop.remove_reader(self._descriptor)
 
 
-class ThreadLines(_FedLines):
+class ThreadLines(_DescriptorLines):
     """Lines of what can't be polled. Its thread is a daemon: a read that never returns does not keep the process from ending."""
 
     def __init__(self, descriptor: int) -> None:
@@ -156,7 +156,7 @@ class ThreadLines(_FedLines):
 
 
 class PipeSink:
-    """Lines into a descriptor, which is this object's own from here on. See `Sink`.
+    """Lines into a descriptor, which is this object's own from here on. See `LineWriter`.
 
     A line goes out at once where there is room for it; the rest follows as the other side reads. A regular file always has room.
     """
@@ -186,11 +186,11 @@ class PipeSink:
 
     async def drain(self) -> None:
         """Returns when there is room again."""
-        await self._shrunk_to(_ROOM)
+        await self._wait_below(_ROOM)
 
     async def flush(self) -> None:
         """Returns when all has left."""
-        await self._shrunk_to(0)
+        await self._wait_below(0)
 
     def close(self) -> None:
         """Lets go of what is queued, and of the descriptor."""
@@ -230,7 +230,7 @@ class PipeSink:
             self._queue[0] = self._queue[0][written:]
         self._wake()
 
-    async def _shrunk_to(self, most: int) -> None:
+    async def _wait_below(self, most: int) -> None:
         while self._size > most:
             waiter = self._loop.create_future()
             self._waiters.append(waiter)
@@ -278,7 +278,7 @@ def claim_stdout() -> int:
     return claimed
 
 
-async def open_stdio() -> tuple[Lines, Sink]:
+async def open_stdio() -> tuple[LineReader, LineWriter]:
     """Standard input and output, whatever they are: pipes, sockets, terminals or regular files. Once in a process.
 
     After it, standard input is empty for everyone else: a child that reads it would swallow messages. Raises StdioClosed
@@ -289,7 +289,7 @@ async def open_stdio() -> tuple[Lines, Sink]:
         raise StdioClosed
     stdin = os.dup(_STDIN)
     _point_at_nothing(_STDIN)
-    return lines_from(_unblocked(stdin, os.O_RDONLY)), PipeSink(_widened(_unblocked(stdout, os.O_WRONLY)))
+    return lines_from(_nonblocking(stdin, os.O_RDONLY)), PipeSink(_with_large_pipe(_nonblocking(stdout, os.O_WRONLY)))
 
 
 def _point_at_nothing(descriptor: int) -> None:
@@ -299,7 +299,7 @@ def _point_at_nothing(descriptor: int) -> None:
         os.close(nothing)
 
 
-def _unblocked(descriptor: int, way: int) -> int:
+def _nonblocking(descriptor: int, way: int) -> int:
     """The same file, never blocking where it could; the descriptor given is used up."""
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -314,7 +314,7 @@ def _unblocked(descriptor: int, way: int) -> int:
     return descriptor
 
 
-def _widened(descriptor: int) -> int:
+def _with_large_pipe(descriptor: int) -> int:
     """The same pipe, with room for a page of lines: whoever fills a small one is woken for every few lines that are read."""
     if sys.platform == "linux":
         # Not a pipe, or too many of them are large already: it works as it is.

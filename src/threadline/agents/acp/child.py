@@ -11,7 +11,7 @@ from pathlib import Path
 
 from threadline.log import get_logger
 from threadline.model.safe_text import safe_line
-from threadline.rpc.lines import Lines, LineTooLong, Sink, StreamLines
+from threadline.rpc.lines import LineReader, LineTooLong, LineWriter, StreamLines
 from threadline.rpc.stdio import PipeSink
 
 log = get_logger(__name__)
@@ -40,9 +40,9 @@ class Child:
         self._stack = stack
         self._is_ending = False
         self.last_words = ""
-        self.lines: Lines
-        self.sink: Sink
-        self.errors: Lines
+        self.lines: LineReader
+        self.sink: LineWriter
+        self.errors: LineReader
 
     @property
     def code(self) -> int | None:

@@ -27,8 +27,8 @@ from threadline.rpc.connection import (
     Request,
     RpcError,
 )
-from threadline.rpc.envelope import PARSE_ERROR, Refused, parse
-from threadline.rpc.lines import Lines, LineTooLong
+from threadline.rpc.envelope import PARSE_ERROR, InvalidLine, parse
+from threadline.rpc.lines import LineReader, LineTooLong
 from threadline.texts import acp_agents as texts
 
 log = get_logger(__name__)
@@ -45,7 +45,7 @@ _MADE_UP_FOR = 100
 class Sifted:
     """The lines that are messages. After `most` others in a row there is nothing to be had from this peer: the input is over."""
 
-    def __init__(self, lines: Lines, most: int, name: str) -> None:
+    def __init__(self, lines: LineReader, most: int, name: str) -> None:
         self._lines = lines
         self._most = most
         self._name = name
@@ -80,7 +80,7 @@ def _is_message(line: bytes) -> bool:
     if not line.lstrip().startswith(b"{"):
         return False
     read = parse(line)
-    return not (isinstance(read, Refused) and read.code == PARSE_ERROR)
+    return not (isinstance(read, InvalidLine) and read.code == PARSE_ERROR)
 
 
 class NotStarted(AgentError):
@@ -162,11 +162,11 @@ class AgentProcess:
         self._connection = Connection(
             lines,
             child.sink,
-            serve=self._serve,
-            hear=self._hear,
+            on_request=self._serve,
+            on_notification=self._hear,
             start=tasks.start,
             name=wanted.name,
-            unwanted=self._stray,
+            on_stray=self._stray,
         )
         tasks.start("acp.stderr", child.drain_errors())
         tasks.start("acp.connection", self._run())
