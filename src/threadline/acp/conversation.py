@@ -19,7 +19,7 @@ from threadline.model.inbound import Attachment, Inbound
 from threadline.model.source import SessionSource
 from threadline.ports.agent import AskPermission, Event, File, ToolCall, ToolResult, UsageOf, Workplace
 from threadline.ports.live import Ending, Growth
-from threadline.rpc.acp import AgentMessageChunk, ConfigOption, KnownUpdate, SessionInfoUpdate, StopReason
+from threadline.rpc.acp import AgentMessageChunk, ConfigOption, KnownUpdate, PromptStopReason, SessionInfoUpdate
 
 # What is in a stored file; `None` where it can't be had.
 Fetch: TypeAlias = Callable[[Attachment], Awaitable[bytes | None]]
@@ -56,7 +56,7 @@ class Prompt:
         self.is_running = False
         self.is_asking = False
         self.is_cancelled = False
-        self.stop_reason: StopReason = "end_turn"
+        self.stop_reason: PromptStopReason = "end_turn"
         # What its turn asked last; whether the editor was shown that as a question.
         self.ask: AskPermission | None = None
         self.is_put = False

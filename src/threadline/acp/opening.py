@@ -29,6 +29,7 @@ from threadline.rpc.acp import (
     ConfigOptionUpdate,
     CurrentModeUpdate,
     DeleteSessionRequest,
+    Empty,
     ForkSessionRequest,
     ForkSessionResponse,
     ListSessionsRequest,
@@ -37,7 +38,6 @@ from threadline.rpc.acp import (
     LoadSessionResponse,
     NewSessionRequest,
     NewSessionResponse,
-    Nothing,
     ResumeSessionRequest,
     ResumeSessionResponse,
     SessionInfo,
@@ -120,19 +120,19 @@ class Openings:
         page = await self._sessions.list_sessions(params.cwd, params.cursor)
         return ListSessionsResponse(sessions=tuple(_listed(session) for session in page), next_cursor=page.cursor)
 
-    async def close(self, params: CloseSessionRequest) -> Nothing:
+    async def close(self, params: CloseSessionRequest) -> Empty:
         """What runs in it is cancelled; it stays as it is, and is not open any more."""
         conversation = self._table.find(params.session_id)
         if conversation is None:
             _known(await self._sessions.get_session(params.session_id))
             self._sessions.close_session(params.session_id)
-            return Nothing()
+            return Empty()
         conversation.is_closing = True
         conversation.cancel()
         self._start("acp.close", self._clear(conversation))
-        return Nothing()
+        return Empty()
 
-    async def delete(self, params: DeleteSessionRequest) -> Nothing:
+    async def delete(self, params: DeleteSessionRequest) -> Empty:
         """It is closed, and gone with all that was said in it. One that is not there is no error."""
         conversation = self._table.find(params.session_id)
         if conversation is not None:
@@ -142,14 +142,14 @@ class Openings:
                 await asyncio.wait([conversation.work], timeout=_LAST_SECONDS)
             self._table.clear(conversation)
         await self._sessions.remove_session(params.session_id)
-        return Nothing()
+        return Empty()
 
-    async def set_mode(self, params: SetModeRequest) -> Nothing:
+    async def set_mode(self, params: SetModeRequest) -> Empty:
         """Questions are answered so from now on."""
         conversation = await self.reopen(params.session_id)
         await self._choose_mode(conversation, params.mode_id)
         conversation.tell(ConfigOptionUpdate(config_options=conversation.options))
-        return Nothing()
+        return Empty()
 
     async def set_config_option(self, params: SetConfigOptionRequest) -> SetConfigOptionResponse:
         """An option has that value from now on; all of them as they are then."""

@@ -24,19 +24,19 @@ from threadline.model.safe_text import safe_line
 from threadline.rpc.acp import (
     METHODS,
     PROTOCOL_VERSION,
+    AcpStruct,
     AgentCapabilities,
     CancelNotification,
     Implementation,
     InitializeRequest,
     InitializeResponse,
+    InvalidParams,
     McpCapabilities,
     PromptCapabilities,
     PromptRequest,
     PromptResponse,
     SessionCapabilities,
-    Shape,
     Supported,
-    WrongShape,
     decode_params,
 )
 from threadline.rpc.connection import (
@@ -50,7 +50,7 @@ from threadline.rpc.connection import (
 from threadline.rpc.lines import LineReader, LineWriter
 from threadline.texts import editors as texts
 
-Method: TypeAlias = Callable[[Any], Coroutine[Any, Any, Shape]]
+Method: TypeAlias = Callable[[Any], Coroutine[Any, Any, AcpStruct]]
 
 _CAN = AgentCapabilities(
     load_session=True,
@@ -151,7 +151,7 @@ class AcpServer:
             return
         try:
             params = decode_params(method, raw)
-        except WrongShape:
+        except InvalidParams:
             # Nobody waits for an answer to what nobody can read.
             return
         if not isinstance(params, CancelNotification):
@@ -163,7 +163,7 @@ class AcpServer:
         if conversation is not None:
             conversation.cancel()
 
-    def _initialize(self, params: Shape) -> Awaitable[object]:
+    def _initialize(self, params: AcpStruct) -> Awaitable[object]:
         assert isinstance(params, InitializeRequest)  # noqa: S101 - the table of methods says so
         self._is_initialized = True
         session = params.client_capabilities.session
@@ -178,10 +178,10 @@ class AcpServer:
             )
         )
 
-    async def _authenticate(self, _params: Shape) -> Shape:
+    async def _authenticate(self, _params: AcpStruct) -> AcpStruct:
         raise RpcError(INVALID_PARAMS, texts.NO_SIGNING_IN)
 
-    def _prompt(self, request: Request, params: Shape) -> Awaitable[object] | None:
+    def _prompt(self, request: Request, params: AcpStruct) -> Awaitable[object] | None:
         assert isinstance(params, PromptRequest)  # noqa: S101 - the table of methods says so
         try:
             said = heard(params.prompt)
@@ -226,11 +226,11 @@ def _settle(coming: asyncio.Future[object], result: object) -> None:
         coming.set_result(result)
 
 
-async def _value(value: Shape) -> Shape:
+async def _value(value: AcpStruct) -> AcpStruct:
     return value
 
 
-async def _told(method: Method, params: Shape) -> Shape:
+async def _told(method: Method, params: AcpStruct) -> AcpStruct:
     """What a method gives; what goes wrong as an error that says what to do."""
     try:
         return await method(params)
@@ -240,10 +240,10 @@ async def _told(method: Method, params: Shape) -> Shape:
         raise failure(cause, getattr(params, "session_id", "")) from cause
 
 
-def _params(request: Request) -> Shape:
+def _params(request: Request) -> AcpStruct:
     if request.method not in METHODS:
         raise RpcError(METHOD_NOT_FOUND, texts.NO_METHOD.format(method=safe_line(request.method, _NAME_CHARS)))
     try:
         return decode_params(request.method, request.params)
-    except WrongShape as cause:
+    except InvalidParams as cause:
         raise RpcError(INVALID_PARAMS, str(cause)) from cause

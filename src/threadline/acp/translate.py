@@ -30,6 +30,7 @@ from threadline.rpc.acp import (
     KnownUpdate,
     Plan,
     PlanEntry,
+    PromptUsage,
     ResourceLink,
     TextContent,
     ToolCallPatch,
@@ -37,10 +38,9 @@ from threadline.rpc.acp import (
     ToolCallUpdate,
     ToolContent,
     ToolLocation,
-    Usage,
     UsageUpdate,
     UserMessageChunk,
-    as_raw,
+    raw_json,
 )
 
 # What stands for a file until somebody has fetched what is in it.
@@ -91,7 +91,7 @@ def call_started(call: ToolCall) -> ToolCallStart:
         kind=call.kind,
         status="pending" if call.is_asked else "in_progress",
         locations=_locations(call),
-        raw_input=as_raw(call.arguments),
+        raw_input=raw_json(call.arguments),
     )
 
 
@@ -136,7 +136,7 @@ def asked_for(ask: AskPermission) -> ToolCallPatch:
             name=ask.tool,
             status="pending",
             content=content,
-            raw_input=as_raw(ask.arguments),
+            raw_input=raw_json(ask.arguments),
         )
     return ToolCallPatch(
         tool_call_id=call.call_id,
@@ -146,7 +146,7 @@ def asked_for(ask: AskPermission) -> ToolCallPatch:
         status="pending",
         content=content,
         locations=_locations(call) or None,
-        raw_input=as_raw(call.arguments),
+        raw_input=raw_json(call.arguments),
     )
 
 
@@ -168,14 +168,14 @@ def file_block(file: Attachment, body: bytes | None) -> ContentBlock:
     )
 
 
-def usage_of(parts: Sequence[UsageOf]) -> Usage | None:
+def usage_of(parts: Sequence[UsageOf]) -> PromptUsage | None:
     """What a turn cost in tokens; `None` where nobody said."""
     if not parts:
         return None
     fresh, out = sum(part.input_tokens for part in parts), sum(part.output_tokens for part in parts)
     read = sum(part.cache_read_tokens for part in parts)
     written = sum(part.cache_write_tokens for part in parts)
-    return Usage(
+    return PromptUsage(
         total_tokens=fresh + out + read + written,
         input_tokens=fresh,
         output_tokens=out,

@@ -183,7 +183,7 @@ def test_questions_weigh() -> None:
 def test_a_question_about_a_call_that_is_over_shows_what_is_asked() -> None:
     telling = Telling(Limits())
     telling.take(a_call(status="completed", rawInput={"command": "ls"}))
-    call, _ = telling.ask(acp.ToolCallPatch(tool_call_id="c0", raw_input=acp.as_raw('{"command": "rm"}')))
+    call, _ = telling.ask(acp.ToolCallPatch(tool_call_id="c0", raw_input=acp.raw_json('{"command": "rm"}')))
     assert "rm" in question_of("acp-1", call, ()).arguments
 
 

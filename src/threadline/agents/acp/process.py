@@ -33,7 +33,7 @@ from threadline.texts import acp_agents as texts
 
 log = get_logger(__name__)
 
-T = TypeVar("T", bound=acp.Shape)
+T = TypeVar("T", bound=acp.AcpStruct)
 
 _NOT_SERVED = "This client has no such method. It advertises no files, no terminals and no forms."
 _REASON_CHARS = 200
@@ -220,10 +220,10 @@ class AgentProcess:
         """What the agent answers. `RpcError` as it came; `TimeoutError` after so many seconds; `AgentError` where it has ended."""
         wait = self.limits.call if seconds is None else seconds
         try:
-            return acp.read(await self._connection.request(method, params, timeout=wait), result)
+            return acp.decode(await self._connection.request(method, params, timeout=wait), result)
         except ConnectionEnded as cause:
             raise self.gone() from cause
-        except acp.WrongShape as cause:
+        except acp.InvalidParams as cause:
             raise AgentError(texts.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))) from cause
 
     def prompt(
@@ -284,14 +284,14 @@ class AgentProcess:
     async def _see_through(self, prompting: Prompting, request: acp.PromptRequest) -> None:
         try:
             raw = await self._connection.request("session/prompt", request)
-            prompting.end(acp.read(raw, acp.PromptResponse))
+            prompting.end(acp.decode(raw, acp.PromptResponse))
         except ConnectionEnded:
             prompting.fail(self.gone())
         except RpcError as cause:
             is_signed_out = cause.code == AUTH_REQUIRED
             fault = AgentError(texts.FAULT.format(agent=self.wanted.name, reason=reason_of(cause)))
             prompting.fail(self.not_signed_in() if is_signed_out else fault)
-        except acp.WrongShape as cause:
+        except acp.InvalidParams as cause:
             prompting.fail(AgentError(texts.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))))
         finally:
             # The gateway may stop, and this with it, before anything was answered.
@@ -303,8 +303,8 @@ class AgentProcess:
             self._stray()
             raise RpcError(METHOD_NOT_FOUND, _NOT_SERVED)
         try:
-            params = acp.read(request.params, acp.RequestPermissionRequest)
-        except acp.WrongShape as cause:
+            params = acp.decode(request.params, acp.RequestPermissionRequest)
+        except acp.InvalidParams as cause:
             self._stray()
             raise RpcError(INVALID_PARAMS, str(cause)) from cause
         session = self.sessions.get(params.session_id)
@@ -316,7 +316,7 @@ class AgentProcess:
     def _hear(self, method: str, params: msgspec.Raw) -> None:
         try:
             told = acp.decode_params(method, params) if method == "session/update" else None
-        except acp.WrongShape:
+        except acp.InvalidParams:
             told = None
         if not isinstance(told, acp.SessionNotification):
             self._stray()
@@ -354,7 +354,7 @@ class AgentProcess:
 
     async def _authenticate(self, method: str) -> None:
         try:
-            await self.request("authenticate", acp.AuthenticateRequest(method_id=method), acp.Nothing)
+            await self.request("authenticate", acp.AuthenticateRequest(method_id=method), acp.Empty)
         except (RpcError, TimeoutError) as cause:
             told = texts.NOT_SIGNED_IN.format(agent=self.wanted.name, method=method, login=self.wanted.login)
             raise AgentError(told, is_owners=True) from cause

@@ -152,9 +152,9 @@ async def _set_by_name(process: AgentProcess, session: AgentSession, what: What,
     """In the older ways."""
     name = session.session_id
     if what == "mode":
-        await process.request("session/set_mode", acp.SetModeRequest(session_id=name, mode_id=value), acp.Nothing)
+        await process.request("session/set_mode", acp.SetModeRequest(session_id=name, mode_id=value), acp.Empty)
     else:
-        await process.request("session/set_model", acp.SetModelRequest(session_id=name, model_id=value), acp.Nothing)
+        await process.request("session/set_model", acp.SetModelRequest(session_id=name, model_id=value), acp.Empty)
 
 
 def _replaced(options: tuple[acp.ConfigOption, ...], wanted: str, value: str) -> tuple[acp.ConfigOption, ...]:
@@ -301,7 +301,7 @@ class _Opening:
             raise AgentError(texts.BUSY.format(agent=self._process.wanted.name))
 
     async def _found(
-        self, before: Remembered, method: str, shape: type[acp.agent_methods.SessionAt], *, is_last: bool
+        self, before: Remembered, method: str, shape: type[acp.agent_methods.SessionInFolder], *, is_last: bool
     ) -> AgentSession | None:
         """The session as the agent finds it in that way; `None` where another way is to be tried. `is_last`: but for a new one."""
         name = before.agent
@@ -400,7 +400,7 @@ def _servers(given: tuple[McpServer, ...], can: acp.McpCapabilities) -> Servers:
 
 
 def _server(one: McpServer) -> acp.McpServer:
-    pairs = tuple(acp.Pair(name=name, value=value) for name, value in one.pairs)
+    pairs = tuple(acp.NameValue(name=name, value=value) for name, value in one.pairs)
     if one.kind == "stdio":
         return acp.stdio_server(one.name, one.command, one.args, pairs)
     return acp.remote_server(one.name, one.kind, one.url, pairs)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from threadline.rpc.acp.content import ContentBlock, Firm, Shape, otherwise
+from threadline.rpc.acp.content import AcpStruct, ContentBlock, StrictStruct, default_when_invalid
 
 PROTOCOL_VERSION = 1
 
@@ -14,42 +14,42 @@ PROTOCOL_VERSION = 1
 ConfigCategory: TypeAlias = Literal["mode", "model", "model_config", "thought_level"]
 
 # Agents in use know others besides; those stay as they came.
-StopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
+PromptStopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 McpKind: TypeAlias = Literal["stdio", "http", "sse"]
 
 
-class Supported(Shape, frozen=True, kw_only=True):
+class Supported(AcpStruct, frozen=True, kw_only=True):
     """It can be done. Written as an empty object; what can't be done is not written."""
 
 
-class Implementation(Shape, frozen=True, kw_only=True):
+class Implementation(AcpStruct, frozen=True, kw_only=True):
     """A program."""
 
     name: str
     title: str | None = None
-    version: Annotated[str, otherwise("")]
+    version: Annotated[str, default_when_invalid("")]
 
 
-class FileSystemCapabilities(Shape, frozen=True, kw_only=True):
+class FileSystemCapabilities(AcpStruct, frozen=True, kw_only=True):
     """Whether the client reads and writes files for the agent."""
 
     read_text_file: bool = False
     write_text_file: bool = False
 
 
-class ClientAuthCapabilities(Shape, frozen=True, kw_only=True):
+class ClientAuthCapabilities(AcpStruct, frozen=True, kw_only=True):
     """Whether the client can run the agent in a terminal for people to sign in."""
 
     terminal: bool = False
 
 
-class ConfigOptionsCapabilities(Shape, frozen=True, kw_only=True):
+class ConfigOptionsCapabilities(AcpStruct, frozen=True, kw_only=True):
     """Which kinds of options the client knows besides selects."""
 
     boolean: Supported | None = None
 
 
-class ClientSessionCapabilities(Shape, frozen=True, kw_only=True):
+class ClientSessionCapabilities(AcpStruct, frozen=True, kw_only=True):
     """Which news of a session the client can show."""
 
     compaction: Supported | None = None
@@ -57,14 +57,14 @@ class ClientSessionCapabilities(Shape, frozen=True, kw_only=True):
     notices: Supported | None = None
 
 
-class ElicitationCapabilities(Shape, frozen=True, kw_only=True):
+class ElicitationCapabilities(AcpStruct, frozen=True, kw_only=True):
     """How the client can ask people for more. An empty object means: not at all."""
 
     form: Supported | None = None
     url: Supported | None = None
 
 
-class ClientCapabilities(Shape, frozen=True, kw_only=True):
+class ClientCapabilities(AcpStruct, frozen=True, kw_only=True):
     """What an agent may ask of the client."""
 
     fs: FileSystemCapabilities = FileSystemCapabilities()
@@ -74,7 +74,7 @@ class ClientCapabilities(Shape, frozen=True, kw_only=True):
     elicitation: ElicitationCapabilities | None = None
 
 
-class PromptCapabilities(Shape, frozen=True, kw_only=True):
+class PromptCapabilities(AcpStruct, frozen=True, kw_only=True):
     """What a prompt may hold besides text and links."""
 
     image: bool = False
@@ -82,14 +82,14 @@ class PromptCapabilities(Shape, frozen=True, kw_only=True):
     embedded_context: bool = False
 
 
-class McpCapabilities(Shape, frozen=True, kw_only=True):
+class McpCapabilities(AcpStruct, frozen=True, kw_only=True):
     """Which MCP servers the agent reaches besides those that it starts."""
 
     http: bool = False
     sse: bool = False
 
 
-class SessionCapabilities(Shape, frozen=True, kw_only=True):
+class SessionCapabilities(AcpStruct, frozen=True, kw_only=True):
     """What can be done with sessions besides beginning and prompting them. `fork` is not settled in the protocol."""
 
     list: Supported | None = None
@@ -100,13 +100,13 @@ class SessionCapabilities(Shape, frozen=True, kw_only=True):
     fork: Supported | None = None
 
 
-class AgentAuthCapabilities(Shape, frozen=True, kw_only=True):
+class AgentAuthCapabilities(AcpStruct, frozen=True, kw_only=True):
     """Whether one can sign out."""
 
     logout: Supported | None = None
 
 
-class AgentCapabilities(Shape, frozen=True, kw_only=True):
+class AgentCapabilities(AcpStruct, frozen=True, kw_only=True):
     """What a client may ask of the agent."""
 
     load_session: bool = False
@@ -116,7 +116,7 @@ class AgentCapabilities(Shape, frozen=True, kw_only=True):
     auth: AgentAuthCapabilities = AgentAuthCapabilities()
 
 
-class AuthMethod(Shape, frozen=True, kw_only=True):
+class AuthMethod(AcpStruct, frozen=True, kw_only=True):
     """One way to sign in. Without a `type` the agent does it, on `authenticate`; with `terminal` the client runs the agent
     again in a terminal, with these arguments and this environment besides, and never calls `authenticate`."""
 
@@ -128,7 +128,7 @@ class AuthMethod(Shape, frozen=True, kw_only=True):
     env: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class InitializeRequest(Shape, frozen=True, kw_only=True):
+class InitializeRequest(AcpStruct, frozen=True, kw_only=True):
     """The client's first words."""
 
     protocol_version: int
@@ -136,26 +136,26 @@ class InitializeRequest(Shape, frozen=True, kw_only=True):
     client_info: Implementation | None = None
 
 
-class InitializeResponse(Shape, frozen=True, kw_only=True):
+class InitializeResponse(AcpStruct, frozen=True, kw_only=True):
     """The agent's answer: the same version where it speaks it, else the newest that it does."""
 
     protocol_version: int
     agent_capabilities: AgentCapabilities = AgentCapabilities()
-    auth_methods: Annotated[tuple[AuthMethod, ...], otherwise(())]
+    auth_methods: Annotated[tuple[AuthMethod, ...], default_when_invalid(())]
     agent_info: Implementation | None = None
 
 
-class AuthenticateRequest(Firm, frozen=True, kw_only=True):
+class AuthenticateRequest(StrictStruct, frozen=True, kw_only=True):
     """Sign in this way."""
 
     method_id: str
 
 
-class Nothing(Shape, frozen=True, kw_only=True):
+class Empty(AcpStruct, frozen=True, kw_only=True):
     """Params or a result without anything in them."""
 
 
-class Mode(Shape, frozen=True, kw_only=True):
+class Mode(AcpStruct, frozen=True, kw_only=True):
     """One way of working."""
 
     id: str
@@ -163,14 +163,14 @@ class Mode(Shape, frozen=True, kw_only=True):
     description: str | None = None
 
 
-class ModeState(Shape, frozen=True, kw_only=True):
+class ModeState(AcpStruct, frozen=True, kw_only=True):
     """The modes there are, and the one that holds."""
 
     current_mode_id: str
-    available_modes: Annotated[tuple[Mode, ...], otherwise(())]
+    available_modes: Annotated[tuple[Mode, ...], default_when_invalid(())]
 
 
-class Model(Shape, frozen=True, kw_only=True):
+class Model(AcpStruct, frozen=True, kw_only=True):
     """A model, as agents offered it before there were options."""
 
     model_id: str
@@ -178,14 +178,14 @@ class Model(Shape, frozen=True, kw_only=True):
     description: str | None = None
 
 
-class ModelState(Shape, frozen=True, kw_only=True):
+class ModelState(AcpStruct, frozen=True, kw_only=True):
     """The models there are, and the one that holds. No longer in the protocol, but still sent by agents in use."""
 
     current_model_id: str
-    available_models: Annotated[tuple[Model, ...], otherwise(())]
+    available_models: Annotated[tuple[Model, ...], default_when_invalid(())]
 
 
-class ConfigChoice(Shape, frozen=True, kw_only=True):
+class ConfigChoice(AcpStruct, frozen=True, kw_only=True):
     """A value to choose (`value`), or a group of such (`group`, `options`)."""
 
     name: str
@@ -199,7 +199,7 @@ class ConfigChoice(Shape, frozen=True, kw_only=True):
             raise ValueError("A choice has either a `value` or is a `group`.")
 
 
-class ConfigSelect(Shape, frozen=True, kw_only=True, tag_field="type", tag="select"):
+class ConfigSelect(AcpStruct, frozen=True, kw_only=True, tag_field="type", tag="select"):
     """One of many. `category` is a `ConfigCategory` or the peer's own."""
 
     id: str
@@ -215,7 +215,7 @@ class ConfigSelect(Shape, frozen=True, kw_only=True, tag_field="type", tag="sele
         return tuple(leaf for one in self.options for leaf in (one.options or (one,)) if leaf.value is not None)
 
 
-class ConfigBoolean(Shape, frozen=True, kw_only=True, tag_field="type", tag="boolean"):
+class ConfigBoolean(AcpStruct, frozen=True, kw_only=True, tag_field="type", tag="boolean"):
     """On or off. Only for clients that say that they know of it."""
 
     id: str
@@ -228,7 +228,7 @@ class ConfigBoolean(Shape, frozen=True, kw_only=True, tag_field="type", tag="boo
 ConfigOption: TypeAlias = ConfigSelect | ConfigBoolean
 
 
-class Pair(Firm, frozen=True, kw_only=True):
+class NameValue(StrictStruct, frozen=True, kw_only=True):
     """A variable of an environment, or a header. Its value may be secret and is not shown."""
 
     name: str
@@ -238,7 +238,7 @@ class Pair(Firm, frozen=True, kw_only=True):
         return f"Pair(name={self.name!r})"
 
 
-class McpServer(Firm, frozen=True, kw_only=True):
+class McpServer(StrictStruct, frozen=True, kw_only=True):
     """A server of tools: one that the agent starts (without a `type`), or one that it reaches.
 
     `stdio_server` and `remote_server` make them with all that the protocol wants to see written.
@@ -248,9 +248,9 @@ class McpServer(Firm, frozen=True, kw_only=True):
     type: McpKind | None = None
     command: str | None = None
     args: tuple[str, ...] | None = None
-    env: tuple[Pair, ...] | None = None
+    env: tuple[NameValue, ...] | None = None
     url: str | None = None
-    headers: tuple[Pair, ...] | None = None
+    headers: tuple[NameValue, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.kind == "stdio" and self.command is None:
@@ -264,51 +264,51 @@ class McpServer(Firm, frozen=True, kw_only=True):
         return self.type or "stdio"
 
     @property
-    def pairs(self) -> tuple[Pair, ...]:
+    def pairs(self) -> tuple[NameValue, ...]:
         """Its environment or its headers."""
         return (self.env if self.kind == "stdio" else self.headers) or ()
 
 
-def stdio_server(name: str, command: str, args: tuple[str, ...] = (), env: tuple[Pair, ...] = ()) -> McpServer:
+def stdio_server(name: str, command: str, args: tuple[str, ...] = (), env: tuple[NameValue, ...] = ()) -> McpServer:
     """A server that the agent starts."""
     return McpServer(name=name, command=command, args=args, env=env)
 
 
-def remote_server(name: str, kind: Literal["http", "sse"], url: str, headers: tuple[Pair, ...] = ()) -> McpServer:
+def remote_server(name: str, kind: Literal["http", "sse"], url: str, headers: tuple[NameValue, ...] = ()) -> McpServer:
     """A server that the agent reaches."""
     return McpServer(name=name, type=kind, url=url, headers=headers)
 
 
-class NewSessionRequest(Firm, frozen=True, kw_only=True):
+class NewSessionRequest(StrictStruct, frozen=True, kw_only=True):
     """Begin a session that works in `cwd`, which is an absolute path."""
 
     cwd: str
-    mcp_servers: Annotated[tuple[McpServer, ...], otherwise(())]
+    mcp_servers: Annotated[tuple[McpServer, ...], default_when_invalid(())]
     additional_directories: tuple[str, ...] = ()
 
 
-class SessionAt(Firm, frozen=True, kw_only=True):
+class SessionInFolder(StrictStruct, frozen=True, kw_only=True):
     """A session that there is, and where it works from now on."""
 
     session_id: str
     cwd: str
-    mcp_servers: Annotated[tuple[McpServer, ...], otherwise(())]
+    mcp_servers: Annotated[tuple[McpServer, ...], default_when_invalid(())]
     additional_directories: tuple[str, ...] = ()
 
 
-class LoadSessionRequest(SessionAt, frozen=True, kw_only=True):
+class LoadSessionRequest(SessionInFolder, frozen=True, kw_only=True):
     """Open a session, and show all that was said in it before the answer."""
 
 
-class ResumeSessionRequest(SessionAt, frozen=True, kw_only=True):
+class ResumeSessionRequest(SessionInFolder, frozen=True, kw_only=True):
     """Open a session without showing what was said in it."""
 
 
-class ForkSessionRequest(SessionAt, frozen=True, kw_only=True):
+class ForkSessionRequest(SessionInFolder, frozen=True, kw_only=True):
     """Begin a session with all that was said in this one."""
 
 
-class SessionState(Shape, frozen=True, kw_only=True):
+class SessionState(AcpStruct, frozen=True, kw_only=True):
     """What is chosen for a session. None: there is nothing to choose."""
 
     modes: ModeState | None = None
@@ -336,14 +336,14 @@ class ForkSessionResponse(SessionState, frozen=True, kw_only=True):
     session_id: str
 
 
-class ListSessionsRequest(Firm, frozen=True, kw_only=True):
+class ListSessionsRequest(StrictStruct, frozen=True, kw_only=True):
     """Which sessions are there: all, or those of one folder."""
 
     cwd: str | None = None
     cursor: str | None = None
 
 
-class SessionInfo(Shape, frozen=True, kw_only=True):
+class SessionInfo(AcpStruct, frozen=True, kw_only=True):
     """One session of a list. `updated_at` is ISO 8601."""
 
     session_id: str
@@ -353,46 +353,46 @@ class SessionInfo(Shape, frozen=True, kw_only=True):
     additional_directories: tuple[str, ...] = ()
 
 
-class ListSessionsResponse(Shape, frozen=True, kw_only=True):
+class ListSessionsResponse(AcpStruct, frozen=True, kw_only=True):
     """A page of sessions; without `next_cursor` the last."""
 
-    sessions: Annotated[tuple[SessionInfo, ...], otherwise(())]
+    sessions: Annotated[tuple[SessionInfo, ...], default_when_invalid(())]
     next_cursor: str | None = None
 
 
-class OneSession(Firm, frozen=True, kw_only=True):
+class SessionIdParams(StrictStruct, frozen=True, kw_only=True):
     """Params that name a session and no more."""
 
     session_id: str
 
 
-class CloseSessionRequest(OneSession, frozen=True, kw_only=True):
+class CloseSessionRequest(SessionIdParams, frozen=True, kw_only=True):
     """Stop what runs and let go of it; it stays in the list."""
 
 
-class DeleteSessionRequest(OneSession, frozen=True, kw_only=True):
+class DeleteSessionRequest(SessionIdParams, frozen=True, kw_only=True):
     """Take it out of the list. One that is gone already is no error."""
 
 
-class CancelNotification(OneSession, frozen=True, kw_only=True):
+class CancelNotification(SessionIdParams, frozen=True, kw_only=True):
     """Stop the turn that runs; its prompt is answered with `cancelled`."""
 
 
-class SetModeRequest(Firm, frozen=True, kw_only=True):
+class SetModeRequest(StrictStruct, frozen=True, kw_only=True):
     """Work in this mode."""
 
     session_id: str
     mode_id: str
 
 
-class SetModelRequest(Firm, frozen=True, kw_only=True):
+class SetModelRequest(StrictStruct, frozen=True, kw_only=True):
     """Work with this model; for agents that still offer `models`."""
 
     session_id: str
     model_id: str
 
 
-class SetConfigOptionRequest(Firm, frozen=True, kw_only=True):
+class SetConfigOptionRequest(StrictStruct, frozen=True, kw_only=True):
     """Choose a value. For an option that is on or off `type` is `boolean` and the value is one."""
 
     session_id: str
@@ -401,20 +401,20 @@ class SetConfigOptionRequest(Firm, frozen=True, kw_only=True):
     value: str | bool
 
 
-class SetConfigOptionResponse(Shape, frozen=True, kw_only=True):
+class SetConfigOptionResponse(AcpStruct, frozen=True, kw_only=True):
     """All options as they are now."""
 
-    config_options: Annotated[tuple[ConfigOption, ...], otherwise(())]
+    config_options: Annotated[tuple[ConfigOption, ...], default_when_invalid(())]
 
 
-class PromptRequest(Firm, frozen=True, kw_only=True):
+class PromptRequest(StrictStruct, frozen=True, kw_only=True):
     """What a person says."""
 
     session_id: str
     prompt: tuple[ContentBlock, ...]
 
 
-class Usage(Shape, frozen=True, kw_only=True):
+class PromptUsage(AcpStruct, frozen=True, kw_only=True):
     """What a turn cost in tokens. Not settled in the protocol."""
 
     total_tokens: int
@@ -425,14 +425,14 @@ class Usage(Shape, frozen=True, kw_only=True):
     cached_write_tokens: int | None = None
 
 
-class PromptResponse(Shape, frozen=True, kw_only=True):
-    """The turn is over. `stop_reason` is a `StopReason`, or one that we don't know."""
+class PromptResponse(AcpStruct, frozen=True, kw_only=True):
+    """The turn is over. `stop_reason` is a `PromptStopReason`, or one that we don't know."""
 
     stop_reason: str
-    usage: Usage | None = None
+    usage: PromptUsage | None = None
 
 
-class CancelRequestNotification(Shape, frozen=True, kw_only=True):
+class CancelRequestNotification(AcpStruct, frozen=True, kw_only=True):
     """Whoever made this request no longer waits for it."""
 
     request_id: int | str | None

@@ -7,17 +7,17 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from threadline.rpc.acp.agent_methods import ConfigOption, Pair
+from threadline.rpc.acp.agent_methods import ConfigOption, NameValue
 from threadline.rpc.acp.content import (
+    AcpStruct,
     ContentBlock,
-    Firm,
-    Shape,
+    StrictStruct,
     ToolCallPatch,
     ToolContent,
     ToolKind,
     ToolLocation,
     ToolStatus,
-    otherwise,
+    default_when_invalid,
 )
 
 PlanPriority: TypeAlias = Literal["high", "medium", "low"]
@@ -26,11 +26,11 @@ PlanStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 ElicitationValue: TypeAlias = str | int | float | bool | tuple[str, ...]
 
 
-class Updating(Shape, frozen=True, kw_only=True, tag_field="sessionUpdate"):
+class UpdateBase(AcpStruct, frozen=True, kw_only=True, tag_field="sessionUpdate"):
     """What all updates are."""
 
 
-class Chunk(Updating, frozen=True, kw_only=True):
+class Chunk(UpdateBase, frozen=True, kw_only=True):
     """A piece of a message: pieces with one `message_id` are one message, in their order."""
 
     content: ContentBlock
@@ -49,11 +49,11 @@ class AgentThoughtChunk(Chunk, frozen=True, kw_only=True, tag="agent_thought_chu
     """The agent thinks this."""
 
 
-class ToolCallStart(Updating, frozen=True, kw_only=True, tag="tool_call"):
+class ToolCallStart(UpdateBase, frozen=True, kw_only=True, tag="tool_call"):
     """A tool is called. Its id is its own in the whole session."""
 
     tool_call_id: str
-    title: Annotated[str, otherwise("")]
+    title: Annotated[str, default_when_invalid("")]
     name: str | None = None
     kind: ToolKind = "other"
     status: ToolStatus = "pending"
@@ -67,67 +67,67 @@ class ToolCallUpdate(ToolCallPatch, frozen=True, kw_only=True, tag_field="sessio
     """What is new about a tool call."""
 
 
-class PlanEntry(Shape, frozen=True, kw_only=True):
+class PlanEntry(AcpStruct, frozen=True, kw_only=True):
     """A step of a plan."""
 
     content: str
-    priority: Annotated[PlanPriority, otherwise("medium")]
-    status: Annotated[PlanStatus, otherwise("pending")]
+    priority: Annotated[PlanPriority, default_when_invalid("medium")]
+    status: Annotated[PlanStatus, default_when_invalid("pending")]
 
 
-class Plan(Updating, frozen=True, kw_only=True, tag="plan"):
+class Plan(UpdateBase, frozen=True, kw_only=True, tag="plan"):
     """The whole plan, replacing the one before."""
 
-    entries: Annotated[tuple[PlanEntry, ...], otherwise(())]
+    entries: Annotated[tuple[PlanEntry, ...], default_when_invalid(())]
 
 
-class CommandInput(Shape, frozen=True, kw_only=True):
+class CommandInput(AcpStruct, frozen=True, kw_only=True):
     """What may stand behind a command."""
 
     hint: str
 
 
-class AvailableCommand(Shape, frozen=True, kw_only=True):
+class AvailableCommand(AcpStruct, frozen=True, kw_only=True):
     """A command, by its name without the slash."""
 
     name: str
-    description: Annotated[str, otherwise("")]
+    description: Annotated[str, default_when_invalid("")]
     input: CommandInput | None = None
 
 
-class AvailableCommandsUpdate(Updating, frozen=True, kw_only=True, tag="available_commands_update"):
+class AvailableCommandsUpdate(UpdateBase, frozen=True, kw_only=True, tag="available_commands_update"):
     """All the commands there are."""
 
-    available_commands: Annotated[tuple[AvailableCommand, ...], otherwise(())]
+    available_commands: Annotated[tuple[AvailableCommand, ...], default_when_invalid(())]
 
 
-class CurrentModeUpdate(Updating, frozen=True, kw_only=True, tag="current_mode_update"):
+class CurrentModeUpdate(UpdateBase, frozen=True, kw_only=True, tag="current_mode_update"):
     """Another mode holds."""
 
     current_mode_id: str
 
 
-class ConfigOptionUpdate(Updating, frozen=True, kw_only=True, tag="config_option_update"):
+class ConfigOptionUpdate(UpdateBase, frozen=True, kw_only=True, tag="config_option_update"):
     """All options as they are now."""
 
-    config_options: Annotated[tuple[ConfigOption, ...], otherwise(())]
+    config_options: Annotated[tuple[ConfigOption, ...], default_when_invalid(())]
 
 
-class SessionInfoUpdate(Updating, frozen=True, kw_only=True, tag="session_info_update"):
+class SessionInfoUpdate(UpdateBase, frozen=True, kw_only=True, tag="session_info_update"):
     """What is known of the session: UNSET leaves it as it was, None clears it. `updated_at` is ISO 8601."""
 
     title: str | UnsetType | None = UNSET
     updated_at: str | UnsetType | None = UNSET
 
 
-class Cost(Shape, frozen=True, kw_only=True):
+class Cost(AcpStruct, frozen=True, kw_only=True):
     """Money; the currency is ISO 4217."""
 
     amount: float
     currency: str
 
 
-class UsageUpdate(Updating, frozen=True, kw_only=True, tag="usage_update"):
+class UsageUpdate(UpdateBase, frozen=True, kw_only=True, tag="usage_update"):
     """How full the model's context is, and what the session has cost."""
 
     used: int
@@ -135,17 +135,17 @@ class UsageUpdate(Updating, frozen=True, kw_only=True, tag="usage_update"):
     cost: Cost | None = None
 
 
-class Notice(Updating, frozen=True, kw_only=True, tag="notice"):
+class Notice(UpdateBase, frozen=True, kw_only=True, tag="notice"):
     """Something people should know now; no part of the session. Only for clients that say that they show notices.
 
     `severity` is `info`, `warning`, `error`, or the peer's own."""
 
-    severity: Annotated[str, otherwise("info")]
+    severity: Annotated[str, default_when_invalid("info")]
     title: str
     description: str | None = None
 
 
-class CompactionUpdate(Updating, frozen=True, kw_only=True, tag="compaction_update"):
+class CompactionUpdate(UpdateBase, frozen=True, kw_only=True, tag="compaction_update"):
     """The context is made shorter. Only for clients that say that they show it.
 
     `status` is `in_progress`, `completed`, `failed`, `cancelled`, or the peer's own. UNSET leaves as it was, None clears."""
@@ -156,14 +156,14 @@ class CompactionUpdate(Updating, frozen=True, kw_only=True, tag="compaction_upda
     error: str | UnsetType | None = UNSET
 
 
-class CompactionSummaryChunk(Updating, frozen=True, kw_only=True, tag="compaction_summary_chunk"):
+class CompactionSummaryChunk(UpdateBase, frozen=True, kw_only=True, tag="compaction_summary_chunk"):
     """A piece of what the shortened part is summed up as."""
 
     compaction_id: str
     content: ContentBlock
 
 
-class UnknownUpdate(Updating, frozen=True, kw_only=True, tag=""):
+class UnknownUpdate(UpdateBase, frozen=True, kw_only=True, tag=""):
     """An update that we don't know, or can't make sense of; `name` is what the peer calls it. Never sent."""
 
     name: str
@@ -188,14 +188,14 @@ KnownUpdate: TypeAlias = (
 Update: TypeAlias = KnownUpdate | UnknownUpdate
 
 
-class SessionNotification(Shape, frozen=True, kw_only=True):
+class SessionNotification(AcpStruct, frozen=True, kw_only=True):
     """One update of one session."""
 
     session_id: str
     update: Update
 
 
-class ReadTextFileRequest(Firm, frozen=True, kw_only=True):
+class ReadTextFileRequest(StrictStruct, frozen=True, kw_only=True):
     """A file's text, or `limit` lines of it from `line` on, which counts from 1."""
 
     session_id: str
@@ -204,13 +204,13 @@ class ReadTextFileRequest(Firm, frozen=True, kw_only=True):
     limit: int | None = None
 
 
-class ReadTextFileResponse(Firm, frozen=True, kw_only=True):
+class ReadTextFileResponse(StrictStruct, frozen=True, kw_only=True):
     """What is in it."""
 
     content: str
 
 
-class WriteTextFileRequest(Firm, frozen=True, kw_only=True):
+class WriteTextFileRequest(StrictStruct, frozen=True, kw_only=True):
     """Make the file hold this."""
 
     session_id: str
@@ -218,38 +218,38 @@ class WriteTextFileRequest(Firm, frozen=True, kw_only=True):
     content: str
 
 
-class CreateTerminalRequest(Firm, frozen=True, kw_only=True):
+class CreateTerminalRequest(StrictStruct, frozen=True, kw_only=True):
     """Start a command; no more than `output_byte_limit` of its latest output is kept."""
 
     session_id: str
     command: str
     args: tuple[str, ...] = ()
-    env: tuple[Pair, ...] = ()
+    env: tuple[NameValue, ...] = ()
     cwd: str | None = None
     output_byte_limit: int | None = None
 
 
-class CreateTerminalResponse(Firm, frozen=True, kw_only=True):
+class CreateTerminalResponse(StrictStruct, frozen=True, kw_only=True):
     """It runs."""
 
     terminal_id: str
 
 
-class OneTerminal(Firm, frozen=True, kw_only=True):
+class TerminalIdParams(StrictStruct, frozen=True, kw_only=True):
     """Params that name a terminal and no more."""
 
     session_id: str
     terminal_id: str
 
 
-class TerminalExit(Shape, frozen=True, kw_only=True):
+class TerminalExit(AcpStruct, frozen=True, kw_only=True):
     """How a command ended: by itself, or by a signal."""
 
     exit_code: int | None = None
     signal: str | None = None
 
 
-class TerminalOutputResponse(Firm, frozen=True, kw_only=True):
+class TerminalOutputResponse(StrictStruct, frozen=True, kw_only=True):
     """What it wrote so far; without `exit_status` it still runs."""
 
     output: str
@@ -257,7 +257,7 @@ class TerminalOutputResponse(Firm, frozen=True, kw_only=True):
     exit_status: TerminalExit | None = None
 
 
-class EnumOption(Shape, frozen=True, kw_only=True):
+class EnumOption(AcpStruct, frozen=True, kw_only=True):
     """A value to choose, with words for it."""
 
     const: str
@@ -265,7 +265,7 @@ class EnumOption(Shape, frozen=True, kw_only=True):
     description: str | None = None
 
 
-class Asked(Shape, frozen=True, kw_only=True, tag_field="type"):
+class Asked(AcpStruct, frozen=True, kw_only=True, tag_field="type"):
     """What every field of a form may have."""
 
     title: str | None = None
@@ -306,7 +306,7 @@ class BooleanProperty(Asked, frozen=True, kw_only=True, tag="boolean"):
     default: bool | None = None
 
 
-class ManyItems(Shape, frozen=True, kw_only=True):
+class ManyItems(AcpStruct, frozen=True, kw_only=True):
     """The values to choose from: bare (`type`, `enum`), or with words for them (`any_of`)."""
 
     type: str | None = None
@@ -326,17 +326,17 @@ class ManyProperty(Asked, frozen=True, kw_only=True, tag="array"):
 ElicitationProperty: TypeAlias = StringProperty | NumberProperty | IntegerProperty | BooleanProperty | ManyProperty
 
 
-class ElicitationForm(Firm, frozen=True, kw_only=True):
+class ElicitationForm(StrictStruct, frozen=True, kw_only=True):
     """The fields that a person is to fill in."""
 
-    type: Annotated[Literal["object"], otherwise("object")]
+    type: Annotated[Literal["object"], default_when_invalid("object")]
     title: str | None = None
     description: str | None = None
     properties: dict[str, ElicitationProperty] = msgspec.field(default_factory=dict)
     required: tuple[str, ...] | None = None
 
 
-class CreateElicitationRequest(Firm, frozen=True, kw_only=True):
+class CreateElicitationRequest(StrictStruct, frozen=True, kw_only=True):
     """Ask a person: by a form (`requested_schema`), or by sending them to an address (`url`, `elicitation_id`).
 
     It belongs to a session and perhaps a tool call of it, or to a request of the client's (`request_id`)."""
@@ -351,14 +351,14 @@ class CreateElicitationRequest(Firm, frozen=True, kw_only=True):
     url: str | None = None
 
 
-class CreateElicitationResponse(Firm, frozen=True, kw_only=True):
+class CreateElicitationResponse(StrictStruct, frozen=True, kw_only=True):
     """`action` is `accept`, with what was filled in, or `decline`, or `cancel`."""
 
     action: str
     content: dict[str, ElicitationValue] | None = None
 
 
-class CompleteElicitationNotification(Firm, frozen=True, kw_only=True):
+class CompleteElicitationNotification(StrictStruct, frozen=True, kw_only=True):
     """What a person was sent away for is done."""
 
     elicitation_id: str

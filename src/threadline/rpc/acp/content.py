@@ -20,21 +20,21 @@ ToolStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
 PermissionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class AcpStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A value on the wire. Where it is read, an optional field that does not fit counts as not given, and an item of a
     list that does not fit is left out: peers run ahead of us, and their news must not cost us the rest."""
 
 
-class Firm(Shape, frozen=True, kw_only=True):
+class StrictStruct(AcpStruct, frozen=True, kw_only=True):
     """A value of which nothing may be lost in silence, since someone asked for it: only null counts as not given."""
 
 
-def otherwise(value: object) -> msgspec.Meta:
+def default_when_invalid(value: object) -> msgspec.Meta:
     """Marks a field that is always written, but may be missing or unfit where it is read: it counts as `value` then."""
     return msgspec.Meta(extra={"otherwise": value})
 
 
-def as_raw(text: str) -> msgspec.Raw:
+def raw_json(text: str) -> msgspec.Raw:
     """This JSON text as a value on one line. A text that is no JSON goes as a string, so that a line is never torn."""
     said = text.encode("utf-8", "replace")
     try:
@@ -44,7 +44,7 @@ def as_raw(text: str) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
 
 
-class Annotations(Shape, frozen=True, kw_only=True):
+class Annotations(AcpStruct, frozen=True, kw_only=True):
     """For whom a block is meant, how much it matters, and how old it is."""
 
     audience: tuple[Role, ...] | None = None
@@ -52,7 +52,7 @@ class Annotations(Shape, frozen=True, kw_only=True):
     priority: float | None = None
 
 
-class Block(Shape, frozen=True, kw_only=True, tag_field="type"):
+class Block(AcpStruct, frozen=True, kw_only=True, tag_field="type"):
     """What every block may carry."""
 
     annotations: Annotations | None = None
@@ -90,7 +90,7 @@ class ResourceLink(Block, frozen=True, kw_only=True, tag="resource_link"):
     size: int | None = None
 
 
-class Resource(Shape, frozen=True, kw_only=True):
+class Resource(AcpStruct, frozen=True, kw_only=True):
     """A file in full: it has either `text` or, as base64, a `blob`."""
 
     uri: str
@@ -112,13 +112,13 @@ class EmbeddedResource(Block, frozen=True, kw_only=True, tag="resource"):
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
 
 
-class ContentPart(Shape, frozen=True, kw_only=True, tag_field="type", tag="content"):
+class ContentPart(AcpStruct, frozen=True, kw_only=True, tag_field="type", tag="content"):
     """What a tool gave back, as any other content."""
 
     content: ContentBlock
 
 
-class Diff(Shape, frozen=True, kw_only=True, tag_field="type", tag="diff"):
+class Diff(AcpStruct, frozen=True, kw_only=True, tag_field="type", tag="diff"):
     """How a tool changed a file; without `old_text` it is new."""
 
     path: str
@@ -126,7 +126,7 @@ class Diff(Shape, frozen=True, kw_only=True, tag_field="type", tag="diff"):
     old_text: str | None = None
 
 
-class TerminalRef(Shape, frozen=True, kw_only=True, tag_field="type", tag="terminal"):
+class TerminalRef(AcpStruct, frozen=True, kw_only=True, tag_field="type", tag="terminal"):
     """A terminal of the client's, whose output it shows by itself."""
 
     terminal_id: str
@@ -135,14 +135,14 @@ class TerminalRef(Shape, frozen=True, kw_only=True, tag_field="type", tag="termi
 ToolContent: TypeAlias = ContentPart | Diff | TerminalRef
 
 
-class ToolLocation(Shape, frozen=True, kw_only=True):
+class ToolLocation(AcpStruct, frozen=True, kw_only=True):
     """Where in which file a tool is at work."""
 
     path: str
     line: int | None = None
 
 
-class ToolCallPatch(Shape, frozen=True, kw_only=True):
+class ToolCallPatch(AcpStruct, frozen=True, kw_only=True):
     """What is new about a tool call: what is not given stays as it was, a list replaces the one before.
 
     `raw_input` and `raw_output` are any JSON, on one line: `as_raw` makes them.
@@ -159,36 +159,36 @@ class ToolCallPatch(Shape, frozen=True, kw_only=True):
     raw_output: msgspec.Raw | UnsetType = UNSET
 
 
-class PermissionOption(Shape, frozen=True, kw_only=True):
+class PermissionOption(AcpStruct, frozen=True, kw_only=True):
     """One answer of those to choose from. `kind` is a `PermissionKind`; one that we don't know stays as it came."""
 
     option_id: str
     name: str
-    kind: Annotated[str, otherwise("")]
+    kind: Annotated[str, default_when_invalid("")]
 
 
-class Selected(Firm, frozen=True, kw_only=True, tag_field="outcome", tag="selected"):
+class Selected(StrictStruct, frozen=True, kw_only=True, tag_field="outcome", tag="selected"):
     """A person chose this option."""
 
     option_id: str
 
 
-class Cancelled(Firm, frozen=True, kw_only=True, tag_field="outcome", tag="cancelled"):
+class Cancelled(StrictStruct, frozen=True, kw_only=True, tag_field="outcome", tag="cancelled"):
     """The turn was cancelled before anyone chose."""
 
 
 PermissionOutcome: TypeAlias = Selected | Cancelled
 
 
-class RequestPermissionRequest(Shape, frozen=True, kw_only=True):
+class RequestPermissionRequest(AcpStruct, frozen=True, kw_only=True):
     """May this tool run? To be answered by a person, or by a rule that a person made."""
 
     session_id: str
     tool_call: ToolCallPatch
-    options: Annotated[tuple[PermissionOption, ...], otherwise(())]
+    options: Annotated[tuple[PermissionOption, ...], default_when_invalid(())]
 
 
-class RequestPermissionResponse(Firm, frozen=True, kw_only=True):
+class RequestPermissionResponse(StrictStruct, frozen=True, kw_only=True):
     """What was decided."""
 
     outcome: PermissionOutcome

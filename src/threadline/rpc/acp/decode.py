@@ -15,7 +15,7 @@ from msgspec import inspect
 
 from threadline.errors import InvalidRequest
 from threadline.rpc.acp import agent_methods, client_methods, content
-from threadline.rpc.acp.content import Firm, Shape
+from threadline.rpc.acp.content import AcpStruct, StrictStruct
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -35,7 +35,7 @@ Kind: TypeAlias = Literal["request", "notification"]
 Status: TypeAlias = Literal["stable", "unstable", "legacy"]
 
 
-class WrongShape(InvalidRequest):
+class InvalidParams(InvalidRequest):
     """What came is not what it must be."""
 
 
@@ -43,12 +43,12 @@ class _TooLong(Exception):
     """There is more to look at than is worth it."""
 
 
-def _wrong(at: str, must: str) -> WrongShape:
-    return WrongShape(f"`{at}` {must}." if at else f"What came {must}.")
+def _wrong(at: str, must: str) -> InvalidParams:
+    return InvalidParams(f"`{at}` {must}." if at else f"What came {must}.")
 
 
-def read(raw: msgspec.Raw | bytes, shape: type[T]) -> T:
-    """The value, mended where the protocol wants it. Null is an empty object. Raises WrongShape."""
+def decode(raw: msgspec.Raw | bytes, shape: type[T]) -> T:
+    """The value, mended where the protocol wants it. Null is an empty object. Raises InvalidParams."""
     try:
         return _read(raw, shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -61,7 +61,7 @@ def _read(raw: msgspec.Raw | bytes, shape: type[T]) -> T:
         built = _decoder(shape).decode(raw)
     except msgspec.ValidationError:
         value = msgspec.json.decode(raw)
-        built = _Mender().built({} if value is None else value, _described(shape))
+        built = _LenientDecoder().built({} if value is None else value, _described(shape))
     return built
 
 
@@ -75,21 +75,21 @@ def _described(shape: Any) -> inspect.Type:
     return inspect.type_info(shape)
 
 
-class _Mender:
+class _LenientDecoder:
     """Reads one message field by field, as far as that is worth the time: a long one that does not fit holds up everybody."""
 
     def __init__(self) -> None:
         self._left = _VALUES
 
     def built(self, value: Any, info: inspect.Type) -> Any:
-        """What `value` is as one of these. Raises WrongShape."""
+        """What `value` is as one of these. Raises InvalidParams."""
         try:
             return self._build(value, info, "", lax=False)
         except _TooLong:
             raise _wrong("", "does not fit, and is too long to be mended") from None
 
     def _build(self, value: Any, info: inspect.Type, at: str, *, lax: bool) -> Any:
-        """What `value` is as one of these; `lax` leaves out what does not fit of a collection. Raises WrongShape."""
+        """What `value` is as one of these; `lax` leaves out what does not fit of a collection. Raises InvalidParams."""
         self._left -= 1
         if self._left < 0:
             raise _TooLong
@@ -112,7 +112,7 @@ class _Mender:
     def _build_struct(self, value: Any, info: inspect.StructType, at: str) -> Any:
         if not isinstance(value, dict):
             raise _wrong(at, "must be an object")
-        firm = issubclass(info.cls, Firm)
+        firm = issubclass(info.cls, StrictStruct)
         fields: dict[str, Any] = {}
         for field in info.fields:
             place = f"{at}.{field.encode_name}" if at else field.encode_name
@@ -122,7 +122,7 @@ class _Mender:
                 continue
             try:
                 fields[field.name] = self._build(given, field.type, place, lax=not firm)
-            except WrongShape as wrong:
+            except InvalidParams as wrong:
                 if firm:
                     raise
                 fields |= _instead(field, wrong)
@@ -154,7 +154,7 @@ class _Mender:
                 continue
             try:
                 return self._build(value, one, at, lax=lax)
-            except WrongShape as why:
+            except InvalidParams as why:
                 wrong = why
         raise wrong
 
@@ -165,7 +165,7 @@ class _Mender:
         for place, one in enumerate(value):
             try:
                 items.append(self._build(one, info.item_type, f"{at}[{place}]", lax=lax))
-            except WrongShape:
+            except InvalidParams:
                 if not lax:
                     raise
         return tuple(items)
@@ -177,13 +177,13 @@ class _Mender:
         for key, one in value.items():
             try:
                 items[key] = self._build(one, info.value_type, f"{at}.{key}", lax=lax)
-            except WrongShape:
+            except InvalidParams:
                 if not lax:
                     raise
         return items
 
 
-def _instead(field: inspect.Field, wrong: WrongShape) -> dict[str, Any]:
+def _instead(field: inspect.Field, wrong: InvalidParams) -> dict[str, Any]:
     """What a field counts as that was not given, or as good as not. Raises `wrong` where there is no such thing."""
     if not field.required:
         return {}
@@ -219,8 +219,8 @@ class Method(msgspec.Struct, frozen=True):
 
     name: str
     side: Side
-    params: type[Shape]
-    result: type[Shape] | None = None
+    params: type[AcpStruct]
+    result: type[AcpStruct] | None = None
     status: Status = "stable"
 
     @property
@@ -231,17 +231,17 @@ class Method(msgspec.Struct, frozen=True):
 
 _ALL = (
     Method("initialize", "agent", agent_methods.InitializeRequest, agent_methods.InitializeResponse),
-    Method("authenticate", "agent", agent_methods.AuthenticateRequest, agent_methods.Nothing),
-    Method("logout", "agent", agent_methods.Nothing, agent_methods.Nothing),
+    Method("authenticate", "agent", agent_methods.AuthenticateRequest, agent_methods.Empty),
+    Method("logout", "agent", agent_methods.Empty, agent_methods.Empty),
     Method("session/new", "agent", agent_methods.NewSessionRequest, agent_methods.NewSessionResponse),
     Method("session/load", "agent", agent_methods.LoadSessionRequest, agent_methods.LoadSessionResponse),
     Method("session/resume", "agent", agent_methods.ResumeSessionRequest, agent_methods.ResumeSessionResponse),
     Method("session/fork", "agent", agent_methods.ForkSessionRequest, agent_methods.ForkSessionResponse, "unstable"),
     Method("session/list", "agent", agent_methods.ListSessionsRequest, agent_methods.ListSessionsResponse),
-    Method("session/close", "agent", agent_methods.CloseSessionRequest, agent_methods.Nothing),
-    Method("session/delete", "agent", agent_methods.DeleteSessionRequest, agent_methods.Nothing),
-    Method("session/set_mode", "agent", agent_methods.SetModeRequest, agent_methods.Nothing),
-    Method("session/set_model", "agent", agent_methods.SetModelRequest, agent_methods.Nothing, "legacy"),
+    Method("session/close", "agent", agent_methods.CloseSessionRequest, agent_methods.Empty),
+    Method("session/delete", "agent", agent_methods.DeleteSessionRequest, agent_methods.Empty),
+    Method("session/set_mode", "agent", agent_methods.SetModeRequest, agent_methods.Empty),
+    Method("session/set_model", "agent", agent_methods.SetModelRequest, agent_methods.Empty, "legacy"),
     Method(
         "session/set_config_option",
         "agent",
@@ -254,12 +254,12 @@ _ALL = (
     Method("session/update", "client", client_methods.SessionNotification),
     Method("session/request_permission", "client", content.RequestPermissionRequest, content.RequestPermissionResponse),
     Method("fs/read_text_file", "client", client_methods.ReadTextFileRequest, client_methods.ReadTextFileResponse),
-    Method("fs/write_text_file", "client", client_methods.WriteTextFileRequest, agent_methods.Nothing),
+    Method("fs/write_text_file", "client", client_methods.WriteTextFileRequest, agent_methods.Empty),
     Method("terminal/create", "client", client_methods.CreateTerminalRequest, client_methods.CreateTerminalResponse),
-    Method("terminal/output", "client", client_methods.OneTerminal, client_methods.TerminalOutputResponse),
-    Method("terminal/wait_for_exit", "client", client_methods.OneTerminal, client_methods.TerminalExit),
-    Method("terminal/kill", "client", client_methods.OneTerminal, agent_methods.Nothing),
-    Method("terminal/release", "client", client_methods.OneTerminal, agent_methods.Nothing),
+    Method("terminal/output", "client", client_methods.TerminalIdParams, client_methods.TerminalOutputResponse),
+    Method("terminal/wait_for_exit", "client", client_methods.TerminalIdParams, client_methods.TerminalExit),
+    Method("terminal/kill", "client", client_methods.TerminalIdParams, agent_methods.Empty),
+    Method("terminal/release", "client", client_methods.TerminalIdParams, agent_methods.Empty),
     Method(
         "elicitation/create",
         "client",
@@ -271,29 +271,29 @@ _ALL = (
 METHODS: dict[str, Method] = {one.name: one for one in _ALL}
 
 
-def decode_params(method: str, raw: msgspec.Raw | bytes) -> Shape:
-    """The params of a method that we know. Raises WrongShape, with a sentence for whoever sent them."""
+def decode_params(method: str, raw: msgspec.Raw | bytes) -> AcpStruct:
+    """The params of a method that we know. Raises InvalidParams, with a sentence for whoever sent them."""
     known = METHODS[method]
     try:
         if known.params is client_methods.SessionNotification:
             return _read_update(raw)
-        return read(raw, known.params)
-    except WrongShape as wrong:
-        raise WrongShape(f"The params of {method} don't fit: {wrong}") from wrong
+        return decode(raw, known.params)
+    except InvalidParams as wrong:
+        raise InvalidParams(f"The params of {method} don't fit: {wrong}") from wrong
 
 
-def decode_result(method: str, raw: msgspec.Raw | bytes) -> Shape:
-    """What a method that we know was answered. Raises WrongShape. Null is an empty result."""
+def decode_result(method: str, raw: msgspec.Raw | bytes) -> AcpStruct:
+    """What a method that we know was answered. Raises InvalidParams. Null is an empty result."""
     known = METHODS[method]
     if known.result is None:
-        raise WrongShape(f"{method} is a notification: it is never answered.")
+        raise InvalidParams(f"{method} is a notification: it is never answered.")
     try:
-        return read(raw, known.result)
-    except WrongShape as wrong:
-        raise WrongShape(f"The result of {method} doesn't fit: {wrong}") from wrong
+        return decode(raw, known.result)
+    except InvalidParams as wrong:
+        raise InvalidParams(f"The result of {method} doesn't fit: {wrong}") from wrong
 
 
-class _Named(msgspec.Struct, frozen=True, rename="camel"):
+class _UpdateHead(msgspec.Struct, frozen=True, rename="camel"):
     session_id: str
     update: _Tag
 
@@ -302,11 +302,11 @@ class _Tag(msgspec.Struct, frozen=True, rename="camel"):
     session_update: str
 
 
-def _read_update(raw: msgspec.Raw | bytes) -> Shape:
+def _read_update(raw: msgspec.Raw | bytes) -> AcpStruct:
     """An update is never the reason why one can't go on: what we can't read is an `UnknownUpdate`."""
     try:
-        return read(raw, client_methods.SessionNotification)
-    except WrongShape:
-        named = read(raw, _Named)
+        return decode(raw, client_methods.SessionNotification)
+    except InvalidParams:
+        named = decode(raw, _UpdateHead)
         unknown = client_methods.UnknownUpdate(name=named.update.session_update)
         return client_methods.SessionNotification(session_id=named.session_id, update=unknown)
