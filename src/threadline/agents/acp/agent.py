@@ -11,12 +11,12 @@ from typing import Literal
 
 import msgspec
 
-from threadline.agents.acp.pool import Processes
+from threadline.agents.acp.pool import ProcessPool
 from threadline.agents.acp.process import AgentProcess, AgentSession
-from threadline.agents.acp.prompt_content import blocks_of
-from threadline.agents.acp.prompt_run import Ended, Prompting, Question
-from threadline.agents.acp.session import Choice, choice_of, cwd_of, opened
-from threadline.agents.acp.settings import Limits, wanted_of
+from threadline.agents.acp.prompt_content import prompt_blocks
+from threadline.agents.acp.prompt_run import PermissionQuestion, PromptEnded, PromptRun
+from threadline.agents.acp.session import SelectOption, find_option, open_session, working_directory
+from threadline.agents.acp.settings import AcpLimits, read_config
 from threadline.agents.cancellation import until_cancelled
 from threadline.agents.registry import AgentSetup
 from threadline.errors import InvalidRequest
@@ -53,26 +53,26 @@ _PREAMBLES = (texts.TOLD, texts.BEFORE, texts.MEANWHILE)
 _TELLING_CHARS = 20
 _REPORTED_MODEL_CHARS = 100
 # An agent says of itself what it costs. Beyond this it is no number that anybody has to pay for a turn.
-_MOST_TOKENS = 1_000_000_000
-_MOST_DOLLARS = 1_000.0
+_MAX_TOKENS = 1_000_000_000
+_MAX_DOLLARS = 1_000.0
 
 
-class _Running(msgspec.Struct):
+class _ActivePrompt(msgspec.Struct):
     """A prompt that is worked at, and where."""
 
     person: str
     process: AgentProcess
     session: AgentSession
-    prompting: Prompting
-    question: Question | None = None
+    prompting: PromptRun
+    question: PermissionQuestion | None = None
     timer: asyncio.TimerHandle | None = None
 
 
-class _Run:
+class _RunHandle:
     """One run of a turn: what is to be broken off if nobody waits any more."""
 
     def __init__(self) -> None:
-        self.prompting: Prompting | None = None
+        self.prompting: PromptRun | None = None
 
     def cancel(self) -> None:
         if self.prompting is not None:
@@ -93,16 +93,16 @@ class AcpAgent:
     """
 
     def __init__(
-        self, settings: AgentSetup, environment: Mapping[str, str], folder: Path, limits: Limits | None = None
+        self, settings: AgentSetup, environment: Mapping[str, str], folder: Path, limits: AcpLimits | None = None
     ) -> None:
         """`folder`: where people have folders of their own. `AgentError` where the program is not there."""
-        self._limits = limits or Limits()
-        self._wanted = wanted_of(settings, environment)
-        self._processes = Processes(self._wanted, self._limits, folder / self._wanted.digest)
+        self._limits = limits or AcpLimits()
+        self._wanted = read_config(settings, environment)
+        self._processes = ProcessPool(self._wanted, self._limits, folder / self._wanted.digest)
         # Turns that wait for an answer, by their id.
-        self._waiting: dict[str, _Running] = {}
+        self._waiting: dict[str, _ActivePrompt] = {}
         # The models that it offered last.
-        self._models: Choice | None = None
+        self._models: SelectOption | None = None
 
     @property
     def replay(self) -> Replay:
@@ -114,7 +114,7 @@ class AcpAgent:
 
     async def run(self, turn: Turn) -> AsyncIterator[Event]:
         """The agent's words, thoughts and tools as they come, and what the turn cost."""
-        run = _Run()
+        run = _RunHandle()
         answer = until_cancelled(
             self._answer(turn, run), turn.cancelled, grace=self._limits.cancel, on_cancelled=run.cancel
         )
@@ -145,7 +145,7 @@ class AcpAgent:
         self._waiting.clear()
         await self._processes.close()
 
-    async def _answer(self, turn: Turn, run: _Run) -> AsyncGenerator[Event, None]:
+    async def _answer(self, turn: Turn, run: _RunHandle) -> AsyncGenerator[Event, None]:
         running = self._take_waiting(turn)
         if running is None:
             if any(isinstance(event, AskPermission) for event in turn.so_far):
@@ -160,25 +160,25 @@ class AcpAgent:
             async for event in events:
                 yield event
 
-    async def _begin(self, turn: Turn, run: _Run) -> AsyncGenerator[Event, None]:
+    async def _begin(self, turn: Turn, run: _RunHandle) -> AsyncGenerator[Event, None]:
         person = _person_of(turn)
         process = await self._processes.of(person)
         with _using(process):
-            cwd = cwd_of(turn, self._wanted.cwd, lambda: self._processes.folder_of(person))
-            ready = await opened(process, turn, cwd)
+            cwd = working_directory(turn, self._wanted.cwd, lambda: self._processes.folder_of(person))
+            ready = await open_session(process, turn, cwd)
             session = ready.session
             self._note_models(session)
-            blocks = (*ready.before, *await blocks_of(turn, process.can.prompt_capabilities))
+            blocks = (*ready.before, *await prompt_blocks(turn, process.can.prompt_capabilities))
             # On disk before the agent is told anything: after a crash it must be found again, with what it knows.
             yield Remember(ready.memory.text())
             for notice in ready.notices:
                 yield Notice(notice)
             run.prompting = prompting = process.prompt(session, blocks, turn.role, is_shared=turn.session.is_shared)
-        async with aclosing(self._listen(_Running(person, process, session, prompting), turn)) as events:
+        async with aclosing(self._listen(_ActivePrompt(person, process, session, prompting), turn)) as events:
             async for event in events:
                 yield event
 
-    async def _listen(self, running: _Running, turn: Turn) -> AsyncGenerator[Event, None]:
+    async def _listen(self, running: _ActivePrompt, turn: Turn) -> AsyncGenerator[Event, None]:
         """What comes of a prompt. A question ends the run and leaves the prompt as it is; any other end breaks it off."""
         try:
             async with aclosing(self._told(running, turn)) as events:
@@ -190,11 +190,11 @@ class AcpAgent:
             elif turn.cancelled.is_set():
                 self._forget(turn.turn_id)
 
-    async def _told(self, running: _Running, turn: Turn) -> AsyncGenerator[Event, None]:
-        while not isinstance(item := await running.prompting.next(), Ended):
+    async def _told(self, running: _ActivePrompt, turn: Turn) -> AsyncGenerator[Event, None]:
+        while not isinstance(item := await running.prompting.next(), PromptEnded):
             if isinstance(item, AgentError):
                 raise item
-            if not isinstance(item, Question):
+            if not isinstance(item, PermissionQuestion):
                 if (event := await _stored(turn, item)) is not None:
                     yield event
             elif not item.answer.done():
@@ -202,10 +202,10 @@ class AcpAgent:
                 yield item.ask
                 return
         self._processes.was_well(running.person)
-        for last in last_events(running.session, item.response):
+        for last in closing_events(running.session, item.response):
             yield last
 
-    def _wait(self, turn: Turn, running: _Running, question: Question) -> None:
+    def _wait(self, turn: Turn, running: _ActivePrompt, question: PermissionQuestion) -> None:
         running.question = question
         timer = asyncio.get_running_loop().call_later(self._limits.asked, self._forget, turn.turn_id)
         running.timer = timer
@@ -217,13 +217,13 @@ class AcpAgent:
             _stop_timer(running)
             running.prompting.abandon()
 
-    def _take_waiting(self, turn: Turn) -> _Running | None:
+    def _take_waiting(self, turn: Turn) -> _ActivePrompt | None:
         running = self._waiting.pop(turn.turn_id, None)
         if running is not None:
             _stop_timer(running)
         return running
 
-    def _settle(self, running: _Running, turn: Turn) -> None:
+    def _settle(self, running: _ActivePrompt, turn: Turn) -> None:
         """Gives the agent what was answered; where nobody has, the question is put once more."""
         question = running.question
         if question is None or question.answer.done():
@@ -235,7 +235,7 @@ class AcpAgent:
             question.settle(granted=granted)
 
     def _note_models(self, session: AgentSession) -> None:
-        self._models = choice_of(session, "model") or self._models
+        self._models = find_option(session, "model") or self._models
 
 
 def _person_of(turn: Turn) -> str:
@@ -246,7 +246,7 @@ def _person_of(turn: Turn) -> str:
     return session.owner or file_owner_of(turn.source)
 
 
-def _stop_timer(running: _Running) -> None:
+def _stop_timer(running: _ActivePrompt) -> None:
     if running.timer is not None:
         running.timer.cancel()
 
@@ -270,7 +270,7 @@ async def _stored(turn: Turn, item: Event | NewFile) -> Event | None:
         return None
 
 
-def last_events(session: AgentSession, response: acp.PromptResponse) -> Iterator[Event]:
+def closing_events(session: AgentSession, response: acp.PromptResponse) -> Iterator[Event]:
     """The events that end a turn. What they tell is told once."""
     if session.title is not None:
         title = safe_line(session.title, _TITLE_CHARS)
@@ -278,7 +278,7 @@ def last_events(session: AgentSession, response: acp.PromptResponse) -> Iterator
             yield Titled(title)
         session.title = None
     window = session.window
-    if window is not None and 0 <= window.used <= _MOST_TOKENS and 0 < window.size <= _MOST_TOKENS:
+    if window is not None and 0 <= window.used <= _MAX_TOKENS and 0 < window.size <= _MAX_TOKENS:
         yield ContextWindow(window.used, window.size)
     if (usage := _usage(session, response)) is not None:
         yield usage
@@ -296,7 +296,7 @@ def _usage(session: AgentSession, response: acp.PromptResponse) -> UsageOf | Non
     session.window = None
     if used is None and dollars is None:
         return None
-    model = choice_of(session, "model")
+    model = find_option(session, "model")
     return UsageOf(
         input_tokens=_tokens(used.input_tokens if used else 0),
         output_tokens=_tokens(used.output_tokens if used else 0),
@@ -315,8 +315,8 @@ def _cost(session: AgentSession) -> float | None:
     if window is None or window.cost is None or window.cost.currency != "USD" or not math.isfinite(window.cost.amount):
         return None
     before, session.paid = session.paid, window.cost.amount
-    return None if before is None else min(max(0.0, window.cost.amount - before), _MOST_DOLLARS)
+    return None if before is None else min(max(0.0, window.cost.amount - before), _MAX_DOLLARS)
 
 
 def _tokens(count: int | None) -> int:
-    return min(max(0, count or 0), _MOST_TOKENS)
+    return min(max(0, count or 0), _MAX_TOKENS)

@@ -20,7 +20,7 @@ log = get_logger(__name__)
 # this process ends, however that comes about, and then the whole group is ended. Neither a signal at our death nor the end
 # of the program's input would reach what the program has started. It also keeps the number of the group from being given
 # to another one as long as we may still signal it.
-_GUARD = (
+_GUARD_SCRIPT = (
     '( trap "" TERM HUP INT; read -r _ <"/dev/fd/$0"; kill -TERM 0; sleep 2; kill -KILL 0 ) </dev/null >/dev/null 2>&1 & '
     'exec "$@"'
 )
@@ -31,7 +31,7 @@ _LOGGED_SECONDS = 10.0
 _LOGGED_CHARS = 300
 
 
-class Child:
+class ChildProcess:
     """A program that runs. `lines` is what it writes, `errors` what it writes on its standard error, `sink` goes to its input."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, stack: ExitStack) -> None:
@@ -110,7 +110,7 @@ class Child:
             os.killpg(self._process.pid, number)
 
 
-async def spawn(name: str, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Child:
+async def spawn(name: str, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> ChildProcess:
     """Starts a program in a session of its own; `OSError` where that can't be done."""
     with ExitStack() as ours:
         guard, held = _pipe(ours)
@@ -120,7 +120,7 @@ async def spawn(name: str, command: Sequence[str], env: Mapping[str, str], cwd: 
         process = await asyncio.create_subprocess_exec(
             _SHELL,
             "-c",
-            _GUARD,
+            _GUARD_SCRIPT,
             str(guard),
             *command,
             stdin=stdin,
@@ -137,7 +137,7 @@ async def spawn(name: str, command: Sequence[str], env: Mapping[str, str], cwd: 
             os.close(descriptor)
         stack = ExitStack()
         stack.callback(os.close, held)
-        child = Child(name, process, stack)
+        child = ChildProcess(name, process, stack)
         os.set_blocking(to_child, False)
         child.sink = PipeSink(to_child)
         stack.callback(child.sink.close)

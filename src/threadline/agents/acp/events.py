@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from threadline.agents.acp.settings import Limits
+from threadline.agents.acp.settings import AcpLimits
 from threadline.model.safe_text import safe_line, safe_text
 from threadline.ports.agent import (
     AskPermission,
@@ -29,7 +29,7 @@ from threadline.rpc import acp
 from threadline.texts import acp_agents as texts
 
 # What becomes an event, or a file that has to be stored before it can be one.
-Told: TypeAlias = Event | NewFile
+Translated: TypeAlias = Event | NewFile
 
 _TITLE_CHARS = 200
 _NAME_CHARS = 60
@@ -47,11 +47,11 @@ _THING = 100
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 
 
-class TooMuch(Exception):
+class TurnTooLarge(Exception):
     """More was said in one turn than is kept of one."""
 
 
-class Call(msgspec.Struct):
+class KnownCall(msgspec.Struct):
     """A tool call, as far as it is known."""
 
     call_id: str
@@ -132,14 +132,14 @@ class Call(msgspec.Struct):
         return ToolResult(self.call_id, cut(text, _RESULT_CHARS), is_error=self.status == "failed", diffs=kept)
 
 
-class Telling:
-    """One turn of an agent, update by update. `TooMuch` once it says more than is kept."""
+class UpdateTranslator:
+    """One turn of an agent, update by update. `TurnTooLarge` once it says more than is kept."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: AcpLimits) -> None:
         self._limits = limits
-        self.calls: dict[str, Call] = {}
+        self.calls: dict[str, KnownCall] = {}
         # The calls that are announced and of which more is to come: told with the next that happens.
-        self._held: list[Call] = []
+        self._held: list[KnownCall] = []
         self._words = 0
         # What was told of tools, and what is kept of those that are not over.
         self._tools = 0
@@ -147,7 +147,7 @@ class Telling:
         self._events = 0
         self._updates = 0
 
-    def take(self, update: acp.Update) -> list[Told]:
+    def take(self, update: acp.Update) -> list[Translated]:
         """What an update tells, in order."""
         match update:
             case acp.AgentMessageChunk():
@@ -162,7 +162,7 @@ class Telling:
             case _:
                 return self._counted([])
 
-    def tool(self, patch: acp.ToolCallStart | acp.ToolCallPatch) -> list[Told]:
+    def tool(self, patch: acp.ToolCallStart | acp.ToolCallPatch) -> list[Translated]:
         """What is new about a tool call: that it begins, once, and what it gave back, once."""
         call = self._call(safe_line(patch.tool_call_id, _ID_CHARS))
         if call.is_over:
@@ -181,7 +181,7 @@ class Telling:
         call = self.calls.get(safe_line(patch.tool_call_id, _ID_CHARS))
         return patch.kind or ("other" if call is None else call.kind)
 
-    def ask(self, patch: acp.ToolCallPatch, *, is_put: bool = True) -> tuple[Call, list[Told]]:
+    def ask(self, patch: acp.ToolCallPatch, *, is_put: bool = True) -> tuple[KnownCall, list[Translated]]:
         """The call that a question is about, and what is to be told before it. `is_put`: somebody is asked, and no rule."""
         self._call(safe_line(patch.tool_call_id, _ID_CHARS)).is_asked = is_put
         told = self.tool(patch)
@@ -189,47 +189,47 @@ class Telling:
         told += self._counted([*self._announce(call)])
         if call.is_over:
             # Nothing more is heard of it, but whoever is asked sees what they are asked.
-            call = Call(call.call_id)
+            call = KnownCall(call.call_id)
             call.learn(patch)
         return call, told
 
     def asked(self, ask: AskPermission) -> None:
-        """A question is put; `TooMuch` where it can't be any more."""
+        """A question is put; `TurnTooLarge` where it can't be any more."""
         self._counted([ask])
 
-    def end(self) -> list[Told]:
+    def end(self) -> list[Translated]:
         """What is left to tell when the turn is over."""
         return list(self._announce())
 
-    def _call(self, call_id: str) -> Call:
+    def _call(self, call_id: str) -> KnownCall:
         call = self.calls.get(call_id)
         if call is None:
             # Each is an event in the end.
             if len(self.calls) >= self._limits.events:
-                raise TooMuch
-            call = self.calls[call_id] = Call(call_id)
+                raise TurnTooLarge
+            call = self.calls[call_id] = KnownCall(call_id)
         return call
 
-    def _hold(self, call: Call) -> None:
+    def _hold(self, call: KnownCall) -> None:
         if not call.is_held:
             call.is_held = True
             self._held.append(call)
 
-    def _conclusion(self, call: Call) -> Iterator[Told]:
+    def _conclusion(self, call: KnownCall) -> Iterator[Translated]:
         if call.status in ("completed", "failed"):
             self._kept -= call.weight
             call.is_over = True
             yield call.result()
             call.let_go()
 
-    def _announce(self, *more: Call) -> Iterator[Told]:
+    def _announce(self, *more: KnownCall) -> Iterator[Translated]:
         held, self._held = self._held, []
         for call in (*held, *more):
             if not call.is_told:
                 call.is_told = True
                 yield call.event()
 
-    def _counted(self, told: list[Told]) -> list[Told]:
+    def _counted(self, told: list[Translated]) -> list[Translated]:
         """What is told, if that is not too much by now. What tells nothing counts too, or it would be a flood unseen."""
         self._updates += 1
         for one in told:
@@ -243,11 +243,11 @@ class Telling:
         is_too_much = is_too_much or self._tools + self._kept > limits.tools
         # Words may come one by one.
         if is_too_much or self._updates > limits.words + limits.updates:
-            raise TooMuch
+            raise TurnTooLarge
         return told
 
 
-def _said(block: acp.ContentBlock) -> Iterator[Told]:
+def _said(block: acp.ContentBlock) -> Iterator[Translated]:
     if isinstance(block, acp.ImageContent | acp.AudioContent):
         if (file := _file(block)) is not None:
             yield file
@@ -255,7 +255,7 @@ def _said(block: acp.ContentBlock) -> Iterator[Told]:
         yield Text(text)
 
 
-def _weight(told: Told) -> int:
+def _weight(told: Translated) -> int:
     match told:
         case ToolCall():
             said = len(told.name) + len(told.arguments) + len(told.title)

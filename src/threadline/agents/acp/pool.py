@@ -7,8 +7,8 @@ import hashlib
 from contextlib import suppress
 from pathlib import Path
 
-from threadline.agents.acp.process import AgentProcess, NotStarted, started
-from threadline.agents.acp.settings import Limits, Wanted
+from threadline.agents.acp.process import AgentProcess, StartFailed, start_process
+from threadline.agents.acp.settings import AcpAgentConfig, AcpLimits
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.ports.agent import AgentError
@@ -26,7 +26,7 @@ def folder_name(person: str) -> str:
     return hashlib.sha256(person.encode("utf-8", "surrogatepass")).hexdigest()[:_FOLDER_HEX]
 
 
-class _Place:
+class _Slot:
     """Where the process of one person is, or will be."""
 
     def __init__(self) -> None:
@@ -40,15 +40,15 @@ class _Place:
         self.timer: asyncio.TimerHandle | None = None
 
 
-class Processes:
+class ProcessPool:
     """Never two persons in one process: whoever can talk an agent into something reaches all that its process knows."""
 
-    def __init__(self, wanted: Wanted, limits: Limits, folder: Path) -> None:
+    def __init__(self, wanted: AcpAgentConfig, limits: AcpLimits, folder: Path) -> None:
         """`folder`: where each person has a folder of their own."""
         self._wanted = wanted
         self._limits = limits
         self._folder = folder
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, _Slot] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ends: set[asyncio.Task[None]] = set()
         # One at a time: who looks for room must see what the others were given.
@@ -58,7 +58,7 @@ class Processes:
     async def of(self, person: str) -> AgentProcess:
         """The process of that person, started where there is none. `AgentError` says why there can't be one."""
         self._settle_in()
-        place = self._places.setdefault(person, _Place())
+        place = self._places.setdefault(person, _Slot())
         async with place.starting:
             if place.process is not None and not place.process.is_over:
                 self._let_rest(place)
@@ -112,7 +112,7 @@ class Processes:
         self._ends = set()
         self._giving_room = asyncio.Lock()
 
-    async def _start(self, place: _Place, person: str) -> AgentProcess:
+    async def _start(self, place: _Slot, person: str) -> AgentProcess:
         try:
             folder = Path(self._wanted.cwd) if self._wanted.cwd is not None else self.folder_of(person)
         except OSError as cause:
@@ -121,12 +121,12 @@ class Processes:
         if not folder.is_dir():
             raise AgentError(texts.NO_FOLDER.format(folder=folder), is_owners=True)
         try:
-            return await started(self._wanted, self._limits, self.tasks, folder, self._end)
-        except NotStarted:
+            return await start_process(self._wanted, self._limits, self.tasks, folder, self._end)
+        except StartFailed:
             self._note_death(place)
             raise
 
-    async def _watch(self, person: str, place: _Place, process: AgentProcess) -> None:
+    async def _watch(self, person: str, place: _Slot, process: AgentProcess) -> None:
         await process.ended.wait()
         if not process.is_ending:
             self._note_death(place)
@@ -137,14 +137,14 @@ class Processes:
         if not place.deaths and not place.starting.locked() and self._places.get(person) is place:
             del self._places[person]
 
-    def _note_death(self, place: _Place) -> None:
+    def _note_death(self, place: _Slot) -> None:
         place.deaths += 1
         # Once is an accident, and not waited for.
         rest = 0.0 if place.deaths == 1 else self._limits.first_rest * 2.0 ** min(place.deaths - 2, 30)
         rest = min(rest, self._limits.longest_rest)
         place.rests_until = asyncio.get_running_loop().time() + rest
 
-    async def _rest(self, place: _Place) -> None:
+    async def _rest(self, place: _Slot) -> None:
         left = place.rests_until - asyncio.get_running_loop().time()
         if left > _SHORT_REST:
             raise AgentError(
@@ -153,7 +153,7 @@ class Processes:
         if left > 0:
             await asyncio.sleep(left)
 
-    async def _make_room(self, place: _Place) -> None:
+    async def _make_room(self, place: _Slot) -> None:
         """Gives that place room for a process; where there are too many, one that nobody needs just now is ended for it."""
         async with self._giving_room:
             others = [one for one in self._places.values() if one is not place]
@@ -165,13 +165,13 @@ class Processes:
                 await idle.end()
             place.has_room = True
 
-    def _let_rest(self, place: _Place) -> None:
+    def _let_rest(self, place: _Slot) -> None:
         """Ends the process once nobody has needed it for long."""
         if place.timer is not None:
             place.timer.cancel()
         place.timer = asyncio.get_running_loop().call_later(self._limits.idle, self._look_whether_idle, place)
 
-    def _look_whether_idle(self, place: _Place) -> None:
+    def _look_whether_idle(self, place: _Slot) -> None:
         process = place.process
         if process is None or process.is_over:
             return

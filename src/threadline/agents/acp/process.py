@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import msgspec
 
-from threadline.agents.acp.child import Child, spawn
-from threadline.agents.acp.prompt_run import Prompting
-from threadline.agents.acp.settings import Limits, Wanted
+from threadline.agents.acp.child import ChildProcess, spawn
+from threadline.agents.acp.prompt_run import PromptRun
+from threadline.agents.acp.settings import AcpAgentConfig, AcpLimits
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.model.access import Role
@@ -42,7 +42,7 @@ _WAYS = 10
 _MADE_UP_FOR = 100
 
 
-class Sifted:
+class MessageLines:
     """The lines that are messages. After `most` others in a row there is nothing to be had from this peer: the input is over."""
 
     def __init__(self, lines: LineReader, most: int, name: str) -> None:
@@ -83,7 +83,7 @@ def _is_message(line: bytes) -> bool:
     return not (isinstance(read, InvalidLine) and read.code == PARSE_ERROR)
 
 
-class NotStarted(AgentError):
+class StartFailed(AgentError):
     """The process ended, or was of no use, before it had introduced itself."""
 
 
@@ -96,7 +96,7 @@ class AgentSession:
         # What is told of it is what we know already; how much of that came.
         self.is_replayed = False
         self.heard = 0
-        self.prompting: Prompting | None = None
+        self.prompting: PromptRun | None = None
         self.options: tuple[acp.ConfigOption, ...] = ()
         self.modes: acp.ModeState | None = None
         self.models: acp.ModelState | None = None
@@ -139,7 +139,7 @@ class AgentSession:
 class AgentProcess:
     """A process that speaks the protocol. It works for one person."""
 
-    def __init__(self, wanted: Wanted, limits: Limits, child: Child, tasks: Supervisor) -> None:
+    def __init__(self, wanted: AcpAgentConfig, limits: AcpLimits, child: ChildProcess, tasks: Supervisor) -> None:
         self.wanted = wanted
         self.limits = limits
         self.sessions: dict[str, AgentSession] = {}
@@ -158,7 +158,7 @@ class AgentProcess:
         self._methods: tuple[acp.AuthMethod, ...] = ()
         self._child = child
         self._tasks = tasks
-        lines = Sifted(child.lines, limits.noise, wanted.name)
+        lines = MessageLines(child.lines, limits.noise, wanted.name)
         self._connection = Connection(
             lines,
             child.sink,
@@ -187,13 +187,13 @@ class AgentProcess:
         try:
             answer = await self.request("initialize", ours, acp.InitializeResponse, seconds=self.limits.start)
         except TimeoutError:
-            raise NotStarted(texts.MUTE.format(agent=name, seconds=round(self.limits.start)), is_owners=True) from None
+            raise StartFailed(texts.MUTE.format(agent=name, seconds=round(self.limits.start)), is_owners=True) from None
         except RpcError as cause:
-            raise NotStarted(texts.CANT_START.format(agent=name, reason=reason_of(cause)), is_owners=True) from cause
+            raise StartFailed(texts.CANT_START.format(agent=name, reason=error_text(cause)), is_owners=True) from cause
         except AgentError as cause:
-            raise NotStarted(texts.CANT_START.format(agent=name, reason=texts.AT_ONCE), is_owners=True) from cause
+            raise StartFailed(texts.CANT_START.format(agent=name, reason=texts.AT_ONCE), is_owners=True) from cause
         if answer.protocol_version != acp.PROTOCOL_VERSION:
-            raise NotStarted(texts.OTHER_VERSION.format(agent=name, version=answer.protocol_version), is_owners=True)
+            raise StartFailed(texts.OTHER_VERSION.format(agent=name, version=answer.protocol_version), is_owners=True)
         self.can, self._methods = answer.agent_capabilities, answer.auth_methods
         if self.wanted.auth_method is not None:
             await self._authenticate(self._configured(self.wanted.auth_method))
@@ -228,9 +228,9 @@ class AgentProcess:
 
     def prompt(
         self, session: AgentSession, blocks: tuple[acp.ContentBlock, ...], role: Role, *, is_shared: bool
-    ) -> Prompting:
+    ) -> PromptRun:
         """Sends a prompt of people who have this role at the least, and what comes of it."""
-        prompting = Prompting(
+        prompting = PromptRun(
             self.wanted,
             self.limits,
             role,
@@ -281,7 +281,7 @@ class AgentProcess:
         await asyncio.sleep(self.limits.end)
         self._connection.close()
 
-    async def _see_through(self, prompting: Prompting, request: acp.PromptRequest) -> None:
+    async def _see_through(self, prompting: PromptRun, request: acp.PromptRequest) -> None:
         try:
             raw = await self._connection.request("session/prompt", request)
             prompting.end(acp.decode(raw, acp.PromptResponse))
@@ -289,7 +289,7 @@ class AgentProcess:
             prompting.fail(self.gone())
         except RpcError as cause:
             is_signed_out = cause.code == AUTH_REQUIRED
-            fault = AgentError(texts.FAULT.format(agent=self.wanted.name, reason=reason_of(cause)))
+            fault = AgentError(texts.FAULT.format(agent=self.wanted.name, reason=error_text(cause)))
             prompting.fail(self.not_signed_in() if is_signed_out else fault)
         except acp.InvalidParams as cause:
             prompting.fail(AgentError(texts.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))))
@@ -360,15 +360,15 @@ class AgentProcess:
             raise AgentError(told, is_owners=True) from cause
 
 
-async def started(
-    wanted: Wanted, limits: Limits, tasks: Supervisor, folder: Path, end: Callable[[AgentProcess], None]
+async def start_process(
+    wanted: AcpAgentConfig, limits: AcpLimits, tasks: Supervisor, folder: Path, end: Callable[[AgentProcess], None]
 ) -> AgentProcess:
     """A process that has introduced itself; `AgentError` where there is none to be had. `end` ends one that has not."""
     try:
         child = await spawn(wanted.name, wanted.command, wanted.env, folder)
     except OSError as cause:
         reason = cause.strerror or type(cause).__name__
-        raise NotStarted(texts.CANT_START.format(agent=wanted.name, reason=reason), is_owners=True) from cause
+        raise StartFailed(texts.CANT_START.format(agent=wanted.name, reason=reason), is_owners=True) from cause
     process = AgentProcess(wanted, limits, child, tasks)
     try:
         await process.introduce()
@@ -379,14 +379,14 @@ async def started(
     return process
 
 
-def fault_of(error: Exception) -> str:
+def error_for_log(error: Exception) -> str:
     """An agent's fault as the log may hold it: the agent chose its words, and how many there are."""
     if not isinstance(error, RpcError):
         return safe_line(repr(error), _REASON_CHARS)
-    return f"{error.code}: {reason_of(error)}"
+    return f"{error.code}: {error_text(error)}"
 
 
-def reason_of(error: RpcError) -> str:
+def error_text(error: RpcError) -> str:
     """What the agent says of its fault, as a chat may show it."""
     return safe_line(str(error), _REASON_CHARS).rstrip(".") or texts.NO_REASON
 

@@ -31,7 +31,7 @@ _HISTORY_CHARS = 24_000
 _MESSAGE_CHARS = 4_000
 
 
-class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SavedSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which session of which agent goes with ours, and what of ours came before the last thing that it was told."""
 
     agent: str
@@ -47,15 +47,15 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
 
-def remembered(text: str | None) -> Remembered | None:
-    """What `Remembered.text` gave; `None` where there is nothing, or nothing that can be read."""
+def parse_state(text: str | None) -> SavedSession | None:
+    """What `SavedSession.text` gave; `None` where there is nothing, or nothing that can be read."""
     try:
-        return msgspec.json.decode(text or "", type=Remembered)
+        return msgspec.json.decode(text or "", type=SavedSession)
     except msgspec.DecodeError:
         return None
 
 
-class Read(msgspec.Struct, frozen=True):
+class HistoryDigest(msgspec.Struct, frozen=True):
     """A history as it stands: what tells whether it is still the same, as far as a session has seen it, and as a whole."""
 
     count: int
@@ -63,7 +63,7 @@ class Read(msgspec.Struct, frozen=True):
     whole: str
 
 
-def read(history: Sequence[Message], before: Remembered | None) -> Read:
+def digest_history(history: Sequence[Message], before: SavedSession | None) -> HistoryDigest:
     """The history in one pass: it may be long."""
     digest, seen = hashlib.blake2b(digest_size=16), ""
     for place, message in enumerate(history):
@@ -71,10 +71,10 @@ def read(history: Sequence[Message], before: Remembered | None) -> Read:
             seen = digest.hexdigest()
         digest.update(encode_message(message).body.encode("utf-8", "surrogatepass"))
         digest.update(b"\x00")
-    return Read(len(history), seen, digest.hexdigest())
+    return HistoryDigest(len(history), seen, digest.hexdigest())
 
 
-def is_continued(before: Remembered, history: Read) -> bool:
+def is_same_history(before: SavedSession, history: HistoryDigest) -> bool:
     """Whether the agent's session knows this history: all that it had before is there, and something has come since.
 
     Where nothing has, what it was told last was taken back: an undo, or another try.
@@ -82,7 +82,7 @@ def is_continued(before: Remembered, history: Read) -> bool:
     return history.count > before.seen and history.seen == before.digest
 
 
-def missed(before: Remembered, history: Sequence[Message]) -> Sequence[Message]:
+def unseen_messages(before: SavedSession, history: Sequence[Message]) -> Sequence[Message]:
     """What was said here without the agent: all that follows the answer to what it was told last."""
     has_answer = False
     for place in range(before.seen, len(history)):
@@ -93,23 +93,23 @@ def missed(before: Remembered, history: Sequence[Message]) -> Sequence[Message]:
     return ()
 
 
-async def blocks_of(turn: Turn, can: acp.PromptCapabilities) -> list[acp.ContentBlock]:
+async def prompt_blocks(turn: Turn, can: acp.PromptCapabilities) -> list[acp.ContentBlock]:
     """What the turn says, then its files: pictures where the agent takes them, texts, and of others that they are there."""
-    blocks: list[acp.ContentBlock] = [acp.TextContent(text=_clean(_said(turn)) or texts.NO_TEXT)]
+    blocks: list[acp.ContentBlock] = [acp.TextContent(text=_clean(_user_text(turn)) or texts.NO_TEXT)]
     for spoken in turn.messages:
         for file in spoken.attachments:
             blocks += await _file_blocks(turn, file, can)
     return blocks
 
 
-def told_before(system_prompt: str | None, turn: Turn) -> acp.ContentBlock | None:
+def preamble(system_prompt: str | None, turn: Turn) -> acp.ContentBlock | None:
     """What its owner and the chat's settings say, and where the conversation is, for a session that begins."""
     parts = (system_prompt, turn.system_prompt, turn.context_prompt)
     told = "\n\n".join(part.strip() for part in parts if part and part.strip())
     return acp.TextContent(text=_clean(f"{texts.TOLD}\n{told}\n{texts.TOLD_END}")) if told else None
 
 
-def record_of(intro: str, history: Sequence[Message]) -> acp.ContentBlock | None:
+def transcript_text(intro: str, history: Sequence[Message]) -> acp.ContentBlock | None:
     """What was said, as a record that instructs nobody: its end, within bounds. Thoughts and results of tools are left out."""
     said = [line for message in history if (line := _line(message))]
     kept: list[str] = []
@@ -125,7 +125,7 @@ def record_of(intro: str, history: Sequence[Message]) -> acp.ContentBlock | None
     return acp.TextContent(text=_clean("\n".join([intro, *left_out, *reversed(kept), texts.TOLD_END])))
 
 
-def _said(turn: Turn) -> str:
+def _user_text(turn: Turn) -> str:
     """What was said, each message behind the words that it answers. They may be a stranger's: quoted, and on one line."""
     if not any(spoken.quoted for spoken in turn.messages):
         return turn.text

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from threadline.agents.acp.events import INPUT_CHARS, Call, Telling, Told, TooMuch, text_of
-from threadline.agents.acp.settings import Limits, Permissions, Wanted
+from threadline.agents.acp.events import INPUT_CHARS, KnownCall, Translated, TurnTooLarge, UpdateTranslator, text_of
+from threadline.agents.acp.settings import AcpAgentConfig, AcpLimits, Permissions
 from threadline.log import get_logger
 from threadline.model.access import TOOLS, Role, may_use
 from threadline.ports.agent import AgentError, AskPermission, Notice, Plan, Text, Thought, ToolCall
@@ -35,7 +35,7 @@ log = get_logger(__name__)
 _JOINED_CHARS = 4_096
 
 
-def chosen(options: Sequence[acp.PermissionOption], *, granted: bool) -> acp.RequestPermissionResponse:
+def choose_option(options: Sequence[acp.PermissionOption], *, granted: bool) -> acp.RequestPermissionResponse:
     """The answer that an agent is given, by the kinds of its options alone: their names may say anything.
 
     Where it offers nothing of that kind, the call is cancelled.
@@ -50,19 +50,19 @@ def chosen(options: Sequence[acp.PermissionOption], *, granted: bool) -> acp.Req
 CANCELLED = acp.RequestPermissionResponse(outcome=acp.Cancelled())
 
 
-def use_of(kind: acp.ToolKind, options: Sequence[acp.PermissionOption]) -> str:
+def required_use(kind: acp.ToolKind, options: Sequence[acp.PermissionOption]) -> str:
     """What a yes to a call of that kind lets the agent do, as the table of least roles names it."""
     # Of a yes for good nobody knows what comes under it later.
-    return _ANYTHING if is_for_good(options) else _USES.get(kind, _ANYTHING)
+    return _ANYTHING if is_permanent(options) else _USES.get(kind, _ANYTHING)
 
 
-def is_for_good(options: Sequence[acp.PermissionOption]) -> bool:
+def is_permanent(options: Sequence[acp.PermissionOption]) -> bool:
     """Whether a yes would hold for more than this call: the agent offers nothing less."""
     kinds = {option.kind for option in options}
     return "allow_always" in kinds and "allow_once" not in kinds
 
 
-def takes_yes(options: Sequence[acp.PermissionOption]) -> bool:
+def offers_allow(options: Sequence[acp.PermissionOption]) -> bool:
     """Whether the agent can be given a yes at all."""
     return any(option.kind in _YES for option in options)
 
@@ -76,10 +76,10 @@ def answer_by_rule(
     """
     if permissions == "ask" or (permissions == "allow" and not is_enough):
         return None
-    return chosen(options, granted=permissions == "allow")
+    return choose_option(options, granted=permissions == "allow")
 
 
-def question_of(ask_id: str, call: Call, options: Sequence[acp.PermissionOption]) -> AskPermission:
+def build_question(ask_id: str, call: KnownCall, options: Sequence[acp.PermissionOption]) -> AskPermission:
     """The question as it is put to people. What the agent calls its options is not in it."""
     arguments, is_cut = _arguments(call)
     diffs, is_less = call.changes()
@@ -87,11 +87,11 @@ def question_of(ask_id: str, call: Call, options: Sequence[acp.PermissionOption]
         ask_id=ask_id,
         tool=texts.TOOLS[call.kind],
         arguments=arguments,
-        reason=" ".join(_reasons(is_for_good=is_for_good(options), is_cut=is_cut or is_less)),
-        least=TOOLS[use_of(call.kind, options)],
+        reason=" ".join(_reasons(is_for_good=is_permanent(options), is_cut=is_cut or is_less)),
+        least=TOOLS[required_use(call.kind, options)],
         call=_told(call, arguments),
         diffs=diffs,
-        is_for_good=is_for_good(options),
+        is_for_good=is_permanent(options),
     )
 
 
@@ -103,18 +103,18 @@ def _reasons(*, is_for_good: bool, is_cut: bool) -> Iterator[str]:
         yield texts.ASK_CUT
 
 
-def _told(call: Call, arguments: str) -> ToolCall:
+def _told(call: KnownCall, arguments: str) -> ToolCall:
     """The call as it was told; where that is not all that the agent says of it, with what people are shown."""
     told = call.event()
     is_all = len(call.input) <= INPUT_CHARS and told.title == call.title.strip() and not _texts(call)
     return told if is_all else msgspec.structs.replace(told, arguments=arguments)
 
 
-def _texts(call: Call) -> list[str]:
+def _texts(call: KnownCall) -> list[str]:
     return [said for one in call.content if isinstance(one, acp.ContentPart) and (said := text_of(one.content))]
 
 
-def _arguments(call: Call) -> tuple[str, bool]:
+def _arguments(call: KnownCall) -> tuple[str, bool]:
     """All that is known of the call, as JSON; whether something of it is left out."""
     told = _known(call)
     is_whole = all(len(value) <= _ITEMS for value in told.values() if isinstance(value, list))
@@ -134,7 +134,7 @@ def _arguments(call: Call) -> tuple[str, bool]:
     return _written({"title": title, "input": text[: _ASK_CHARS // 2] + _more(text)}), True
 
 
-def _known(call: Call) -> dict[str, object]:
+def _known(call: KnownCall) -> dict[str, object]:
     """What the agent says of the call, in whichever way: some write what they are about to do into the title alone."""
     given = _decoded(call.input) if call.input else None
     told: dict[str, object] = {
@@ -186,7 +186,7 @@ def _written(value: object) -> str:
         return "{}"
 
 
-class Question:
+class PermissionQuestion:
     """Whether the agent may do something, and the answer that it waits for."""
 
     def __init__(self, ask: AskPermission, options: tuple[acp.PermissionOption, ...]) -> None:
@@ -196,7 +196,7 @@ class Question:
 
     def settle(self, *, granted: bool) -> None:
         """Gives the agent somebody's answer."""
-        self._give(chosen(self._options, granted=granted))
+        self._give(choose_option(self._options, granted=granted))
 
     def cancel(self) -> None:
         """Nobody will answer any more."""
@@ -207,17 +207,17 @@ class Question:
             self.answer.set_result(answer)
 
 
-class Ended(msgspec.Struct, frozen=True):
+class PromptEnded(msgspec.Struct, frozen=True):
     """The agent has answered the prompt."""
 
     response: acp.PromptResponse
 
 
-Item: TypeAlias = Told | Question | Ended | AgentError
+Item: TypeAlias = Translated | PermissionQuestion | PromptEnded | AgentError
 Start: TypeAlias = Callable[[str, Coroutine[Any, Any, None]], object]
 
 
-class Prompting:
+class PromptRun:
     """A prompt from the moment it is sent until the agent has answered it, or has ended.
 
     What the agent tells waits here until somebody takes it, joined where it can be. Once more comes than is kept of one turn,
@@ -226,8 +226,8 @@ class Prompting:
 
     def __init__(
         self,
-        wanted: Wanted,
-        limits: Limits,
+        wanted: AcpAgentConfig,
+        limits: AcpLimits,
         role: Role,
         is_shared: bool,
         start: Start,
@@ -245,11 +245,11 @@ class Prompting:
         self._start = start
         self._tell_cancel = tell_cancel
         self._kill = kill
-        self._telling = Telling(limits)
+        self._telling = UpdateTranslator(limits)
         self._items: deque[Item] = deque()
         self._ready = asyncio.Event()
         self._over = asyncio.Event()
-        self._questions: list[Question] = []
+        self._questions: list[PermissionQuestion] = []
         self._asked = 0
         self._noticed: set[str] = set()
         self._is_cancelled = False
@@ -271,7 +271,7 @@ class Prompting:
         await self._over.wait()
 
     async def next(self) -> Item:
-        """The next thing that comes of it. After `Ended` or an error there is none."""
+        """The next thing that comes of it. After `PromptEnded` or an error there is none."""
         while not self._items:
             self._ready.clear()
             await self._ready.wait()
@@ -289,7 +289,7 @@ class Prompting:
         try:
             for told in self._telling.take(update):
                 self._add(told)
-        except TooMuch:
+        except TurnTooLarge:
             self._break_off()
 
     def ask(self, params: acp.RequestPermissionRequest) -> Awaitable[acp.RequestPermissionResponse]:
@@ -297,12 +297,12 @@ class Prompting:
         if self._is_cancelled or self._is_shut or self.is_over:
             return _given(CANCELLED)
         answer = answer_by_rule(self._wanted.permissions, params.options, is_enough=self._is_enough(params))
-        if answer is None and not takes_yes(params.options):
+        if answer is None and not offers_allow(params.options):
             self._tell_once(texts.NO_YES)
-            answer = chosen(params.options, granted=False)
+            answer = choose_option(params.options, granted=False)
         try:
             call, told = self._telling.ask(params.tool_call, is_put=answer is None)
-        except TooMuch:
+        except TurnTooLarge:
             self._break_off()
             return _given(CANCELLED)
         for one in told:
@@ -311,12 +311,12 @@ class Prompting:
             return _given(answer)
         if len(self._questions) >= self._limits.questions:
             self._tell_once(texts.NOT_WHOLE)
-            return _given(chosen(params.options, granted=False))
+            return _given(choose_option(params.options, granted=False))
         self._asked += 1
-        question = Question(question_of(f"acp-{self._asked}", call, params.options), params.options)
+        question = PermissionQuestion(build_question(f"acp-{self._asked}", call, params.options), params.options)
         try:
             self._telling.asked(question.ask)
-        except TooMuch:
+        except TurnTooLarge:
             self._break_off()
             return _given(CANCELLED)
         self._questions.append(question)
@@ -329,7 +329,7 @@ class Prompting:
         if not self._is_shut:
             for told in self._telling.end():
                 self._add(told)
-            self._add(Ended(response))
+            self._add(PromptEnded(response))
         self._finish()
 
     def fail(self, error: AgentError) -> None:
@@ -355,9 +355,9 @@ class Prompting:
 
     def _is_enough(self, params: acp.RequestPermissionRequest) -> bool:
         """Whether those who prompt may do this themselves. What holds for good would hold for all who share the agent."""
-        if self._is_shared and is_for_good(params.options):
+        if self._is_shared and is_permanent(params.options):
             return False
-        return may_use(self._role, use_of(self._telling.kind_of(params.tool_call), params.options))
+        return may_use(self._role, required_use(self._telling.kind_of(params.tool_call), params.options))
 
     async def _see_to_its_end(self) -> None:
         try:
@@ -374,14 +374,14 @@ class Prompting:
 
     def _break_off(self) -> None:
         self._is_shut = True
-        self._telling = Telling(self._limits)
+        self._telling = UpdateTranslator(self._limits)
         self._add(AgentError(texts.TOO_MUCH.format(agent=self._wanted.name)))
         self.abandon()
 
     def _finish(self) -> None:
         self._over.set()
         # What is known of its calls is known for nobody any more.
-        self._telling = Telling(self._limits)
+        self._telling = UpdateTranslator(self._limits)
         self._drop_questions()
 
     def _drop_questions(self) -> None:

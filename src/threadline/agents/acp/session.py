@@ -10,16 +10,16 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from threadline.agents.acp.process import AgentProcess, AgentSession, fault_of, reason_of
+from threadline.agents.acp.process import AgentProcess, AgentSession, error_for_log, error_text
 from threadline.agents.acp.prompt_content import (
     NAME_CHARS,
-    Remembered,
-    is_continued,
-    missed,
-    read,
-    record_of,
-    remembered,
-    told_before,
+    SavedSession,
+    digest_history,
+    is_same_history,
+    parse_state,
+    preamble,
+    transcript_text,
+    unseen_messages,
 )
 from threadline.log import get_logger
 from threadline.model.safe_text import safe_line
@@ -43,7 +43,7 @@ _SERVERS = 10
 _SERVER_CHARS = 60
 
 
-class Choice(msgspec.Struct, frozen=True):
+class SelectOption(msgspec.Struct, frozen=True):
     """What can be chosen: the value that holds, and the others with their names. `option`: the one that is set, if it is one."""
 
     current: str
@@ -57,18 +57,18 @@ class Choice(msgspec.Struct, frozen=True):
         return name if any(value == name for value, _ in self.values) else next(named, None)
 
 
-def choice_of(session: AgentSession, what: What) -> Choice | None:
+def find_option(session: AgentSession, what: What) -> SelectOption | None:
     """What can be chosen there: by an option where there is one, else in the older ways."""
     for option in session.options:
         if isinstance(option, acp.ConfigSelect) and option.category == what:
             values = tuple((one.value, one.name) for one in option.choices if one.value is not None)
-            return Choice(option.current_value, values, option.id)
+            return SelectOption(option.current_value, values, option.id)
     if what == "mode" and session.modes is not None:
         modes = session.modes
-        return Choice(modes.current_mode_id, tuple((one.id, one.name) for one in modes.available_modes))
+        return SelectOption(modes.current_mode_id, tuple((one.id, one.name) for one in modes.available_modes))
     if what == "model" and session.models is not None:
         models = session.models
-        return Choice(models.current_model_id, tuple((one.model_id, one.name) for one in models.available_models))
+        return SelectOption(models.current_model_id, tuple((one.model_id, one.name) for one in models.available_models))
     return None
 
 
@@ -85,7 +85,7 @@ async def choose_model(process: AgentProcess, session: AgentSession, chosen: str
 
     What people are told where an agent that took a session up again can't be given it any more.
     """
-    choice = choice_of(session, "model")
+    choice = find_option(session, "model")
     if session.own_model is None and choice is not None:
         session.own_model = choice.current
     model = chosen or process.wanted.model
@@ -104,16 +104,16 @@ async def choose_model(process: AgentProcess, session: AgentSession, chosen: str
 
 async def _choose(process: AgentProcess, session: AgentSession, what: What, name: str) -> bool:
     """Whether it holds now, as far as is known."""
-    choice = choice_of(session, what)
+    choice = find_option(session, what)
     if choice is None:
-        return not session.is_new and await _choose_unseen(process, session, what, name)
+        return not session.is_new and await _choose_blindly(process, session, what, name)
     value = name if name == choice.current else choice.find(name)
     if value is None or value == choice.current:
         return value is not None
     return await _is_set(process, what, _set(process, session, what, choice, value))
 
 
-async def _choose_unseen(process: AgentProcess, session: AgentSession, what: What, name: str) -> bool:
+async def _choose_blindly(process: AgentProcess, session: AgentSession, what: What, name: str) -> bool:
     """The same of an agent that has not said what there is: many say it of new sessions, and of none that they take up.
 
     It is tried once. False: the agent would not have it, which is told once, too.
@@ -128,12 +128,12 @@ async def _is_set(process: AgentProcess, what: What, setting: Coroutine[Any, Any
     try:
         await setting
     except (RpcError, TimeoutError) as cause:
-        log.warning("acp.not_chosen", agent=process.wanted.name, what=what, error=fault_of(cause))
+        log.warning("acp.not_chosen", agent=process.wanted.name, what=what, error=error_for_log(cause))
         return False
     return True
 
 
-async def _set(process: AgentProcess, session: AgentSession, what: What, choice: Choice, value: str) -> None:
+async def _set(process: AgentProcess, session: AgentSession, what: What, choice: SelectOption, value: str) -> None:
     name = session.session_id
     if choice.option is not None:
         request = acp.SetConfigOptionRequest(session_id=name, config_id=choice.option, value=value)
@@ -166,35 +166,35 @@ def _replaced(options: tuple[acp.ConfigOption, ...], wanted: str, value: str) ->
     )
 
 
-class Opened(msgspec.Struct, frozen=True, kw_only=True):
+class OpenedSession(msgspec.Struct, frozen=True, kw_only=True):
     """The session that answers, what to remember of it, what people are told, and what it is told before anything else."""
 
     session: AgentSession
-    memory: Remembered
+    memory: SavedSession
     notices: tuple[str, ...] = ()
     before: tuple[acp.ContentBlock, ...] = ()
 
 
-async def opened(process: AgentProcess, turn: Turn, cwd: str) -> Opened:
+async def open_session(process: AgentProcess, turn: Turn, cwd: str) -> OpenedSession:
     """A session that is ready to be prompted. `AgentError` where there is none to be had."""
     try:
-        return await _Opening(process, turn, cwd).open()
+        return await _SessionOpener(process, turn, cwd).open()
     except RpcError as cause:
         if cause.code == AUTH_REQUIRED:
             raise process.not_signed_in() from cause
-        told = texts.REFUSED.format(agent=process.wanted.name, reason=reason_of(cause))
+        told = texts.REFUSED.format(agent=process.wanted.name, reason=error_text(cause))
         raise AgentError(told, is_owners=True) from cause
     except TimeoutError as cause:
         raise AgentError(texts.SILENT.format(agent=process.wanted.name, seconds=round(process.limits.call))) from cause
 
 
-class _Opening:
+class _SessionOpener:
     def __init__(self, process: AgentProcess, turn: Turn, cwd: str) -> None:
         self._process = process
         self._turn = turn
         self._cwd = cwd
-        self._before = remembered(turn.remembered)
-        self._history = read(turn.history, self._before)
+        self._before = parse_state(turn.remembered)
+        self._history = digest_history(turn.history, self._before)
         place = turn.workplace
         self._directories = () if place is None else place.directories
         self._named = () if place is None else place.mcp_servers
@@ -202,27 +202,27 @@ class _Opening:
         # The servers that the session was opened with; `None`: it was open.
         self._given: Servers | None = None
 
-    async def open(self) -> Opened:
+    async def open(self) -> OpenedSession:
         before, turn = self._before, self._turn
         session: AgentSession | None = None
         blocks: list[acp.ContentBlock | None] = []
         notices: list[str | None] = []
         if before is not None and self._is_ours(before):
             session = await self._taken_up(before)
-            blocks = [record_of(texts.MEANWHILE, missed(before, turn.history))]
+            blocks = [transcript_text(texts.MEANWHILE, unseen_messages(before, turn.history))]
         if session is None:
             session = await self._new()
             blocks = [
-                told_before(self._process.wanted.system_prompt, turn),
-                record_of(texts.BEFORE, turn.history),
+                preamble(self._process.wanted.system_prompt, turn),
+                transcript_text(texts.BEFORE, turn.history),
             ]
             notices = [self._why_new(before)]
         notices.append(self._why_without())
         notices.append(await choose_mode(self._process, session))
         notices.append(await choose_model(self._process, session, turn.session.chosen_model))
-        return Opened(
+        return OpenedSession(
             session=session,
-            memory=Remembered(
+            memory=SavedSession(
                 agent=session.session_id,
                 of=self._process.wanted.digest,
                 session=turn.session.session_id,
@@ -234,12 +234,12 @@ class _Opening:
             before=tuple(block for block in blocks if block is not None),
         )
 
-    def _is_ours(self, before: Remembered) -> bool:
+    def _is_ours(self, before: SavedSession) -> bool:
         """Whether the agent's session is this very conversation, as it stands. A fork shares the memory, and not the session."""
         ours = (self._process.wanted.digest, self._turn.session.session_id)
-        return (before.of, before.session) == ours and is_continued(before, self._history)
+        return (before.of, before.session) == ours and is_same_history(before, self._history)
 
-    def _why_new(self, before: Remembered | None) -> str | None:
+    def _why_new(self, before: SavedSession | None) -> str | None:
         if not self._turn.history:
             return None
         if before is None or before.session != self._turn.session.session_id:
@@ -257,7 +257,7 @@ class _Opening:
         log.warning("acp.without_servers", agent=self._process.wanted.name, servers=len(missing))
         return texts.NO_SERVERS.format(names=", ".join(missing[:_SERVERS]))
 
-    async def _taken_up(self, before: Remembered) -> AgentSession | None:
+    async def _taken_up(self, before: SavedSession) -> AgentSession | None:
         """The session as this process has it, or as the agent finds it again; `None` where it does not."""
         known = self._process.sessions.get(before.agent)
         if known is not None:
@@ -301,7 +301,7 @@ class _Opening:
             raise AgentError(texts.BUSY.format(agent=self._process.wanted.name))
 
     async def _found(
-        self, before: Remembered, method: str, shape: type[acp.agent_methods.SessionInFolder], *, is_last: bool
+        self, before: SavedSession, method: str, shape: type[acp.agent_methods.SessionInFolder], *, is_last: bool
     ) -> AgentSession | None:
         """The session as the agent finds it in that way; `None` where another way is to be tried. `is_last`: but for a new one."""
         name = before.agent
@@ -321,7 +321,7 @@ class _Opening:
             del self._process.sessions[name]
             if not self._is_to_go_on(name, cause, is_last=is_last):
                 raise
-            log.info("acp.session_gone", agent=self._process.wanted.name, method=method, error=fault_of(cause))
+            log.info("acp.session_gone", agent=self._process.wanted.name, method=method, error=error_for_log(cause))
             return None
         except BaseException:
             del self._process.sessions[name]
@@ -374,7 +374,7 @@ class _Opening:
         except RpcError as cause:
             if not self._servers or cause.code not in _MAYBE_GONE:
                 raise
-            log.warning("acp.servers_refused", agent=self._process.wanted.name, error=fault_of(cause))
+            log.warning("acp.servers_refused", agent=self._process.wanted.name, error=error_for_log(cause))
         self._given = ()
         return await ask(())
 
@@ -383,7 +383,7 @@ class _Opening:
         return () if can is None else self._directories
 
 
-def cwd_of(turn: Turn, configured: str | None, own: Callable[[], Path]) -> str:
+def working_directory(turn: Turn, configured: str | None, own: Callable[[], Path]) -> str:
     """Where a turn works: where its editor says, where its session does, where the owner says, or in a folder of its person's."""
     place = turn.workplace
     named = (None if place is None else place.cwd) or turn.session.cwd or configured

@@ -102,7 +102,7 @@ PRESETS: Mapping[AcpPreset, Preset] = {
 }
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class AcpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How long is waited for an agent, and how much is taken from it. Times are seconds."""
 
     start: float = 60.0
@@ -130,7 +130,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     strays: int = 10_000
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class AcpAgentConfig(msgspec.Struct, frozen=True, kw_only=True):
     """An agent as its owner wants it. `env` holds secrets, and is never shown."""
 
     name: str
@@ -152,13 +152,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.blake2b("\x00".join(self.command).encode(), digest_size=6).hexdigest()
 
     def __repr__(self) -> str:
-        return f"Wanted(name={self.name!r})"
+        return f"AcpAgentConfig(name={self.name!r})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("name", self.name)]
 
 
-def wanted_of(settings: AgentSetup, environment: Mapping[str, str]) -> Wanted:
+def read_config(settings: AgentSetup, environment: Mapping[str, str]) -> AcpAgentConfig:
     """The agent that the settings describe; `AgentError` where its program is not there."""
     preset = PRESETS.get(cast("AcpPreset", settings.preset))
     command = settings.command or (() if preset is None else preset.command)
@@ -171,7 +171,7 @@ def wanted_of(settings: AgentSetup, environment: Mapping[str, str]) -> Wanted:
     if found is None:
         install = "" if preset is None else texts.INSTALL.format(install=preset.install)
         raise AgentError(texts.NOT_THERE.format(program=command[0], agent=name, install=install), is_owners=True)
-    return Wanted(
+    return AcpAgentConfig(
         name=name,
         command=(found, *command[1:]),
         env=env,
