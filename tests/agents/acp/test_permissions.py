@@ -358,7 +358,7 @@ def test_a_question_that_was_given_up_does_not_stand_in_the_way(world: World) ->
 
 
 def test_a_question_that_nobody_answers_is_given_up_in_the_end(world: World) -> None:
-    world.limits = msgspec.structs.replace(world.limits, asked=0.05)
+    world.limits = msgspec.structs.replace(world.limits, question_seconds=0.05)
     agent = world.agent()
 
     async def turn() -> Any:

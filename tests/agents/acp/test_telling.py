@@ -63,8 +63,8 @@ def decoded(update: dict[str, Any]) -> acp.Update:
 
 @given(st.lists(TOOLS | CHUNKS | OTHERS, max_size=12))
 def test_every_call_begins_once_before_it_ends_once(updates: list[dict[str, Any]]) -> None:
-    telling = UpdateTranslator(AcpLimits())
-    told = [one for update in updates for one in telling.take(decoded(update))] + telling.end()
+    translator = UpdateTranslator(AcpLimits())
+    told = [one for update in updates for one in translator.translate(decoded(update))] + translator.end()
     began: list[str] = []
     ended: list[str] = []
     for one in told:
@@ -80,11 +80,11 @@ def test_every_call_begins_once_before_it_ends_once(updates: list[dict[str, Any]
 
 @given(st.lists(TOOLS | CHUNKS | OTHERS, max_size=40))
 def test_what_is_told_stays_within_bounds(updates: list[dict[str, Any]]) -> None:
-    telling = UpdateTranslator(AcpLimits(words=40, events=6, updates=20))
+    translator = UpdateTranslator(AcpLimits(max_text_chars=40, events=6, updates=20))
     told = []
     try:
         for update in updates:
-            told += telling.take(decoded(update))
+            told += translator.translate(decoded(update))
     except TurnTooLarge:
         pass
     else:
@@ -114,10 +114,10 @@ def a_call(number: int = 0, **fields: Any) -> acp.Update:
 
 def taken(limits: AcpLimits, updates: Iterator[acp.Update]) -> int:
     """How many of the updates are taken before it is too much."""
-    telling = UpdateTranslator(limits)
+    translator = UpdateTranslator(limits)
     for count, update in enumerate(updates):
         try:
-            telling.take(update)
+            translator.translate(update)
         except TurnTooLarge:
             return count
     raise AssertionError("it was never too much")
@@ -148,42 +148,42 @@ FILE = {"type": "content", "content": {"type": "resource", "resource": {"uri": "
 )
 def test_what_is_kept_of_calls_that_do_not_end_weighs(fields: dict[str, Any]) -> None:
     updates = (a_call(number, status="in_progress", **fields) for number in range(1_000))
-    assert taken(AcpLimits(tools=20_000), updates) <= 20
+    assert taken(AcpLimits(max_tool_chars=20_000), updates) <= 20
 
 
 def test_plans_weigh() -> None:
     plan = {"sessionUpdate": "plan", "entries": [{"content": "x" * 400, "status": "pending", "priority": "low"}] * 2}
-    assert taken(AcpLimits(tools=20_000), (decoded(plan) for _ in range(1_000))) <= 25
+    assert taken(AcpLimits(max_tool_chars=20_000), (decoded(plan) for _ in range(1_000))) <= 25
 
 
 def test_places_weigh_where_they_are_told() -> None:
     places = [{"path": "/" + "x" * 400}] * 2
     updates = (a_call(number, status="completed", locations=places) for number in range(1_000))
-    assert taken(AcpLimits(tools=20_000), updates) <= 25
+    assert taken(AcpLimits(max_tool_chars=20_000), updates) <= 25
 
 
 def test_a_call_that_shows_its_output_as_it_grows_is_as_heavy_as_all_of_it() -> None:
-    telling = UpdateTranslator(AcpLimits(tools=20_000))
+    translator = UpdateTranslator(AcpLimits(max_tool_chars=20_000))
     told = []
     for number in range(1_000):
-        told += telling.take(a_call(status="in_progress", content=[TEXT], rawInput={"n": number}))
-    told += telling.take(a_call(status="completed"))
+        told += translator.translate(a_call(status="in_progress", content=[TEXT], rawInput={"n": number}))
+    told += translator.translate(a_call(status="completed"))
     assert [type(one) for one in told] == [ToolCall, ToolResult]
 
 
 def test_questions_weigh() -> None:
-    telling = UpdateTranslator(AcpLimits(tools=20_000))
+    translator = UpdateTranslator(AcpLimits(max_tool_chars=20_000))
     ask = AskPermission(ask_id="a", tool="run", arguments="x" * 1_000)
     for _ in range(19):
-        telling.asked(ask)
+        translator.asked(ask)
     with pytest.raises(TurnTooLarge):
-        telling.asked(ask)
+        translator.asked(ask)
 
 
 def test_a_question_about_a_call_that_is_over_shows_what_is_asked() -> None:
-    telling = UpdateTranslator(AcpLimits())
-    telling.take(a_call(status="completed", rawInput={"command": "ls"}))
-    call, _ = telling.ask(acp.ToolCallPatch(tool_call_id="c0", raw_input=acp.raw_json('{"command": "rm"}')))
+    translator = UpdateTranslator(AcpLimits())
+    translator.translate(a_call(status="completed", rawInput={"command": "ls"}))
+    call, _ = translator.ask(acp.ToolCallPatch(tool_call_id="c0", raw_input=acp.raw_json('{"command": "rm"}')))
     assert "rm" in build_question("acp-1", call, ()).arguments
 
 

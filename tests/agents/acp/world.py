@@ -19,7 +19,7 @@ from threadline.testing.contracts.agents import PATIENCE, a_turn, events_of
 T = TypeVar("T")
 
 SCRIPT = Path(__file__).parent / "scripted_agent.py"
-QUICK = AcpLimits(start=20.0, call=20.0, cancel=0.5, end=0.3, longest_rest=60.0)
+QUICK = AcpLimits(start=20.0, call=20.0, cancel=0.5, end=0.3, longest_restart_pause=60.0)
 
 
 class World:

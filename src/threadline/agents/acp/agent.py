@@ -63,7 +63,7 @@ class _ActivePrompt(msgspec.Struct):
     person: str
     process: AgentProcess
     session: AgentSession
-    prompting: PromptRun
+    prompt_run: PromptRun
     question: PermissionQuestion | None = None
     timer: asyncio.TimerHandle | None = None
 
@@ -72,11 +72,11 @@ class _RunHandle:
     """One run of a turn: what is to be broken off if nobody waits any more."""
 
     def __init__(self) -> None:
-        self.prompting: PromptRun | None = None
+        self.prompt_run: PromptRun | None = None
 
     def cancel(self) -> None:
-        if self.prompting is not None:
-            self.prompting.abandon()
+        if self.prompt_run is not None:
+            self.prompt_run.cancel()
 
 
 class AcpAgent:
@@ -97,8 +97,8 @@ class AcpAgent:
     ) -> None:
         """`folder`: where people have folders of their own. `AgentError` where the program is not there."""
         self._limits = limits or AcpLimits()
-        self._wanted = read_config(settings, environment)
-        self._processes = ProcessPool(self._wanted, self._limits, folder / self._wanted.digest)
+        self._config = read_config(settings, environment)
+        self._pool = ProcessPool(self._config, self._limits, folder / self._config.digest)
         # Turns that wait for an answer, by their id.
         self._waiting: dict[str, _ActivePrompt] = {}
         # The models that it offered last.
@@ -136,25 +136,25 @@ class AcpAgent:
 
     def abandoned(self, turn_id: str) -> None:
         """Nobody will answer what the agent asks in that turn: it is told so, and its prompt is cancelled."""
-        self._forget(turn_id)
+        self._drop_waiting(turn_id)
 
     async def close(self) -> None:
         """Ends all processes of this agent, and whatever they started."""
         for waiting in self._waiting.values():
             _stop_timer(waiting)
         self._waiting.clear()
-        await self._processes.close()
+        await self._pool.close()
 
     async def _answer(self, turn: Turn, run: _RunHandle) -> AsyncGenerator[Event, None]:
         running = self._take_waiting(turn)
         if running is None:
             if any(isinstance(event, AskPermission) for event in turn.so_far):
-                raise AgentError(texts.WAS_RESTARTED.format(agent=self._wanted.name))
+                raise AgentError(texts.WAS_RESTARTED.format(agent=self._config.name))
             async with aclosing(self._begin(turn, run)) as events:
                 async for event in events:
                     yield event
             return
-        run.prompting = running.prompting
+        run.prompt_run = running.prompt_run
         self._settle(running, turn)
         async with aclosing(self._listen(running, turn)) as events:
             async for event in events:
@@ -162,9 +162,9 @@ class AcpAgent:
 
     async def _begin(self, turn: Turn, run: _RunHandle) -> AsyncGenerator[Event, None]:
         person = _person_of(turn)
-        process = await self._processes.of(person)
+        process = await self._pool.acquire(person)
         with _using(process):
-            cwd = working_directory(turn, self._wanted.cwd, lambda: self._processes.folder_of(person))
+            cwd = working_directory(turn, self._config.cwd, lambda: self._pool.folder_of(person))
             ready = await open_session(process, turn, cwd)
             session = ready.session
             self._note_models(session)
@@ -173,49 +173,49 @@ class AcpAgent:
             yield Remember(ready.memory.text())
             for notice in ready.notices:
                 yield Notice(notice)
-            run.prompting = prompting = process.prompt(session, blocks, turn.role, is_shared=turn.session.is_shared)
-        async with aclosing(self._listen(_ActivePrompt(person, process, session, prompting), turn)) as events:
+            run.prompt_run = prompt_run = process.prompt(session, blocks, turn.role, is_shared=turn.session.is_shared)
+        async with aclosing(self._listen(_ActivePrompt(person, process, session, prompt_run), turn)) as events:
             async for event in events:
                 yield event
 
     async def _listen(self, running: _ActivePrompt, turn: Turn) -> AsyncGenerator[Event, None]:
         """What comes of a prompt. A question ends the run and leaves the prompt as it is; any other end breaks it off."""
         try:
-            async with aclosing(self._told(running, turn)) as events:
+            async with aclosing(self._events(running, turn)) as events:
                 async for event in events:
                     yield event
         finally:
             if self._waiting.get(turn.turn_id) is not running:
-                running.prompting.abandon()
+                running.prompt_run.cancel()
             elif turn.cancelled.is_set():
-                self._forget(turn.turn_id)
+                self._drop_waiting(turn.turn_id)
 
-    async def _told(self, running: _ActivePrompt, turn: Turn) -> AsyncGenerator[Event, None]:
-        while not isinstance(item := await running.prompting.next(), PromptEnded):
+    async def _events(self, running: _ActivePrompt, turn: Turn) -> AsyncGenerator[Event, None]:
+        while not isinstance(item := await running.prompt_run.next(), PromptEnded):
             if isinstance(item, AgentError):
                 raise item
             if not isinstance(item, PermissionQuestion):
                 if (event := await _stored(turn, item)) is not None:
                     yield event
-            elif not item.answer.done():
+            elif not item.reply.done():
                 self._wait(turn, running, item)
                 yield item.ask
                 return
-        self._processes.was_well(running.person)
+        self._pool.reset_backoff(running.person)
         for last in closing_events(running.session, item.response):
             yield last
 
     def _wait(self, turn: Turn, running: _ActivePrompt, question: PermissionQuestion) -> None:
         running.question = question
-        timer = asyncio.get_running_loop().call_later(self._limits.asked, self._forget, turn.turn_id)
+        timer = asyncio.get_running_loop().call_later(self._limits.question_seconds, self._drop_waiting, turn.turn_id)
         running.timer = timer
         self._waiting[turn.turn_id] = running
 
-    def _forget(self, turn_id: str) -> None:
+    def _drop_waiting(self, turn_id: str) -> None:
         running = self._waiting.pop(turn_id, None)
         if running is not None:
             _stop_timer(running)
-            running.prompting.abandon()
+            running.prompt_run.cancel()
 
     def _take_waiting(self, turn: Turn) -> _ActivePrompt | None:
         running = self._waiting.pop(turn.turn_id, None)
@@ -226,13 +226,13 @@ class AcpAgent:
     def _settle(self, running: _ActivePrompt, turn: Turn) -> None:
         """Gives the agent what was answered; where nobody has, the question is put once more."""
         question = running.question
-        if question is None or question.answer.done():
+        if question is None or question.reply.done():
             return
         granted = turn.permitted(question.ask)
         if granted is None:
-            running.prompting.put_back(question)
+            running.prompt_run.requeue(question)
         else:
-            question.settle(granted=granted)
+            question.answer(granted=granted)
 
     def _note_models(self, session: AgentSession) -> None:
         self._models = find_option(session, "model") or self._models

@@ -39,7 +39,7 @@ class ChildProcess:
         self._process = process
         self._stack = stack
         self._is_ending = False
-        self.last_words = ""
+        self.last_error_line = ""
         self.lines: LineReader
         self.sink: LineWriter
         self.errors: LineReader
@@ -53,13 +53,13 @@ class ChildProcess:
         """Returns when the program has ended; what it started may go on."""
         await self._process.wait()
 
-    async def drain_errors(self) -> None:
+    async def log_stderr(self) -> None:
         """Reads what it writes on its standard error until the end: an agent that nobody reads would come to a halt."""
         clock = asyncio.get_running_loop().time
         since, logged, dropped = clock(), 0, 0
         while (line := await self._next_error()) is not None:
             said = safe_line(line[: 8 * _LOGGED_CHARS].decode("utf-8", "replace"), _LOGGED_CHARS)
-            self.last_words = said or self.last_words
+            self.last_error_line = said or self.last_error_line
             if clock() - since > _LOGGED_SECONDS:
                 if dropped:
                     log.debug("acp.stderr_dropped", agent=self._name, lines=dropped)

@@ -63,8 +63,8 @@ class KnownCall(msgspec.Struct):
     locations: Sequence[acp.ToolLocation] = ()
     input: str = ""
     output: str = ""
-    is_told: bool = False
-    is_over: bool = False
+    is_announced: bool = False
+    is_finished: bool = False
     # Whether it waits to be told, and whether somebody is asked before it runs.
     is_held: bool = False
     is_asked: bool = False
@@ -92,7 +92,7 @@ class KnownCall(msgspec.Struct):
                 setattr(self, name, text)
                 self.weights[name] = len(text)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """What it held is told; its id stays known, so that nothing more is heard of it."""
         self.title, self.name, self.input, self.output = "", "", "", ""
         self.content, self.locations, self.weights = (), (), {}
@@ -147,34 +147,34 @@ class UpdateTranslator:
         self._events = 0
         self._updates = 0
 
-    def take(self, update: acp.Update) -> list[Translated]:
+    def translate(self, update: acp.Update) -> list[Translated]:
         """What an update tells, in order."""
         match update:
             case acp.AgentMessageChunk():
-                return self._counted([*self._announce(), *_said(update.content)])
+                return self._counted([*self._start_event(), *_said(update.content)])
             case acp.AgentThoughtChunk():
                 text = text_of(update.content)
-                return self._counted([*self._announce(), Thought(text)] if text else [])
+                return self._counted([*self._start_event(), Thought(text)] if text else [])
             case acp.ToolCallStart() | acp.ToolCallUpdate():
                 return self.tool(update)
             case acp.Plan():
-                return self._counted([*self._announce(), _plan(update)])
+                return self._counted([*self._start_event(), _plan(update)])
             case _:
                 return self._counted([])
 
     def tool(self, patch: acp.ToolCallStart | acp.ToolCallPatch) -> list[Translated]:
         """What is new about a tool call: that it begins, once, and what it gave back, once."""
         call = self._call(safe_line(patch.tool_call_id, _ID_CHARS))
-        if call.is_over:
+        if call.is_finished:
             return self._counted([])
         before = call.weight
         call.learn(patch)
         self._kept += call.weight - before
-        if not call.is_told and call.status == "pending" and not call.input:
+        if not call.is_announced and call.status == "pending" and not call.input:
             # Agents announce a call before they know what it is called with.
-            self._hold(call)
+            self._hold_back(call)
             return self._counted([])
-        return self._counted([*self._announce(call), *self._conclusion(call)])
+        return self._counted([*self._start_event(call), *self._conclusion(call)])
 
     def kind_of(self, patch: acp.ToolCallPatch) -> acp.ToolKind:
         """The kind of the call that a question is about."""
@@ -186,8 +186,8 @@ class UpdateTranslator:
         self._call(safe_line(patch.tool_call_id, _ID_CHARS)).is_asked = is_put
         told = self.tool(patch)
         call = self.calls[safe_line(patch.tool_call_id, _ID_CHARS)]
-        told += self._counted([*self._announce(call)])
-        if call.is_over:
+        told += self._counted([*self._start_event(call)])
+        if call.is_finished:
             # Nothing more is heard of it, but whoever is asked sees what they are asked.
             call = KnownCall(call.call_id)
             call.learn(patch)
@@ -199,7 +199,7 @@ class UpdateTranslator:
 
     def end(self) -> list[Translated]:
         """What is left to tell when the turn is over."""
-        return list(self._announce())
+        return list(self._start_event())
 
     def _call(self, call_id: str) -> KnownCall:
         call = self.calls.get(call_id)
@@ -210,7 +210,7 @@ class UpdateTranslator:
             call = self.calls[call_id] = KnownCall(call_id)
         return call
 
-    def _hold(self, call: KnownCall) -> None:
+    def _hold_back(self, call: KnownCall) -> None:
         if not call.is_held:
             call.is_held = True
             self._held.append(call)
@@ -218,15 +218,15 @@ class UpdateTranslator:
     def _conclusion(self, call: KnownCall) -> Iterator[Translated]:
         if call.status in ("completed", "failed"):
             self._kept -= call.weight
-            call.is_over = True
+            call.is_finished = True
             yield call.result()
-            call.let_go()
+            call.release()
 
-    def _announce(self, *more: KnownCall) -> Iterator[Translated]:
+    def _start_event(self, *more: KnownCall) -> Iterator[Translated]:
         held, self._held = self._held, []
         for call in (*held, *more):
-            if not call.is_told:
-                call.is_told = True
+            if not call.is_announced:
+                call.is_announced = True
                 yield call.event()
 
     def _counted(self, told: list[Translated]) -> list[Translated]:
@@ -239,10 +239,10 @@ class UpdateTranslator:
                 self._events += 1
                 self._tools += _weight(one)
         limits = self._limits
-        is_too_much = self._words > limits.words or self._events > limits.events
-        is_too_much = is_too_much or self._tools + self._kept > limits.tools
+        is_too_much = self._words > limits.max_text_chars or self._events > limits.events
+        is_too_much = is_too_much or self._tools + self._kept > limits.max_tool_chars
         # Words may come one by one.
-        if is_too_much or self._updates > limits.words + limits.updates:
+        if is_too_much or self._updates > limits.max_text_chars + limits.updates:
             raise TurnTooLarge
         return told
 

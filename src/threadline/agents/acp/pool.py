@@ -43,45 +43,45 @@ class _Slot:
 class ProcessPool:
     """Never two persons in one process: whoever can talk an agent into something reaches all that its process knows."""
 
-    def __init__(self, wanted: AcpAgentConfig, limits: AcpLimits, folder: Path) -> None:
+    def __init__(self, config: AcpAgentConfig, limits: AcpLimits, folder: Path) -> None:
         """`folder`: where each person has a folder of their own."""
-        self._wanted = wanted
+        self._config = config
         self._limits = limits
         self._folder = folder
-        self._places: dict[str, _Slot] = {}
+        self._slots: dict[str, _Slot] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ends: set[asyncio.Task[None]] = set()
         # One at a time: who looks for room must see what the others were given.
         self._giving_room = asyncio.Lock()
         self.tasks = Supervisor()
 
-    async def of(self, person: str) -> AgentProcess:
+    async def acquire(self, person: str) -> AgentProcess:
         """The process of that person, started where there is none. `AgentError` says why there can't be one."""
         self._settle_in()
-        place = self._places.setdefault(person, _Slot())
-        async with place.starting:
-            if place.process is not None and not place.process.is_over:
-                self._let_rest(place)
-                return place.process
-            if place.process is not None:
-                await place.process.ended.wait()
-                place.process = None
-            await self._rest(place)
-            await self._make_room(place)
+        slot = self._slots.setdefault(person, _Slot())
+        async with slot.starting:
+            if slot.process is not None and not slot.process.is_closed:
+                self._let_rest(slot)
+                return slot.process
+            if slot.process is not None:
+                await slot.process.ended.wait()
+                slot.process = None
+            await self._back_off(slot)
+            await self._evict_idle(slot)
             try:
-                place.process = process = await self._start(place, person)
+                slot.process = process = await self._start(slot, person)
             finally:
-                place.has_room = False
-            self.tasks.start("acp.watch", self._watch(person, place, process))
-            self._let_rest(place)
+                slot.has_room = False
+            self.tasks.start("acp.watch", self._watch(person, slot, process))
+            self._let_rest(slot)
             return process
 
-    def was_well(self, person: str) -> None:
+    def reset_backoff(self, person: str) -> None:
         """The process has answered: what it did before is forgiven. It rests when nobody needs it for a while."""
-        place = self._places.get(person)
-        if place is not None:
-            place.deaths = 0
-            self._let_rest(place)
+        slot = self._slots.get(person)
+        if slot is not None:
+            slot.deaths = 0
+            self._let_rest(slot)
 
     def folder_of(self, person: str) -> Path:
         """A folder for what the agent makes for that person, for their eyes alone. A stranger's name never is a path."""
@@ -91,11 +91,11 @@ class ProcessPool:
 
     async def close(self) -> None:
         """Ends all of them, and whatever they started."""
-        places, self._places = list(self._places.values()), {}
-        for place in places:
-            if place.timer is not None:
-                place.timer.cancel()
-        running = [place.process for place in places if place.process is not None]
+        slots, self._slots = list(self._slots.values()), {}
+        for slot in slots:
+            if slot.timer is not None:
+                slot.timer.cancel()
+        running = [slot.process for slot in slots if slot.process is not None]
         # Those that end already, too: what is not waited for here nobody waits for.
         await asyncio.gather(*(process.end() for process in running), *self._ends, return_exceptions=True)
         await self.tasks.stop()
@@ -105,80 +105,80 @@ class ProcessPool:
         if self._loop is loop:
             return
         # What belongs to a loop that is gone can't be ended in an orderly way any more.
-        for place in self._places.values():
-            if place.process is not None:
-                place.process.kill()
-        self._loop, self._places, self.tasks = loop, {}, Supervisor()
+        for slot in self._slots.values():
+            if slot.process is not None:
+                slot.process.kill()
+        self._loop, self._slots, self.tasks = loop, {}, Supervisor()
         self._ends = set()
         self._giving_room = asyncio.Lock()
 
-    async def _start(self, place: _Slot, person: str) -> AgentProcess:
+    async def _start(self, slot: _Slot, person: str) -> AgentProcess:
         try:
-            folder = Path(self._wanted.cwd) if self._wanted.cwd is not None else self.folder_of(person)
+            folder = Path(self._config.cwd) if self._config.cwd is not None else self.folder_of(person)
         except OSError as cause:
             reason = cause.strerror or type(cause).__name__
-            raise AgentError(texts.CANT_START.format(agent=self._wanted.name, reason=reason), is_owners=True) from cause
+            raise AgentError(texts.CANT_START.format(agent=self._config.name, reason=reason), is_owners=True) from cause
         if not folder.is_dir():
             raise AgentError(texts.NO_FOLDER.format(folder=folder), is_owners=True)
         try:
-            return await start_process(self._wanted, self._limits, self.tasks, folder, self._end)
+            return await start_process(self._config, self._limits, self.tasks, folder, self._end)
         except StartFailed:
-            self._note_death(place)
+            self._note_death(slot)
             raise
 
-    async def _watch(self, person: str, place: _Slot, process: AgentProcess) -> None:
+    async def _watch(self, person: str, slot: _Slot, process: AgentProcess) -> None:
         await process.ended.wait()
         if not process.is_ending:
-            self._note_death(place)
-        if place.process is process:
-            place.process = None
-        if place.timer is not None:
-            place.timer.cancel()
-        if not place.deaths and not place.starting.locked() and self._places.get(person) is place:
-            del self._places[person]
+            self._note_death(slot)
+        if slot.process is process:
+            slot.process = None
+        if slot.timer is not None:
+            slot.timer.cancel()
+        if not slot.deaths and not slot.starting.locked() and self._slots.get(person) is slot:
+            del self._slots[person]
 
-    def _note_death(self, place: _Slot) -> None:
-        place.deaths += 1
+    def _note_death(self, slot: _Slot) -> None:
+        slot.deaths += 1
         # Once is an accident, and not waited for.
-        rest = 0.0 if place.deaths == 1 else self._limits.first_rest * 2.0 ** min(place.deaths - 2, 30)
-        rest = min(rest, self._limits.longest_rest)
-        place.rests_until = asyncio.get_running_loop().time() + rest
+        rest = 0.0 if slot.deaths == 1 else self._limits.first_restart_pause * 2.0 ** min(slot.deaths - 2, 30)
+        rest = min(rest, self._limits.longest_restart_pause)
+        slot.rests_until = asyncio.get_running_loop().time() + rest
 
-    async def _rest(self, place: _Slot) -> None:
-        left = place.rests_until - asyncio.get_running_loop().time()
+    async def _back_off(self, slot: _Slot) -> None:
+        left = slot.rests_until - asyncio.get_running_loop().time()
         if left > _SHORT_REST:
             raise AgentError(
-                texts.RESTING.format(agent=self._wanted.name, times=place.deaths, seconds=round(left)), is_owners=True
+                texts.RESTING.format(agent=self._config.name, times=slot.deaths, seconds=round(left)), is_owners=True
             )
         if left > 0:
             await asyncio.sleep(left)
 
-    async def _make_room(self, place: _Slot) -> None:
-        """Gives that place room for a process; where there are too many, one that nobody needs just now is ended for it."""
+    async def _evict_idle(self, slot: _Slot) -> None:
+        """Gives that slot room for a process; where there are too many, one that nobody needs just now is ended for it."""
         async with self._giving_room:
-            others = [one for one in self._places.values() if one is not place]
+            others = [one for one in self._slots.values() if one is not slot]
             running = [one.process for one in others if one.process is not None and not one.process.ended.is_set()]
             if len(running) + sum(one.has_room for one in others) >= self._limits.processes:
                 idle = next((process for process in running if not process.is_busy), None)
                 if idle is None:
-                    raise AgentError(texts.TOO_MANY.format(agent=self._wanted.name, most=self._limits.processes))
+                    raise AgentError(texts.TOO_MANY.format(agent=self._config.name, most=self._limits.processes))
                 await idle.end()
-            place.has_room = True
+            slot.has_room = True
 
-    def _let_rest(self, place: _Slot) -> None:
+    def _let_rest(self, slot: _Slot) -> None:
         """Ends the process once nobody has needed it for long."""
-        if place.timer is not None:
-            place.timer.cancel()
-        place.timer = asyncio.get_running_loop().call_later(self._limits.idle, self._look_whether_idle, place)
+        if slot.timer is not None:
+            slot.timer.cancel()
+        slot.timer = asyncio.get_running_loop().call_later(self._limits.idle, self._look_whether_idle, slot)
 
-    def _look_whether_idle(self, place: _Slot) -> None:
-        process = place.process
-        if process is None or process.is_over:
+    def _look_whether_idle(self, slot: _Slot) -> None:
+        process = slot.process
+        if process is None or process.is_closed:
             return
-        if process.is_busy or place.starting.locked():
-            self._let_rest(place)
+        if process.is_busy or slot.starting.locked():
+            self._let_rest(slot)
             return
-        log.info("acp.idle", agent=self._wanted.name)
+        log.info("acp.idle", agent=self._config.name)
         with suppress(RuntimeError):
             self._end(process)
 

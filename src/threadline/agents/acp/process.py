@@ -95,8 +95,8 @@ class AgentSession:
         self.is_new = is_new
         # What is told of it is what we know already; how much of that came.
         self.is_replayed = False
-        self.heard = 0
-        self.prompting: PromptRun | None = None
+        self.replayed_updates = 0
+        self.prompt_run: PromptRun | None = None
         self.options: tuple[acp.ConfigOption, ...] = ()
         self.modes: acp.ModeState | None = None
         self.models: acp.ModelState | None = None
@@ -112,16 +112,16 @@ class AgentSession:
     @property
     def is_prompted(self) -> bool:
         """Whether the agent works at something in it, or waits for somebody's answer."""
-        return self.prompting is not None and not self.prompting.is_over
+        return self.prompt_run is not None and not self.prompt_run.is_over
 
-    def learn(self, state: acp.SessionState) -> None:
+    def set_options(self, state: acp.SessionState) -> None:
         """Takes in what the agent says of what can be chosen."""
         self.options, self.modes, self.models = state.config_options or (), state.modes, state.models
 
-    def take(self, update: acp.Update) -> None:
+    def on_update(self, update: acp.Update) -> None:
         """What the agent tells of it."""
         if self.is_replayed:
-            self.heard += 1
+            self.replayed_updates += 1
             return
         match update:
             case acp.ConfigOptionUpdate():
@@ -132,15 +132,15 @@ class AgentSession:
                 self.title = title
             case acp.UsageUpdate():
                 self.window = update
-        if self.prompting is not None:
-            self.prompting.take(update)
+        if self.prompt_run is not None:
+            self.prompt_run.take(update)
 
 
 class AgentProcess:
     """A process that speaks the protocol. It works for one person."""
 
-    def __init__(self, wanted: AcpAgentConfig, limits: AcpLimits, child: ChildProcess, tasks: Supervisor) -> None:
-        self.wanted = wanted
+    def __init__(self, config: AcpAgentConfig, limits: AcpLimits, child: ChildProcess, tasks: Supervisor) -> None:
+        self.config = config
         self.limits = limits
         self.sessions: dict[str, AgentSession] = {}
         self.can = acp.AgentCapabilities()
@@ -150,25 +150,25 @@ class AgentProcess:
         self.failed: set[str] = set()
         # What came and was of no use, less what the good among it makes up for: updates of no session of this process or
         # of no turn, and what is not served.
-        self.strays = 0
+        self.stray_messages = 0
         # Whether nothing more can be asked of it, and whether it was we who ended it.
-        self.is_over = False
+        self.is_closed = False
         self.is_ending = False
         self.ended = asyncio.Event()
         self._methods: tuple[acp.AuthMethod, ...] = ()
         self._child = child
         self._tasks = tasks
-        lines = MessageLines(child.lines, limits.noise, wanted.name)
+        lines = MessageLines(child.lines, limits.max_noise_lines, config.name)
         self._connection = Connection(
             lines,
             child.sink,
             on_request=self._serve,
             on_notification=self._hear,
             start=tasks.start,
-            name=wanted.name,
+            name=config.name,
             on_stray=self._stray,
         )
-        tasks.start("acp.stderr", child.drain_errors())
+        tasks.start("acp.stderr", child.log_stderr())
         tasks.start("acp.connection", self._run())
         tasks.start("acp.exit", self._see_off())
 
@@ -177,9 +177,9 @@ class AgentProcess:
         """Whether it works at something, or waits for somebody's answer."""
         return self.users > 0 or any(session.is_prompted for session in self.sessions.values())
 
-    async def introduce(self) -> None:
+    async def initialize(self) -> None:
         """Gets to know the agent, and signs it in where its owner says how. `AgentError` where that fails."""
-        name = self.wanted.name
+        name = self.config.name
         ours = acp.InitializeRequest(
             protocol_version=acp.PROTOCOL_VERSION,
             client_info=acp.Implementation(name="threadline", title="Threadline", version="1"),
@@ -195,26 +195,26 @@ class AgentProcess:
         if answer.protocol_version != acp.PROTOCOL_VERSION:
             raise StartFailed(texts.OTHER_VERSION.format(agent=name, version=answer.protocol_version), is_owners=True)
         self.can, self._methods = answer.agent_capabilities, answer.auth_methods
-        if self.wanted.auth_method is not None:
-            await self._authenticate(self._configured(self.wanted.auth_method))
+        if self.config.auth_method is not None:
+            await self._authenticate(self._configured(self.config.auth_method))
 
     async def sign_in(self) -> None:
         """The agent wants to be signed in: by its key, or by the one way that needs nobody. Else `AgentError` says what to do."""
         own = [method.id for method in self._methods if method.type is None]
-        key = self.wanted.key_method
+        key = self.config.key_method
         if key is not None and key in own:
             await self._authenticate(key)
-        elif len(own) == 1 and self.wanted.auth_method is None:
+        elif len(own) == 1 and self.config.auth_method is None:
             await self._authenticate(own[0])
         else:
-            raise self.not_signed_in()
+            raise self.login_required_error()
 
-    def not_signed_in(self) -> AgentError:
+    def login_required_error(self) -> AgentError:
         """What to do where it has to be signed in first."""
-        login = self.wanted.login
-        if self.wanted.auth_method is None and (own := self._ways()):
+        login = self.config.login
+        if self.config.auth_method is None and (own := self._ways()):
             login += texts.WAYS_IN.format(known=own)
-        return AgentError(texts.SIGN_IN.format(agent=self.wanted.name, login=login), is_owners=True)
+        return AgentError(texts.SIGN_IN.format(agent=self.config.name, login=login), is_owners=True)
 
     async def request(self, method: str, params: object, result: type[T], *, seconds: float | None = None) -> T:
         """What the agent answers. `RpcError` as it came; `TimeoutError` after so many seconds; `AgentError` where it has ended."""
@@ -222,16 +222,16 @@ class AgentProcess:
         try:
             return acp.decode(await self._connection.request(method, params, timeout=wait), result)
         except ConnectionEnded as cause:
-            raise self.gone() from cause
+            raise self.ended_error() from cause
         except acp.InvalidParams as cause:
-            raise AgentError(texts.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))) from cause
+            raise AgentError(texts.FAULT.format(agent=self.config.name, reason=str(cause).rstrip("."))) from cause
 
     def prompt(
         self, session: AgentSession, blocks: tuple[acp.ContentBlock, ...], role: Role, *, is_shared: bool
     ) -> PromptRun:
         """Sends a prompt of people who have this role at the least, and what comes of it."""
-        prompting = PromptRun(
-            self.wanted,
+        prompt_run = PromptRun(
+            self.config,
             self.limits,
             role,
             is_shared,
@@ -239,14 +239,14 @@ class AgentProcess:
             lambda: self._connection.notify("session/cancel", acp.CancelNotification(session_id=session.session_id)),
             self.end,
         )
-        session.prompting = prompting
+        session.prompt_run = prompt_run
         request = acp.PromptRequest(session_id=session.session_id, prompt=blocks)
-        self._tasks.start("acp.prompt", self._see_through(prompting, request))
-        return prompting
+        self._tasks.start("acp.prompt", self._see_through(prompt_run, request))
+        return prompt_run
 
     async def end(self) -> None:
         """Ends the process and all that it started. Whoever waits for it hears so."""
-        self.is_over = self.is_ending = True
+        self.is_closed = self.is_ending = True
         self._connection.close()
         await self._child.end(self.limits.end)
         await self.ended.wait()
@@ -255,23 +255,23 @@ class AgentProcess:
         """Ends it without waiting for anything: the loop that it belongs to is gone."""
         self._child.kill()
 
-    def gone(self) -> AgentError:
+    def ended_error(self) -> AgentError:
         """That it has ended, for whoever waits for it."""
-        self.is_over = True
-        return AgentError(texts.ENDED.format(agent=self.wanted.name))
+        self.is_closed = True
+        return AgentError(texts.ENDED.format(agent=self.config.name))
 
     async def _run(self) -> None:
         try:
             await self._connection.run()
         finally:
-            self.is_over = True
+            self.is_closed = True
             is_death = not self.is_ending
             # It may have closed its output and live on, or have left others behind.
             await self._child.end(self.limits.end)
             self.ended.set()
             if is_death:
                 log.warning(
-                    "acp.ended", agent=self.wanted.name, code=self._child.code, last_words=self._child.last_words
+                    "acp.ended", agent=self.config.name, code=self._child.code, last_words=self._child.last_error_line
                 )
 
     async def _see_off(self) -> None:
@@ -281,22 +281,22 @@ class AgentProcess:
         await asyncio.sleep(self.limits.end)
         self._connection.close()
 
-    async def _see_through(self, prompting: PromptRun, request: acp.PromptRequest) -> None:
+    async def _see_through(self, prompt_run: PromptRun, request: acp.PromptRequest) -> None:
         try:
             raw = await self._connection.request("session/prompt", request)
-            prompting.end(acp.decode(raw, acp.PromptResponse))
+            prompt_run.end(acp.decode(raw, acp.PromptResponse))
         except ConnectionEnded:
-            prompting.fail(self.gone())
+            prompt_run.fail(self.ended_error())
         except RpcError as cause:
             is_signed_out = cause.code == AUTH_REQUIRED
-            fault = AgentError(texts.FAULT.format(agent=self.wanted.name, reason=error_text(cause)))
-            prompting.fail(self.not_signed_in() if is_signed_out else fault)
+            fault = AgentError(texts.FAULT.format(agent=self.config.name, reason=error_text(cause)))
+            prompt_run.fail(self.login_required_error() if is_signed_out else fault)
         except acp.InvalidParams as cause:
-            prompting.fail(AgentError(texts.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))))
+            prompt_run.fail(AgentError(texts.FAULT.format(agent=self.config.name, reason=str(cause).rstrip("."))))
         finally:
             # The gateway may stop, and this with it, before anything was answered.
-            if not prompting.is_over:
-                prompting.fail(self.gone())
+            if not prompt_run.is_over:
+                prompt_run.fail(self.ended_error())
 
     def _serve(self, request: Request) -> Awaitable[object]:
         if request.method != "session/request_permission":
@@ -308,10 +308,10 @@ class AgentProcess:
             self._stray()
             raise RpcError(INVALID_PARAMS, str(cause)) from cause
         session = self.sessions.get(params.session_id)
-        if session is None or session.prompting is None:
+        if session is None or session.prompt_run is None:
             self._stray()
             return _cancelled()
-        return session.prompting.ask(params)
+        return session.prompt_run.ask(params)
 
     def _hear(self, method: str, params: msgspec.Raw) -> None:
         try:
@@ -325,25 +325,25 @@ class AgentProcess:
         if session is None or not (session.is_replayed or session.is_prompted):
             self._stray()
         else:
-            self.strays = max(0, self.strays - _MADE_UP_FOR)
+            self.stray_messages = max(0, self.stray_messages - _MADE_UP_FOR)
         if session is not None:
-            session.take(told.update)
+            session.on_update(told.update)
 
     def _stray(self) -> None:
-        self.strays += 1
-        if self.strays >= self.limits.strays and not self.is_ending:
-            self.is_over = self.is_ending = True
-            log.warning("acp.flooded", agent=self.wanted.name, messages=self.strays)
+        self.stray_messages += 1
+        if self.stray_messages >= self.limits.max_stray_messages and not self.is_ending:
+            self.is_closed = self.is_ending = True
+            log.warning("acp.flooded", agent=self.config.name, messages=self.stray_messages)
             self._tasks.start("acp.end", self.end())
 
     def _configured(self, method: str) -> str:
-        name = self.wanted.name
+        name = self.config.name
         found = next((one for one in self._methods if one.id == method), None)
         if found is None:
             known = self._ways() or texts.NO_WAY
             raise AgentError(texts.NO_METHOD.format(agent=name, method=method, known=known), is_owners=True)
         if found.type is not None:
-            told = texts.IN_A_TERMINAL.format(agent=name, method=method, login=self.wanted.login)
+            told = texts.IN_A_TERMINAL.format(agent=name, method=method, login=self.config.login)
             raise AgentError(told, is_owners=True)
         return method
 
@@ -356,24 +356,24 @@ class AgentProcess:
         try:
             await self.request("authenticate", acp.AuthenticateRequest(method_id=method), acp.Empty)
         except (RpcError, TimeoutError) as cause:
-            told = texts.NOT_SIGNED_IN.format(agent=self.wanted.name, method=method, login=self.wanted.login)
+            told = texts.NOT_SIGNED_IN.format(agent=self.config.name, method=method, login=self.config.login)
             raise AgentError(told, is_owners=True) from cause
 
 
 async def start_process(
-    wanted: AcpAgentConfig, limits: AcpLimits, tasks: Supervisor, folder: Path, end: Callable[[AgentProcess], None]
+    config: AcpAgentConfig, limits: AcpLimits, tasks: Supervisor, folder: Path, end: Callable[[AgentProcess], None]
 ) -> AgentProcess:
     """A process that has introduced itself; `AgentError` where there is none to be had. `end` ends one that has not."""
     try:
-        child = await spawn(wanted.name, wanted.command, wanted.env, folder)
+        child = await spawn(config.name, config.command, config.env, folder)
     except OSError as cause:
         reason = cause.strerror or type(cause).__name__
-        raise StartFailed(texts.CANT_START.format(agent=wanted.name, reason=reason), is_owners=True) from cause
-    process = AgentProcess(wanted, limits, child, tasks)
+        raise StartFailed(texts.CANT_START.format(agent=config.name, reason=reason), is_owners=True) from cause
+    process = AgentProcess(config, limits, child, tasks)
     try:
-        await process.introduce()
+        await process.initialize()
     except BaseException:
-        log.warning("acp.not_started", agent=wanted.name, code=child.code, last_words=child.last_words)
+        log.warning("acp.not_started", agent=config.name, code=child.code, last_words=child.last_error_line)
         end(process)
         raise
     return process

@@ -192,9 +192,9 @@ class PermissionQuestion:
     def __init__(self, ask: AskPermission, options: tuple[acp.PermissionOption, ...]) -> None:
         self.ask = ask
         self._options = options
-        self.answer: asyncio.Future[acp.RequestPermissionResponse] = asyncio.get_running_loop().create_future()
+        self.reply: asyncio.Future[acp.RequestPermissionResponse] = asyncio.get_running_loop().create_future()
 
-    def settle(self, *, granted: bool) -> None:
+    def answer(self, *, granted: bool) -> None:
         """Gives the agent somebody's answer."""
         self._give(choose_option(self._options, granted=granted))
 
@@ -203,8 +203,8 @@ class PermissionQuestion:
         self._give(CANCELLED)
 
     def _give(self, answer: acp.RequestPermissionResponse) -> None:
-        if not self.answer.done():
-            self.answer.set_result(answer)
+        if not self.reply.done():
+            self.reply.set_result(answer)
 
 
 class PromptEnded(msgspec.Struct, frozen=True):
@@ -226,7 +226,7 @@ class PromptRun:
 
     def __init__(
         self,
-        wanted: AcpAgentConfig,
+        config: AcpAgentConfig,
         limits: AcpLimits,
         role: Role,
         is_shared: bool,
@@ -238,14 +238,14 @@ class PromptRun:
 
         `role` is the least of those who prompt; `is_shared`: others prompt the same agent too.
         """
-        self._wanted = wanted
+        self._config = config
         self._limits = limits
         self._role = role
         self._is_shared = is_shared
         self._start = start
         self._tell_cancel = tell_cancel
         self._kill = kill
-        self._telling = UpdateTranslator(limits)
+        self._translator = UpdateTranslator(limits)
         self._items: deque[Item] = deque()
         self._ready = asyncio.Event()
         self._over = asyncio.Event()
@@ -254,7 +254,7 @@ class PromptRun:
         self._noticed: set[str] = set()
         self._is_cancelled = False
         # Nothing more is taken in: the turn has failed.
-        self._is_shut = False
+        self._is_failed = False
 
     @property
     def is_over(self) -> bool:
@@ -264,7 +264,7 @@ class PromptRun:
     @property
     def is_failed(self) -> bool:
         """Whether nothing more comes but the reason why."""
-        return self._is_shut
+        return self._is_failed
 
     async def over(self) -> None:
         """Returns when the agent is done with it."""
@@ -277,31 +277,31 @@ class PromptRun:
             await self._ready.wait()
         return self._items.popleft()
 
-    def put_back(self, item: Item) -> None:
+    def requeue(self, item: Item) -> None:
         """Lets `next` give this once more."""
         self._items.appendleft(item)
         self._ready.set()
 
     def take(self, update: acp.Update) -> None:
         """What the agent tells while it works."""
-        if self._is_shut or self.is_over:
+        if self._is_failed or self.is_over:
             return
         try:
-            for told in self._telling.take(update):
+            for told in self._translator.translate(update):
                 self._add(told)
         except TurnTooLarge:
             self._break_off()
 
     def ask(self, params: acp.RequestPermissionRequest) -> Awaitable[acp.RequestPermissionResponse]:
         """The agent's question; what is returned gives the answer once it is there."""
-        if self._is_cancelled or self._is_shut or self.is_over:
+        if self._is_cancelled or self._is_failed or self.is_over:
             return _given(CANCELLED)
-        answer = answer_by_rule(self._wanted.permissions, params.options, is_enough=self._is_enough(params))
+        answer = answer_by_rule(self._config.permissions, params.options, is_enough=self._is_enough(params))
         if answer is None and not offers_allow(params.options):
             self._tell_once(texts.NO_YES)
             answer = choose_option(params.options, granted=False)
         try:
-            call, told = self._telling.ask(params.tool_call, is_put=answer is None)
+            call, told = self._translator.ask(params.tool_call, is_put=answer is None)
         except TurnTooLarge:
             self._break_off()
             return _given(CANCELLED)
@@ -315,19 +315,19 @@ class PromptRun:
         self._asked += 1
         question = PermissionQuestion(build_question(f"acp-{self._asked}", call, params.options), params.options)
         try:
-            self._telling.asked(question.ask)
+            self._translator.asked(question.ask)
         except TurnTooLarge:
             self._break_off()
             return _given(CANCELLED)
         self._questions.append(question)
-        question.answer.add_done_callback(lambda _: self._questions.remove(question))
+        question.reply.add_done_callback(lambda _: self._questions.remove(question))
         self._add(question)
-        return question.answer
+        return question.reply
 
     def end(self, response: acp.PromptResponse) -> None:
         """The agent has answered the prompt."""
-        if not self._is_shut:
-            for told in self._telling.end():
+        if not self._is_failed:
+            for told in self._translator.end():
                 self._add(told)
             self._add(PromptEnded(response))
         self._finish()
@@ -336,12 +336,12 @@ class PromptRun:
         """The agent will not answer the prompt any more."""
         if self.is_over:
             return
-        if not self._is_shut:
-            self._is_shut = True
+        if not self._is_failed:
+            self._is_failed = True
             self._add(error)
         self._finish()
 
-    def abandon(self) -> None:
+    def cancel(self) -> None:
         """Nobody waits any more: the agent is told so, its questions are dropped, and if it goes on all the same it is ended.
 
         It never waits. An agent that is done already is left alone.
@@ -357,14 +357,14 @@ class PromptRun:
         """Whether those who prompt may do this themselves. What holds for good would hold for all who share the agent."""
         if self._is_shared and is_permanent(params.options):
             return False
-        return may_use(self._role, required_use(self._telling.kind_of(params.tool_call), params.options))
+        return may_use(self._role, required_use(self._translator.kind_of(params.tool_call), params.options))
 
     async def _see_to_its_end(self) -> None:
         try:
             async with asyncio.timeout(self._limits.cancel):
                 await self._over.wait()
         except TimeoutError:
-            log.warning("acp.not_cancelled", agent=self._wanted.name)
+            log.warning("acp.not_cancelled", agent=self._config.name)
             await self._kill()
 
     def _tell_once(self, notice: str) -> None:
@@ -373,15 +373,15 @@ class PromptRun:
             self._add(Notice(notice))
 
     def _break_off(self) -> None:
-        self._is_shut = True
-        self._telling = UpdateTranslator(self._limits)
-        self._add(AgentError(texts.TOO_MUCH.format(agent=self._wanted.name)))
-        self.abandon()
+        self._is_failed = True
+        self._translator = UpdateTranslator(self._limits)
+        self._add(AgentError(texts.TOO_MUCH.format(agent=self._config.name)))
+        self.cancel()
 
     def _finish(self) -> None:
         self._over.set()
         # What is known of its calls is known for nobody any more.
-        self._telling = UpdateTranslator(self._limits)
+        self._translator = UpdateTranslator(self._limits)
         self._drop_questions()
 
     def _drop_questions(self) -> None:

@@ -74,7 +74,7 @@ def find_option(session: AgentSession, what: What) -> SelectOption | None:
 
 async def choose_mode(process: AgentProcess, session: AgentSession) -> str | None:
     """Sets the mode that the owner wants; what people are told where there is none."""
-    mode = process.wanted.mode
+    mode = process.config.mode
     if mode is None or await _choose(process, session, "mode", mode):
         return None
     return texts.NO_MODE.format(mode=safe_line(mode, 60))
@@ -88,7 +88,7 @@ async def choose_model(process: AgentProcess, session: AgentSession, chosen: str
     choice = find_option(session, "model")
     if session.own_model is None and choice is not None:
         session.own_model = choice.current
-    model = chosen or process.wanted.model
+    model = chosen or process.config.model
     if model is None:
         # Its own may have gone since, or never have stood in its list: then it goes on with what it has.
         if session.own_model is not None and choice is not None:
@@ -99,7 +99,7 @@ async def choose_model(process: AgentProcess, session: AgentSession, chosen: str
     if choice is None and not session.is_new:
         return texts.SAME_MODEL.format(model=safe_line(model, 100))
     told = texts.NO_MODEL if chosen is None else texts.NO_CHOSEN_MODEL
-    raise AgentError(told.format(agent=process.wanted.name, model=safe_line(model, 100)), is_owners=chosen is None)
+    raise AgentError(told.format(agent=process.config.name, model=safe_line(model, 100)), is_owners=chosen is None)
 
 
 async def _choose(process: AgentProcess, session: AgentSession, what: What, name: str) -> bool:
@@ -128,7 +128,7 @@ async def _is_set(process: AgentProcess, what: What, setting: Coroutine[Any, Any
     try:
         await setting
     except (RpcError, TimeoutError) as cause:
-        log.warning("acp.not_chosen", agent=process.wanted.name, what=what, error=error_for_log(cause))
+        log.warning("acp.not_chosen", agent=process.config.name, what=what, error=error_for_log(cause))
         return False
     return True
 
@@ -157,10 +157,10 @@ async def _set_by_name(process: AgentProcess, session: AgentSession, what: What,
         await process.request("session/set_model", acp.SetModelRequest(session_id=name, model_id=value), acp.Empty)
 
 
-def _replaced(options: tuple[acp.ConfigOption, ...], wanted: str, value: str) -> tuple[acp.ConfigOption, ...]:
+def _replaced(options: tuple[acp.ConfigOption, ...], option_id: str, value: str) -> tuple[acp.ConfigOption, ...]:
     return tuple(
         msgspec.structs.replace(one, current_value=value)
-        if isinstance(one, acp.ConfigSelect) and one.id == wanted
+        if isinstance(one, acp.ConfigSelect) and one.id == option_id
         else one
         for one in options
     )
@@ -181,11 +181,11 @@ async def open_session(process: AgentProcess, turn: Turn, cwd: str) -> OpenedSes
         return await _SessionOpener(process, turn, cwd).open()
     except RpcError as cause:
         if cause.code == AUTH_REQUIRED:
-            raise process.not_signed_in() from cause
-        told = texts.REFUSED.format(agent=process.wanted.name, reason=error_text(cause))
+            raise process.login_required_error() from cause
+        told = texts.REFUSED.format(agent=process.config.name, reason=error_text(cause))
         raise AgentError(told, is_owners=True) from cause
     except TimeoutError as cause:
-        raise AgentError(texts.SILENT.format(agent=process.wanted.name, seconds=round(process.limits.call))) from cause
+        raise AgentError(texts.SILENT.format(agent=process.config.name, seconds=round(process.limits.call))) from cause
 
 
 class _SessionOpener:
@@ -208,15 +208,15 @@ class _SessionOpener:
         blocks: list[acp.ContentBlock | None] = []
         notices: list[str | None] = []
         if before is not None and self._is_ours(before):
-            session = await self._taken_up(before)
+            session = await self._resume(before)
             blocks = [transcript_text(texts.MEANWHILE, unseen_messages(before, turn.history))]
         if session is None:
             session = await self._new()
             blocks = [
-                preamble(self._process.wanted.system_prompt, turn),
+                preamble(self._process.config.system_prompt, turn),
                 transcript_text(texts.BEFORE, turn.history),
             ]
-            notices = [self._why_new(before)]
+            notices = [self._reason_for_new(before)]
         notices.append(self._why_without())
         notices.append(await choose_mode(self._process, session))
         notices.append(await choose_model(self._process, session, turn.session.chosen_model))
@@ -224,7 +224,7 @@ class _SessionOpener:
             session=session,
             memory=SavedSession(
                 agent=session.session_id,
-                of=self._process.wanted.digest,
+                of=self._process.config.digest,
                 session=turn.session.session_id,
                 seen=self._history.count,
                 digest=self._history.whole,
@@ -236,15 +236,15 @@ class _SessionOpener:
 
     def _is_ours(self, before: SavedSession) -> bool:
         """Whether the agent's session is this very conversation, as it stands. A fork shares the memory, and not the session."""
-        ours = (self._process.wanted.digest, self._turn.session.session_id)
+        ours = (self._process.config.digest, self._turn.session.session_id)
         return (before.of, before.session) == ours and is_same_history(before, self._history)
 
-    def _why_new(self, before: SavedSession | None) -> str | None:
+    def _reason_for_new(self, before: SavedSession | None) -> str | None:
         if not self._turn.history:
             return None
         if before is None or before.session != self._turn.session.session_id:
             return texts.ANEW
-        return texts.GONE if self._is_ours(before) or before.of != self._process.wanted.digest else texts.CHANGED
+        return texts.GONE if self._is_ours(before) or before.of != self._process.config.digest else texts.CHANGED
 
     def _why_without(self) -> str | None:
         """Which servers of tools the session does without, told once: when it is opened."""
@@ -254,10 +254,10 @@ class _SessionOpener:
         missing = [safe_line(one.name, _SERVER_CHARS) for one in self._named if one.name not in given]
         if not missing:
             return None
-        log.warning("acp.without_servers", agent=self._process.wanted.name, servers=len(missing))
+        log.warning("acp.without_servers", agent=self._process.config.name, servers=len(missing))
         return texts.NO_SERVERS.format(names=", ".join(missing[:_SERVERS]))
 
-    async def _taken_up(self, before: SavedSession) -> AgentSession | None:
+    async def _resume(self, before: SavedSession) -> AgentSession | None:
         """The session as this process has it, or as the agent finds it again; `None` where it does not."""
         known = self._process.sessions.get(before.agent)
         if known is not None:
@@ -266,9 +266,11 @@ class _SessionOpener:
         can = self._process.can
         found: AgentSession | None = None
         if can.session_capabilities.resume is not None:
-            found = await self._found(before, "session/resume", acp.ResumeSessionRequest, is_last=not can.load_session)
+            found = await self._try_load(
+                before, "session/resume", acp.ResumeSessionRequest, is_last=not can.load_session
+            )
         if found is None and can.load_session:
-            found = await self._found(before, "session/load", acp.LoadSessionRequest, is_last=True)
+            found = await self._try_load(before, "session/load", acp.LoadSessionRequest, is_last=True)
             if found is not None:
                 await self._replayed(found)
         if found is not None:
@@ -282,25 +284,25 @@ class _SessionOpener:
         with suppress(TimeoutError):
             async with asyncio.timeout(limits.call):
                 heard = -1
-                while heard != session.heard:
-                    heard = session.heard
-                    await asyncio.sleep(limits.quiet)
+                while heard != session.replayed_updates:
+                    heard = session.replayed_updates
+                    await asyncio.sleep(limits.history_idle_seconds)
 
     async def _settled(self, session: AgentSession) -> None:
         """What was asked there before, and nobody waits for any more, has to end first."""
-        prompting = session.prompting
-        if prompting is None or prompting.is_over:
+        prompt_run = session.prompt_run
+        if prompt_run is None or prompt_run.is_over:
             return
-        prompting.abandon()
+        prompt_run.cancel()
         try:
             async with asyncio.timeout(self._process.limits.cancel * 2):
-                await prompting.over()
+                await prompt_run.over()
         except TimeoutError:
-            raise AgentError(texts.BUSY.format(agent=self._process.wanted.name)) from None
-        if self._process.is_over:
-            raise AgentError(texts.BUSY.format(agent=self._process.wanted.name))
+            raise AgentError(texts.BUSY.format(agent=self._process.config.name)) from None
+        if self._process.is_closed:
+            raise AgentError(texts.BUSY.format(agent=self._process.config.name))
 
-    async def _found(
+    async def _try_load(
         self, before: SavedSession, method: str, shape: type[acp.agent_methods.SessionInFolder], *, is_last: bool
     ) -> AgentSession | None:
         """The session as the agent finds it in that way; `None` where another way is to be tried. `is_last`: but for a new one."""
@@ -316,12 +318,12 @@ class _SessionOpener:
             return await self._process.request(method, request, acp.SessionState)
 
         try:
-            session.learn(await self._signed_in(lambda: self._with_fewer_servers(asked)))
+            session.set_options(await self._signed_in(lambda: self._with_fewer_servers(asked)))
         except (RpcError, TimeoutError, AgentError) as cause:
             del self._process.sessions[name]
             if not self._is_to_go_on(name, cause, is_last=is_last):
                 raise
-            log.info("acp.session_gone", agent=self._process.wanted.name, method=method, error=error_for_log(cause))
+            log.info("acp.session_gone", agent=self._process.config.name, method=method, error=error_for_log(cause))
             return None
         except BaseException:
             del self._process.sessions[name]
@@ -333,7 +335,7 @@ class _SessionOpener:
 
         A new session knows less than the one that was there: one that may be there still is asked for in two turns.
         """
-        if self._process.is_over or (isinstance(cause, RpcError) and cause.code == AUTH_REQUIRED):
+        if self._process.is_closed or (isinstance(cause, RpcError) and cause.code == AUTH_REQUIRED):
             return False
         if not is_last or (isinstance(cause, RpcError) and cause.code in _GONE):
             return True
@@ -352,9 +354,9 @@ class _SessionOpener:
         answer = await self._signed_in(lambda: self._with_fewer_servers(asked))
         name = answer.session_id
         if name in self._process.sessions or not 0 < len(name) <= NAME_CHARS:
-            raise AgentError(texts.TWICE.format(agent=self._process.wanted.name))
+            raise AgentError(texts.TWICE.format(agent=self._process.config.name))
         session = self._process.sessions[name] = AgentSession(name, is_new=True)
-        session.learn(answer)
+        session.set_options(answer)
         return session
 
     async def _signed_in(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -374,7 +376,7 @@ class _SessionOpener:
         except RpcError as cause:
             if not self._servers or cause.code not in _MAYBE_GONE:
                 raise
-            log.warning("acp.servers_refused", agent=self._process.wanted.name, error=error_for_log(cause))
+            log.warning("acp.servers_refused", agent=self._process.config.name, error=error_for_log(cause))
         self._given = ()
         return await ask(())
 

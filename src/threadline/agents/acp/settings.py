@@ -112,22 +112,22 @@ class AcpLimits(msgspec.Struct, frozen=True, kw_only=True):
     end: float = 1.0
     idle: float = 600.0
     # After so long without a word of what was said before, a session that was loaded has told all.
-    quiet: float = 0.25
+    history_idle_seconds: float = 0.25
     # A question is open for a day.
-    asked: float = 25 * 3600.0
+    question_seconds: float = 25 * 3600.0
     # Between two starts, once it has ended by itself twice: twice as long each time.
-    first_rest: float = 1.0
-    longest_rest: float = 60.0
+    first_restart_pause: float = 1.0
+    longest_restart_pause: float = 60.0
     processes: int = 16
     # Of one turn: characters said and thought, characters of tools, other events; and updates that tell nothing.
-    words: int = 1_000_000
-    tools: int = 16_000_000
+    max_text_chars: int = 1_000_000
+    max_tool_chars: int = 16_000_000
     events: int = 5_000
     updates: int = 100_000
     questions: int = 20
     # Lines that are no message, in a row; and messages that belong to no turn, less what those that do make up for.
-    noise: int = 100
-    strays: int = 10_000
+    max_noise_lines: int = 100
+    max_stray_messages: int = 10_000
 
 
 class AcpAgentConfig(msgspec.Struct, frozen=True, kw_only=True):
