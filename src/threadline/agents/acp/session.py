@@ -303,7 +303,7 @@ class _SessionOpener:
             raise AgentError(texts.BUSY.format(agent=self._process.config.name))
 
     async def _try_load(
-        self, before: SavedSession, method: str, shape: type[acp.agent_methods.SessionInFolder], *, is_last: bool
+        self, before: SavedSession, method: str, shape: type[acp.SessionInFolder], *, is_last: bool
     ) -> AgentSession | None:
         """The session as the agent finds it in that way; `None` where another way is to be tried. `is_last`: but for a new one."""
         name = before.agent

@@ -11,6 +11,35 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+__all__ = [
+    "AcpStruct",
+    "Annotations",
+    "AudioContent",
+    "Cancelled",
+    "ContentBlock",
+    "ContentPart",
+    "Diff",
+    "EmbeddedResource",
+    "ImageContent",
+    "PermissionKind",
+    "PermissionOption",
+    "PermissionOutcome",
+    "RequestPermissionRequest",
+    "RequestPermissionResponse",
+    "Resource",
+    "ResourceLink",
+    "Selected",
+    "StrictStruct",
+    "TerminalRef",
+    "TextContent",
+    "ToolCallPatch",
+    "ToolContent",
+    "ToolKind",
+    "ToolLocation",
+    "ToolStatus",
+    "raw_json",
+]
+
 Role: TypeAlias = Literal["assistant", "user"]
 
 ToolKind: TypeAlias = Literal[

@@ -17,6 +17,15 @@ from threadline.errors import InvalidRequest
 from threadline.rpc.acp import agent_methods, client_methods, content
 from threadline.rpc.acp.content import AcpStruct, StrictStruct
 
+__all__ = [
+    "METHODS",
+    "InvalidParams",
+    "Method",
+    "decode",
+    "decode_params",
+    "decode_result",
+]
+
 T = TypeVar("T", bound=msgspec.Struct)
 
 _PLAIN: dict[type[inspect.Type], tuple[type, str]] = {
