@@ -1,4 +1,4 @@
-"""One side of a JSON-RPC connection: it asks, answers and tells, whatever the other side writes on its lines."""
+"""One side of a JSON-RPC connection: sends requests and notifications, and dispatches those that come in."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ class Connection:
         grace: float = 0.0,
         on_stray: Callable[[], None] = lambda: None,
     ) -> None:
-        """Nothing is read before `run`. Work on requests has `grace` seconds to come to an answer after the end of input.
+        """Start reading only with `run`. After the end of input, open requests have `grace` seconds to be answered.
 
-        `on_stray` is called for each message that neither `on_request` nor `on_notification` sees and nobody waits for.
+        `on_stray` is called for each message that neither `on_request` nor `on_notification` sees and no request waits for.
         """
         self._lines: Final = lines
         self._sink: Final = sink
@@ -111,10 +111,10 @@ class Connection:
         self._mute = False
 
     async def run(self) -> None:
-        """Reads and acts until the end of input, or until `close`.
+        """Read and dispatch until the end of input, or until `close`.
 
-        Then every request of ours that waits fails with ConnectionEnded, work that is left is cancelled and its requests are
-        answered so, and what was written is given a moment to leave. Nothing is written after it.
+        Then every waiting request of ours fails with ConnectionEnded, unfinished work is cancelled and its requests are
+        answered so, and queued lines are given a moment to leave. Nothing is written after it.
         """
         self._reader = asyncio.current_task()
         if isinstance(self._lines, OfferedLines):
@@ -139,10 +139,10 @@ class Connection:
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - who stops waiting must tell the other side
     ) -> msgspec.Raw:
-        """The other side's result.
+        """Return the other side's result.
 
-        Raises RpcError where it answers with an error, ConnectionEnded where it will not answer any more, TimeoutError after
-        `timeout` seconds. Who stops waiting, by a timeout or a cancel, tells the other side so.
+        Raises RpcError if it answers with an error, ConnectionEnded if it will not answer any more, TimeoutError after `timeout`
+        seconds. A caller that stops waiting, by a timeout or a cancel, sends a cancel notification.
         """
         if self._over:
             raise ConnectionEnded
@@ -163,15 +163,15 @@ class Connection:
         return _result(answer)
 
     def notify(self, method: str, params: object) -> None:
-        """Tells the other side. Never blocks, and never fails for its sake: after the end it goes nowhere."""
+        """Send a notification. Never blocks and never fails: after the end it is dropped."""
         self._write(envelope.notification_line(method, params))
 
     def send_lines(self, lines: bytes) -> None:
-        """Sends ready-made lines, each with its newline, in their place in the order."""
+        """Send ready-made lines, each with its newline, in their place in the order."""
         self._write(lines)
 
     async def drain(self) -> None:
-        """Returns when the other side has read enough for more to be sent, or when it reads no more."""
+        """Wait until the other side has read enough for more to be sent, or reads no more."""
         if self._mute:
             return
         try:
@@ -180,7 +180,7 @@ class Connection:
             self._peer_gone()
 
     def close(self) -> None:
-        """Ends the connection: requests of ours fail now, and `run` comes to its end. Fine to call more than once."""
+        """End the connection: requests of ours fail now, and `run` ends. May be called more than once."""
         self._closing = True
         self._fail_pending()
         if self._reader is None:
@@ -191,7 +191,7 @@ class Connection:
             self._reader.cancel()
 
     async def _until_closed(self, work: Coroutine[Any, Any, None]) -> None:
-        """Does the work of the reader; `close` breaks it off at its next wait."""
+        """Run the reader's work; `close` interrupts it at its next wait."""
         try:
             await work
         except asyncio.CancelledError:
@@ -200,7 +200,7 @@ class Connection:
                 raise
 
     async def _wakeable(self, waited: Coroutine[Any, Any, _Value]) -> _Value:
-        """Waits where `close` may break in."""
+        """Wait where `close` may interrupt."""
         self._can_wake = True
         try:
             return await waited
@@ -226,7 +226,7 @@ class Connection:
                 await self._wakeable(self.drain())
 
     def _take_alone(self, line: bytes) -> bool:
-        """Takes a line while the reader waits for one."""
+        """Process a line while the reader waits for one. False: the line was not taken."""
         if not self._can_wake or self._closing or self._owed > _MAX_OWED:
             return False
         self._take(line)
@@ -304,7 +304,7 @@ class Connection:
                 coming.set_result(None)
 
     def _peer_gone(self) -> None:
-        """Nobody reads what is written here any more."""
+        """Stop writing and close: the other side reads no more."""
         log.debug("rpc.lost", peer=self._name)
         self._mute = True
         self.close()

@@ -1,4 +1,4 @@
-"""What stands on a line: requests, notifications and answers as values, and the lines that say them."""
+"""JSON-RPC messages: as values, and as lines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_METHOD: Final = "This message has no method. Name one as a string, or send a 
 
 
 class RpcError(ThreadlineError):
-    """The other side answered with an error, or is answered with this one."""
+    """An error answer: received from the other side, or to be sent to it."""
 
     def __init__(self, code: int, message: str, data: object | None = None) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class RpcError(ThreadlineError):
 
 
 class RequestLine(msgspec.Struct, frozen=True, gc=False):
-    """A request: it wants one answer with its id."""
+    """A request: expects one answer with its id."""
 
     id: Raw
     method: str
@@ -48,14 +48,14 @@ class RequestLine(msgspec.Struct, frozen=True, gc=False):
 
 
 class NotificationLine(msgspec.Struct, frozen=True, gc=False):
-    """A notification: nobody answers it."""
+    """A notification: is never answered."""
 
     method: str
     params: Raw
 
 
 class ResponseLine(msgspec.Struct, frozen=True, gc=False):
-    """What a request of ours led to: its result or the error. With neither, it is for who waits for it to say what it is."""
+    """The answer to a request of ours: its result or its error. With neither, the waiting request decides what it means."""
 
     id: Raw
     result: Raw | None = None
@@ -63,7 +63,7 @@ class ResponseLine(msgspec.Struct, frozen=True, gc=False):
 
 
 class InvalidLine(msgspec.Struct, frozen=True, gc=False):
-    """A line that can't be acted on, and what its sender is told."""
+    """A line that cannot be acted on, and the error that its sender gets."""
 
     id: Raw
     code: int
@@ -126,7 +126,7 @@ _check: Final = msgspec.json.Decoder(Raw).decode
 
 
 def parse(line: bytes) -> Message:
-    """What a line says. Never raises: whatever the line holds, it is one of these."""
+    """Return the message on a line. Never raises: an unreadable line is an `InvalidLine`."""
     try:
         if not line.isascii():
             line.decode()
@@ -180,14 +180,14 @@ _ESCAPE: Final = re.compile(
 
 
 def _repaired(line: bytes) -> bytes:
-    """The line with U+FFFD for each half of a character: editors send one where they cut a text in the middle of an emoji."""
+    """Replace each half of a surrogate pair by U+FFFD: editors send one if they cut a text in the middle of an emoji."""
     if line.count(b"\\") > _MAX_ESCAPES:
         return line
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], line)
 
 
 def id_key(raw: Raw) -> bytes:
-    """The same for every way to write the same id."""
+    """Return the same key for every way to write the same id."""
     written = bytes(raw)
     if b"\\" not in written:
         return written
@@ -198,7 +198,7 @@ def id_key(raw: Raw) -> bytes:
 
 
 def rpc_error(raw: Raw) -> RpcError:
-    """The error that an answer carries, as well as it can be read."""
+    """Return the error that an answer carries, as far as it can be read."""
     try:
         body = msgspec.json.decode(raw, type=_Body)
         return RpcError(body.code, body.message, msgspec.json.decode(body.data))
@@ -207,22 +207,22 @@ def rpc_error(raw: Raw) -> RpcError:
 
 
 def call_line(number: int, method: str, params: object) -> bytes:
-    """A request of ours. Raises TypeError or ValueError for params that have no JSON."""
+    """Encode a request of ours. Raises TypeError or ValueError for params that have no JSON."""
     return _line(_CallLine(number, method, params))
 
 
 def notification_line(method: str, params: object) -> bytes:
-    """A notification of ours. Raises TypeError or ValueError for params that have no JSON."""
+    """Encode a notification of ours. Raises TypeError or ValueError for params that have no JSON."""
     return _line(_SaidLine(method, params))
 
 
 def result_line(to: Raw, result: object) -> bytes:
-    """The answer to a request. Raises TypeError or ValueError for a result that has no JSON."""
+    """Encode the answer to a request. Raises TypeError or ValueError for a result that has no JSON."""
     return _line(_ResultLine(to, result))
 
 
 def failure_line(to: Raw, code: int, message: str, data: object | None = None) -> bytes:
-    """The answer to a request that failed. Raises TypeError or ValueError for data that has no JSON."""
+    """Encode the error answer to a request. Raises TypeError or ValueError for data that has no JSON."""
     return _line(_FailureLine(to, _Failure(code, message, data)))
 
 

@@ -1,4 +1,4 @@
-"""The requests that came in: each is answered exactly once, however its work ends."""
+"""Requests that came in: each is answered exactly once, however its work ends."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _TOO_MANY: Final = "Too many requests are being answered at once. Wait for some 
 
 
 class Request(msgspec.Struct, eq=False):
-    """A request that came in. `params` is an empty object where none were given.
+    """A request that came in. `params` is an empty object if none were given.
 
-    Where `on_cancel` is set, a wish to cancel the request calls it, and the answer is whatever the work then comes to. Else the
-    answer says so at once, and a task that works on it is cancelled.
+    If `on_cancel` is set, a cancel notification calls it, and the answer is whatever the work then returns. Otherwise the request
+    is answered as cancelled at once, and the task that works on it is cancelled.
     """
 
     id: msgspec.Raw
@@ -53,7 +53,7 @@ Start: TypeAlias = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]
 
 
 class _OpenRequest(msgspec.Struct, eq=False):
-    """A request without an answer yet."""
+    """A request that has no answer yet."""
 
     key: bytes
     request: Request
@@ -61,7 +61,7 @@ class _OpenRequest(msgspec.Struct, eq=False):
 
 
 class IncomingRequests:
-    """Where requests are answered. Who takes a request out of `_open` is the one who answers it."""
+    """The open requests. Whatever removes a request from `_open` answers it."""
 
     def __init__(self, serve: Serve, start: Start, answer: Callable[[bytes], None], name: str) -> None:
         self._serve: Final = serve
@@ -75,7 +75,7 @@ class IncomingRequests:
         self._rest: asyncio.Future[None] | None = None
 
     def start(self, call: RequestLine) -> None:
-        """Begins the work on a request, or refuses it."""
+        """Start the work on a request, or refuse it."""
         key = id_key(call.id)
         if key in self._open:
             self._answer(failure_line(call.id, INVALID_REQUEST, _TWICE))
@@ -101,7 +101,7 @@ class IncomingRequests:
         task.add_done_callback(lambda task: self._ended(task, entry, work))
 
     def cancel(self, key: bytes) -> None:
-        """The other side does not want the answer any more. Nothing happens where it was given."""
+        """Cancel a request that the other side no longer wants. Do nothing if it was answered."""
         entry = self._open.get(key)
         if entry is None:
             return
@@ -115,12 +115,12 @@ class IncomingRequests:
             log.exception("rpc.cancel_failed", peer=self._name, method=_shown(entry.request))
 
     def cancel_all(self) -> None:
-        """Cancels all work, and answers every request that is open."""
+        """Cancel all work, and answer every open request."""
         for entry in list(self._open.values()):
             self._stop(entry)
 
     async def wait_until_answered(self) -> None:
-        """Returns when every request is answered, and no task is left."""
+        """Wait until every request is answered and no task is left."""
         while self._tasks or self._open:
             if self._tasks:
                 await asyncio.wait(set(self._tasks))

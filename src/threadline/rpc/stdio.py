@@ -1,4 +1,4 @@
-"""Standard input and output of this process as lines, kept clear of everything else that reads or prints."""
+"""Lines over file descriptors, and standard input and output as such lines, protected from other readers and prints."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PIPE_BYTES: Final = 1024 * 1024
 
 
 def lines_from(descriptor: int) -> LineReader:
-    """The lines of a descriptor, which is closed at the end of input. Wants a running loop."""
+    """Return the lines of a descriptor, which is closed at the end of input. Requires a running loop."""
     try:
         return PolledLines(descriptor)
     except PermissionError:
@@ -42,7 +42,7 @@ def lines_from(descriptor: int) -> LineReader:
 
 
 class _DescriptorLines:
-    """Lines out of chunks that somebody feeds. See `LineReader`."""
+    """Lines from chunks that a subclass feeds. See `LineReader`."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: Final = descriptor
@@ -54,7 +54,7 @@ class _DescriptorLines:
         self._over = False
 
     async def next(self) -> bytes | None:
-        """The next line; `None` at the end of input."""
+        """Return the next line; None at the end of input."""
         while not self._cutter:
             if self._over:
                 return None
@@ -69,11 +69,11 @@ class _DescriptorLines:
         return self._cutter.take()
 
     def offer(self, take: Callable[[bytes], bool]) -> None:
-        """A line that comes alone is given to `take` first: whoever asks waits for an answer, and not for a round of the loop."""
+        """Give a line that comes alone to `take` first, which saves a round of the loop."""
         self._take = take
 
     def _feed(self, chunk: bytes) -> None:
-        """Takes the next chunk; an empty one is the end of input."""
+        """Process the next chunk; an empty one is the end of input."""
         if chunk:
             self._cutter.feed(chunk)
         else:
@@ -125,7 +125,7 @@ class PolledLines(_DescriptorLines):
 
 
 class ThreadLines(_DescriptorLines):
-    """Lines of what can't be polled. Its thread is a daemon: a read that never returns does not keep the process from ending."""
+    """Lines of a descriptor that cannot be polled. The thread is a daemon: a blocked read does not keep the process alive."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor)
@@ -156,9 +156,9 @@ class ThreadLines(_DescriptorLines):
 
 
 class PipeSink:
-    """Lines into a descriptor, which is this object's own from here on. See `LineWriter`.
+    """Lines to a descriptor, which this object owns from here on. See `LineWriter`.
 
-    A line goes out at once where there is room for it; the rest follows as the other side reads. A regular file always has room.
+    A line is written at once if there is room for it; the rest follows as the other side reads. A regular file always has room.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -171,7 +171,7 @@ class PipeSink:
         self._closed = False
 
     def write(self, line: bytes) -> None:
-        """Sends or queues bytes that end in a newline."""
+        """Send or queue bytes that end in a newline."""
         if self._gone:
             raise BrokenPipeError
         if self._queue:
@@ -185,22 +185,22 @@ class PipeSink:
             self._loop.add_writer(self._descriptor, self._writable)
 
     async def drain(self) -> None:
-        """Returns when there is room again."""
+        """Wait until there is room again."""
         await self._wait_below(_ROOM)
 
     async def flush(self) -> None:
-        """Returns when all has left."""
+        """Wait until all queued lines have left."""
         await self._wait_below(0)
 
     def close(self) -> None:
-        """Lets go of what is queued, and of the descriptor."""
+        """Drop queued lines and close the descriptor."""
         self._break_off()
         if not self._closed:
             self._closed = True
             os.close(self._descriptor)
 
     def _push(self, line: bytes) -> int:
-        """Writes until all is written or there is no more room; how much it was."""
+        """Write until all is written or there is no more room; return the number of bytes written."""
         written = 0
         while written < len(line):
             try:
@@ -259,10 +259,10 @@ class StdioClosed(ThreadlineError):
 
 @cache
 def claim_stdout() -> int:
-    """The descriptor of the real standard output, which nothing else knows from here on. Once in a process.
+    """Return a descriptor of the real standard output that no other code knows. Call it once in a process.
 
     Whatever prints after this, in Python or not, in this process or a child of it, prints to standard error. Raises
-    StdioClosed where there is no standard output.
+    StdioClosed if there is no standard output.
     """
     # Asked of Python, which looked at its start: by now, the number of a closed one may be some other file's.
     if sys.__stdout__ is None:
@@ -279,10 +279,10 @@ def claim_stdout() -> int:
 
 
 async def open_stdio() -> tuple[LineReader, LineWriter]:
-    """Standard input and output, whatever they are: pipes, sockets, terminals or regular files. Once in a process.
+    """Open standard input and output, whatever they are: pipes, sockets, terminals or regular files. Call it once in a process.
 
-    After it, standard input is empty for everyone else: a child that reads it would swallow messages. Raises StdioClosed
-    where one of them is closed.
+    After it, standard input is empty for everything else: a child that reads it would swallow messages. Raises StdioClosed
+    if either is closed.
     """
     stdout = claim_stdout()
     if sys.__stdin__ is None:
@@ -300,7 +300,7 @@ def _point_at_nothing(descriptor: int) -> None:
 
 
 def _nonblocking(descriptor: int, way: int) -> int:
-    """The same file, never blocking where it could; the descriptor given is used up."""
+    """Return the same file without blocking, if possible; the given descriptor must not be used any more."""
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return descriptor
@@ -315,7 +315,7 @@ def _nonblocking(descriptor: int, way: int) -> int:
 
 
 def _with_large_pipe(descriptor: int) -> int:
-    """The same pipe, with room for a page of lines: whoever fills a small one is woken for every few lines that are read."""
+    """Enlarge the buffer of a pipe: the writer of a small one is woken for every few lines that are read."""
     if sys.platform == "linux":
         # Not a pipe, or too many of them are large already: it works as it is.
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Any agent that speaks the Agent Client Protocol, as an agent of the gateway."""
+"""`AcpAgent`: any program that speaks the Agent Client Protocol, as an agent of the gateway."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _MAX_DOLLARS = 1_000.0
 
 
 class _ActivePrompt(msgspec.Struct):
-    """A prompt that is worked at, and where."""
+    """A running prompt, with its process and session."""
 
     person: str
     process: AgentProcess
@@ -69,7 +69,7 @@ class _ActivePrompt(msgspec.Struct):
 
 
 class _RunHandle:
-    """One run of a turn: what is to be broken off if nobody waits any more."""
+    """One run of a turn: cancels its prompt if the turn is cancelled."""
 
     def __init__(self) -> None:
         self.prompt_run: PromptRun | None = None
@@ -95,7 +95,7 @@ class AcpAgent:
     def __init__(
         self, settings: AgentSetup, environment: Mapping[str, str], folder: Path, limits: AcpLimits | None = None
     ) -> None:
-        """`folder`: where people have folders of their own. `AgentError` where the program is not there."""
+        """Create an agent; `folder` holds one folder for each person. Raises `AgentError` if the program is not installed."""
         self._limits = limits or AcpLimits()
         self._config = read_config(settings, environment)
         self._pool = ProcessPool(self._config, self._limits, folder / self._config.digest)
@@ -113,7 +113,7 @@ class AcpAgent:
         return True
 
     async def run(self, turn: Turn) -> AsyncIterator[Event]:
-        """The agent's words, thoughts and tools as they come, and what the turn cost."""
+        """Yield the agent's text, thoughts and tool calls as they come, and what the turn cost."""
         run = _RunHandle()
         answer = until_cancelled(
             self._answer(turn, run), turn.cancelled, grace=self._limits.cancel, on_cancelled=run.cancel
@@ -123,7 +123,7 @@ class AcpAgent:
                 yield event
 
     async def check_model(self, name: str) -> str:
-        """The name of a model that the agent may have: which it has is known only once it has answered."""
+        """Return the name of a model that the agent may have: its list is known only once it has answered."""
         shown = safe_line(name, _MODEL_CHARS)
         if shown != name.strip() or not shown:
             raise InvalidRequest(texts.ODD_MODEL)
@@ -135,11 +135,11 @@ class AcpAgent:
         return found
 
     def abandoned(self, turn_id: str) -> None:
-        """Nobody will answer what the agent asks in that turn: it is told so, and its prompt is cancelled."""
+        """Cancel the prompt of that turn: nobody will answer its question."""
         self._drop_waiting(turn_id)
 
     async def close(self) -> None:
-        """Ends all processes of this agent, and whatever they started."""
+        """End all processes of this agent, and everything they started."""
         for waiting in self._waiting.values():
             _stop_timer(waiting)
         self._waiting.clear()
@@ -179,7 +179,7 @@ class AcpAgent:
                 yield event
 
     async def _listen(self, running: _ActivePrompt, turn: Turn) -> AsyncGenerator[Event, None]:
-        """What comes of a prompt. A question ends the run and leaves the prompt as it is; any other end breaks it off."""
+        """Yield the events of a prompt. A question ends the run and keeps the prompt; any other end cancels it."""
         try:
             async with aclosing(self._events(running, turn)) as events:
                 async for event in events:
@@ -224,7 +224,7 @@ class AcpAgent:
         return running
 
     def _settle(self, running: _ActivePrompt, turn: Turn) -> None:
-        """Gives the agent what was answered; where nobody has, the question is put once more."""
+        """Give the agent the answer to its question; without one, the question is asked once more."""
         question = running.question
         if question is None or question.reply.done():
             return
@@ -239,7 +239,7 @@ class AcpAgent:
 
 
 def _person_of(turn: Turn) -> str:
-    """Whose process answers: the person's whose session it is. A session that several share has one of its own."""
+    """Return whose process answers: that of the session's owner. A session that several people share has its own process."""
     session = turn.session
     if session.is_shared:
         return f"shared {session.session_key}"
@@ -271,7 +271,7 @@ async def _stored(turn: Turn, item: Event | NewFile) -> Event | None:
 
 
 def closing_events(session: AgentSession, response: acp.PromptResponse) -> Iterator[Event]:
-    """The events that end a turn. What they tell is told once."""
+    """Yield the events that end a turn: title, context window, usage, and why it stopped. Each value is reported once."""
     if session.title is not None:
         title = safe_line(session.title, _TITLE_CHARS)
         if title and not _is_ours(title):
@@ -287,7 +287,7 @@ def closing_events(session: AgentSession, response: acp.PromptResponse) -> Itera
 
 
 def _is_ours(title: str) -> bool:
-    """Whether the agent named its session by what we had put before the person's words."""
+    """Return whether the agent named its session after our own preamble."""
     return any(title.startswith(told[:_TELLING_CHARS]) for told in _PREAMBLES)
 
 
@@ -310,7 +310,7 @@ def _usage(session: AgentSession, response: acp.PromptResponse) -> UsageOf | Non
 
 
 def _cost(session: AgentSession) -> float | None:
-    """What the turn cost: agents tell what the whole session has, so far."""
+    """Return what the turn cost: agents report the total of the whole session."""
     window = session.window
     if window is None or window.cost is None or window.cost.currency != "USD" or not math.isfinite(window.cost.amount):
         return None

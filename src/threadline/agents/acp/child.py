@@ -1,4 +1,4 @@
-"""A program as a child of this process, with all that it starts: it never outlives us, and nothing of it is left behind."""
+"""A program as a child process, with everything it starts: all of it ends at the latest when this process does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOGGED_CHARS = 300
 
 
 class ChildProcess:
-    """A program that runs. `lines` is what it writes, `errors` what it writes on its standard error, `sink` goes to its input."""
+    """A running program. `lines` is its standard output, `errors` its standard error, `sink` its standard input."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, stack: ExitStack) -> None:
         self._name = name
@@ -46,15 +46,15 @@ class ChildProcess:
 
     @property
     def code(self) -> int | None:
-        """Its exit code; negative for a signal, `None` as long as it runs."""
+        """Return its exit code; negative for a signal, None while it runs."""
         return self._process.returncode
 
     async def wait(self) -> None:
-        """Returns when the program has ended; what it started may go on."""
+        """Wait until the program has ended; processes that it started may go on."""
         await self._process.wait()
 
     async def log_stderr(self) -> None:
-        """Reads what it writes on its standard error until the end: an agent that nobody reads would come to a halt."""
+        """Read its standard error until the end: an agent whose pipe is full would block."""
         clock = asyncio.get_running_loop().time
         since, logged, dropped = clock(), 0, 0
         while (line := await self._next_error()) is not None:
@@ -77,7 +77,7 @@ class ChildProcess:
             return b""
 
     async def end(self, seconds: float) -> None:
-        """Ends it and all that it started: asked by the end of its input, then told, then made to, `seconds` apart."""
+        """End it and everything it started: close its input, then SIGTERM, then SIGKILL, `seconds` apart."""
         if self._is_ending:
             await self._process.wait()
             return
@@ -93,7 +93,7 @@ class ChildProcess:
         await self._process.wait()
 
     def kill(self) -> None:
-        """Ends the whole group now, whoever of it is left. It waits for nothing."""
+        """Kill the whole process group now, without waiting."""
         self._signal(signal.SIGKILL)
         # The loop may be gone, and with it what would be told of this.
         with suppress(RuntimeError):
@@ -111,7 +111,7 @@ class ChildProcess:
 
 
 async def spawn(name: str, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> ChildProcess:
-    """Starts a program in a session of its own; `OSError` where that can't be done."""
+    """Start a program in a session of its own. Raises `OSError` on failure."""
     with ExitStack() as ours:
         guard, held = _pipe(ours)
         stdin, to_child = _pipe(ours)

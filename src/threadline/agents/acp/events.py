@@ -1,4 +1,4 @@
-"""What an agent tells of its work, as events. Pure: updates in, events out, within bounds."""
+"""Translate updates of an agent into events, within limits. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/
 
 
 class TurnTooLarge(Exception):
-    """More was said in one turn than is kept of one."""
+    """The agent sent more in one turn than is kept."""
 
 
 class KnownCall(msgspec.Struct):
@@ -73,11 +73,11 @@ class KnownCall(msgspec.Struct):
 
     @property
     def weight(self) -> int:
-        """How much of the agent's is kept with it."""
+        """Return how many characters of the agent's are kept for it."""
         return sum(self.weights.values())
 
     def learn(self, patch: acp.ToolCallPatch | acp.ToolCallStart) -> None:
-        """Takes in what is new: what is not given stays as it was. It costs as much as what is new, however much there was."""
+        """Apply a patch: fields that are not given stay. The cost depends on the patch alone."""
         for name in ("title", "name", "kind", "status"):
             if (value := getattr(patch, name)) is not None:
                 setattr(self, name, value)
@@ -93,12 +93,12 @@ class KnownCall(msgspec.Struct):
                 self.weights[name] = len(text)
 
     def release(self) -> None:
-        """What it held is told; its id stays known, so that nothing more is heard of it."""
+        """Drop the content of a finished call; its id stays known, so that later updates are ignored."""
         self.title, self.name, self.input, self.output = "", "", "", ""
         self.content, self.locations, self.weights = (), (), {}
 
     def event(self) -> ToolCall:
-        """The call as people and transcripts know it."""
+        """Return the call as people and transcripts see it."""
         return ToolCall(
             call_id=self.call_id,
             name=safe_line(self.name, _NAME_CHARS) or self.kind,
@@ -113,7 +113,7 @@ class KnownCall(msgspec.Struct):
         )
 
     def changes(self) -> tuple[tuple[Diff, ...], bool]:
-        """How it would change files, within bounds; whether something of it is left out."""
+        """Return its changes to files, within limits, and whether something is left out."""
         diffs = [one for one in self.content if isinstance(one, acp.Diff)]
         left, kept = _DIFF_CHARS, []
         for one in diffs[:_DIFFS]:
@@ -123,7 +123,7 @@ class KnownCall(msgspec.Struct):
         return tuple(kept), len(kept) < len(diffs)
 
     def result(self) -> ToolResult:
-        """What it gave back; for want of content what it says of its output."""
+        """Return its result; without content, its raw output."""
         diffs = [one for one in self.content if isinstance(one, acp.Diff)][:_DIFFS]
         kept = tuple(_diff(one) for one in diffs if _size(one) <= _DIFF_CHARS)
         left_out = [texts.CUT_DIFF.format(path=safe_line(one.path)) for one in diffs if _size(one) > _DIFF_CHARS]
@@ -133,7 +133,7 @@ class KnownCall(msgspec.Struct):
 
 
 class UpdateTranslator:
-    """One turn of an agent, update by update. `TurnTooLarge` once it says more than is kept."""
+    """Translates one turn of an agent, update by update. Raises `TurnTooLarge` beyond the limits."""
 
     def __init__(self, limits: AcpLimits) -> None:
         self._limits = limits
@@ -148,7 +148,7 @@ class UpdateTranslator:
         self._updates = 0
 
     def translate(self, update: acp.Update) -> list[Translated]:
-        """What an update tells, in order."""
+        """Return the events of an update, in order."""
         match update:
             case acp.AgentMessageChunk():
                 return self._counted([*self._start_event(), *_said(update.content)])
@@ -163,7 +163,7 @@ class UpdateTranslator:
                 return self._counted([])
 
     def tool(self, patch: acp.ToolCallStart | acp.ToolCallPatch) -> list[Translated]:
-        """What is new about a tool call: that it begins, once, and what it gave back, once."""
+        """Return what is new about a tool call: its start, once, and its result, once."""
         call = self._call(safe_line(patch.tool_call_id, _ID_CHARS))
         if call.is_finished:
             return self._counted([])
@@ -177,12 +177,12 @@ class UpdateTranslator:
         return self._counted([*self._start_event(call), *self._conclusion(call)])
 
     def kind_of(self, patch: acp.ToolCallPatch) -> acp.ToolKind:
-        """The kind of the call that a question is about."""
+        """Return the kind of the call that a question is about."""
         call = self.calls.get(safe_line(patch.tool_call_id, _ID_CHARS))
         return patch.kind or ("other" if call is None else call.kind)
 
     def ask(self, patch: acp.ToolCallPatch, *, is_put: bool = True) -> tuple[KnownCall, list[Translated]]:
-        """The call that a question is about, and what is to be told before it. `is_put`: somebody is asked, and no rule."""
+        """Return the call that a question is about, and the events before it. `is_put`: a person is asked, not a rule."""
         self._call(safe_line(patch.tool_call_id, _ID_CHARS)).is_asked = is_put
         told = self.tool(patch)
         call = self.calls[safe_line(patch.tool_call_id, _ID_CHARS)]
@@ -194,11 +194,11 @@ class UpdateTranslator:
         return call, told
 
     def asked(self, ask: AskPermission) -> None:
-        """A question is put; `TurnTooLarge` where it can't be any more."""
+        """Count a question. Raises `TurnTooLarge` beyond the limits."""
         self._counted([ask])
 
     def end(self) -> list[Translated]:
-        """What is left to tell when the turn is over."""
+        """Return the events that are left at the end of the turn."""
         return list(self._start_event())
 
     def _call(self, call_id: str) -> KnownCall:
@@ -230,7 +230,7 @@ class UpdateTranslator:
                 yield call.event()
 
     def _counted(self, told: list[Translated]) -> list[Translated]:
-        """What is told, if that is not too much by now. What tells nothing counts too, or it would be a flood unseen."""
+        """Return the events, if the limits allow them. Updates without events count too: they could flood us."""
         self._updates += 1
         for one in told:
             if isinstance(one, Text | Thought):
@@ -278,7 +278,7 @@ def _weight_of(diffs: tuple[Diff, ...]) -> int:
 
 
 def cut(text: str, most: int) -> str:
-    """`text`, inert; of a longer one its beginning, and how much is missing."""
+    """Return `text`, made safe; of a longer one its beginning, and how much is missing."""
     return (
         safe_text(text)
         if len(text) <= most
@@ -287,7 +287,7 @@ def cut(text: str, most: int) -> str:
 
 
 def text_of(block: acp.ContentBlock) -> str:
-    """The words in it; of a link where it leads."""
+    """Return the text of a block; of a link its target."""
     match block:
         case acp.TextContent():
             return block.text
@@ -319,13 +319,13 @@ def _plan(update: acp.Plan) -> Plan:
 
 
 def _json_of(raw: msgspec.Raw | UnsetType) -> str:
-    """JSON that says something, as text."""
+    """Return JSON as text, or nothing if it is empty."""
     text = "" if raw is UNSET else bytes(raw).decode("utf-8", "replace")
     return "" if text in ("null", "{}", '""') else text
 
 
 def _plain(output: str) -> str:
-    """An output that is one text, as it is; any other as JSON."""
+    """Return an output that is a single string as it is; any other as JSON."""
     try:
         value: object = msgspec.json.decode(output or '""')
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""The processes of one agent: one for each person, started when it is needed, ended when it is not."""
+"""The processes of one agent: one for each person, started on demand and ended when idle."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _FOLDER_HEX = 24
 
 
 def folder_name(person: str) -> str:
-    """What the folder of a person is called, below that of each agent."""
+    """Return the name of a person's folder below that of each agent."""
     return hashlib.sha256(person.encode("utf-8", "surrogatepass")).hexdigest()[:_FOLDER_HEX]
 
 
 class _Slot:
-    """Where the process of one person is, or will be."""
+    """The place of one person's process, running or not."""
 
     def __init__(self) -> None:
         self.process: AgentProcess | None = None
@@ -41,10 +41,10 @@ class _Slot:
 
 
 class ProcessPool:
-    """Never two persons in one process: whoever can talk an agent into something reaches all that its process knows."""
+    """A process for each person. Two people never share one: a prompt can reach all that a process knows."""
 
     def __init__(self, config: AcpAgentConfig, limits: AcpLimits, folder: Path) -> None:
-        """`folder`: where each person has a folder of their own."""
+        """Create an empty pool; `folder` holds one folder for each person."""
         self._config = config
         self._limits = limits
         self._folder = folder
@@ -56,7 +56,7 @@ class ProcessPool:
         self.tasks = Supervisor()
 
     async def acquire(self, person: str) -> AgentProcess:
-        """The process of that person, started where there is none. `AgentError` says why there can't be one."""
+        """Return the process of that person, started if there is none. Raises `AgentError` if there cannot be one."""
         self._settle_in()
         slot = self._slots.setdefault(person, _Slot())
         async with slot.starting:
@@ -77,20 +77,20 @@ class ProcessPool:
             return process
 
     def reset_backoff(self, person: str) -> None:
-        """The process has answered: what it did before is forgiven. It rests when nobody needs it for a while."""
+        """Forget earlier crashes, since the process has answered, and restart its idle timer."""
         slot = self._slots.get(person)
         if slot is not None:
             slot.deaths = 0
             self._let_rest(slot)
 
     def folder_of(self, person: str) -> Path:
-        """A folder for what the agent makes for that person, for their eyes alone. A stranger's name never is a path."""
+        """Return a private folder for what the agent creates for that person. A person's name is never used as a path."""
         folder = self._folder / folder_name(person)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 
     async def close(self) -> None:
-        """Ends all of them, and whatever they started."""
+        """End all processes, and everything they started."""
         slots, self._slots = list(self._slots.values()), {}
         for slot in slots:
             if slot.timer is not None:
@@ -154,7 +154,7 @@ class ProcessPool:
             await asyncio.sleep(left)
 
     async def _evict_idle(self, slot: _Slot) -> None:
-        """Gives that slot room for a process; where there are too many, one that nobody needs just now is ended for it."""
+        """Reserve room for a process; if there are too many, end an idle one."""
         async with self._giving_room:
             others = [one for one in self._slots.values() if one is not slot]
             running = [one.process for one in others if one.process is not None and not one.process.ended.is_set()]
@@ -166,7 +166,7 @@ class ProcessPool:
             slot.has_room = True
 
     def _let_rest(self, slot: _Slot) -> None:
-        """Ends the process once nobody has needed it for long."""
+        """End the process after it has been idle for long."""
         if slot.timer is not None:
             slot.timer.cancel()
         slot.timer = asyncio.get_running_loop().call_later(self._limits.idle, self._look_whether_idle, slot)
@@ -183,7 +183,7 @@ class ProcessPool:
             self._end(process)
 
     def _end(self, process: AgentProcess) -> None:
-        """Ends a process behind everybody's back."""
+        """End a process in the background."""
         task = self.tasks.start("acp.end", process.end())
         self._ends.add(task)
         task.add_done_callback(self._ends.discard)

@@ -1,4 +1,4 @@
-"""One agent process of one person: what it can do, the sessions that it was given, and what it tells of them."""
+"""One agent process of one person: handshake, sessions, and the filter for output that is not a message."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MADE_UP_FOR = 100
 
 
 class MessageLines:
-    """The lines that are messages. After `most` others in a row there is nothing to be had from this peer: the input is over."""
+    """The lines that are messages. After `most` other lines in a row, the input counts as ended."""
 
     def __init__(self, lines: LineReader, most: int, name: str) -> None:
         self._lines = lines
@@ -53,7 +53,7 @@ class MessageLines:
         self.skipped = 0
 
     async def next(self) -> bytes | None:
-        """The next message; `None` at the end."""
+        """Return the next message; None at the end."""
         while self._in_a_row < self._most:
             try:
                 line = await self._lines.next()
@@ -76,7 +76,7 @@ class MessageLines:
 
 
 def _is_message(line: bytes) -> bool:
-    """Whether it is an object that can be read. What is wrong with it beyond that, its sender is told."""
+    """Return whether the line is a readable object. The connection reports anything else that is wrong with it."""
     if not line.lstrip().startswith(b"{"):
         return False
     read = parse(line)
@@ -84,11 +84,11 @@ def _is_message(line: bytes) -> bool:
 
 
 class StartFailed(AgentError):
-    """The process ended, or was of no use, before it had introduced itself."""
+    """The process ended, or failed, before the handshake was complete."""
 
 
 class AgentSession:
-    """A session of the agent's that this process was given, and what is known of it."""
+    """A session of the agent in this process, and what is known of it."""
 
     def __init__(self, session_id: str, *, is_new: bool) -> None:
         self.session_id = session_id
@@ -111,15 +111,15 @@ class AgentSession:
 
     @property
     def is_prompted(self) -> bool:
-        """Whether the agent works at something in it, or waits for somebody's answer."""
+        """Return whether a prompt runs in it, or waits for an answer."""
         return self.prompt_run is not None and not self.prompt_run.is_over
 
     def set_options(self, state: acp.SessionState) -> None:
-        """Takes in what the agent says of what can be chosen."""
+        """Store the modes, models and options that the agent reports."""
         self.options, self.modes, self.models = state.config_options or (), state.modes, state.models
 
     def on_update(self, update: acp.Update) -> None:
-        """What the agent tells of it."""
+        """Process an update of this session."""
         if self.is_replayed:
             self.replayed_updates += 1
             return
@@ -174,11 +174,11 @@ class AgentProcess:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it works at something, or waits for somebody's answer."""
+        """Return whether a prompt runs, or waits for an answer."""
         return self.users > 0 or any(session.is_prompted for session in self.sessions.values())
 
     async def initialize(self) -> None:
-        """Gets to know the agent, and signs it in where its owner says how. `AgentError` where that fails."""
+        """Perform the handshake, and sign in if the owner configured how. Raises `AgentError` on failure."""
         name = self.config.name
         ours = acp.InitializeRequest(
             protocol_version=acp.PROTOCOL_VERSION,
@@ -199,7 +199,7 @@ class AgentProcess:
             await self._authenticate(self._configured(self.config.auth_method))
 
     async def sign_in(self) -> None:
-        """The agent wants to be signed in: by its key, or by the one way that needs nobody. Else `AgentError` says what to do."""
+        """Sign in by the configured key, or by the only method that needs no person. Otherwise raise `AgentError`: what to do."""
         own = [method.id for method in self._methods if method.type is None]
         key = self.config.key_method
         if key is not None and key in own:
@@ -210,14 +210,14 @@ class AgentProcess:
             raise self.login_required_error()
 
     def login_required_error(self) -> AgentError:
-        """What to do where it has to be signed in first."""
+        """Return the error that says how the owner signs in."""
         login = self.config.login
         if self.config.auth_method is None and (own := self._ways()):
             login += texts.WAYS_IN.format(known=own)
         return AgentError(texts.SIGN_IN.format(agent=self.config.name, login=login), is_owners=True)
 
     async def request(self, method: str, params: object, result: type[T], *, seconds: float | None = None) -> T:
-        """What the agent answers. `RpcError` as it came; `TimeoutError` after so many seconds; `AgentError` where it has ended."""
+        """Return the agent's answer. Raises `RpcError` as it came, `TimeoutError`, or `AgentError` if the agent has ended."""
         wait = self.limits.call if seconds is None else seconds
         try:
             return acp.decode(await self._connection.request(method, params, timeout=wait), result)
@@ -229,7 +229,7 @@ class AgentProcess:
     def prompt(
         self, session: AgentSession, blocks: tuple[acp.ContentBlock, ...], role: Role, *, is_shared: bool
     ) -> PromptRun:
-        """Sends a prompt of people who have this role at the least, and what comes of it."""
+        """Send a prompt, and return its run. `role` is the least role of the people who prompt."""
         prompt_run = PromptRun(
             self.config,
             self.limits,
@@ -245,18 +245,18 @@ class AgentProcess:
         return prompt_run
 
     async def end(self) -> None:
-        """Ends the process and all that it started. Whoever waits for it hears so."""
+        """End the process and everything it started. Waiting callers get an error."""
         self.is_closed = self.is_ending = True
         self._connection.close()
         await self._child.end(self.limits.end)
         await self.ended.wait()
 
     def kill(self) -> None:
-        """Ends it without waiting for anything: the loop that it belongs to is gone."""
+        """Kill the process without waiting: its event loop is gone."""
         self._child.kill()
 
     def ended_error(self) -> AgentError:
-        """That it has ended, for whoever waits for it."""
+        """Mark the process as closed, and return the error for waiting callers."""
         self.is_closed = True
         return AgentError(texts.ENDED.format(agent=self.config.name))
 
@@ -275,7 +275,7 @@ class AgentProcess:
                 )
 
     async def _see_off(self) -> None:
-        """Ends the connection once the program has ended: what it started may hold its output open, and say nothing."""
+        """Close the connection once the program has ended: a child of it may keep its output open."""
         await self._child.wait()
         # What it had written is read meanwhile.
         await asyncio.sleep(self.limits.end)
@@ -348,7 +348,7 @@ class AgentProcess:
         return method
 
     def _ways(self) -> str:
-        """How the agent lets itself be signed in without anybody at a terminal."""
+        """Return the sign-in methods that need no terminal."""
         own = [method.id for method in self._methods if method.type is None]
         return ", ".join(safe_line(one, 60) for one in own[:_WAYS])
 
@@ -363,7 +363,7 @@ class AgentProcess:
 async def start_process(
     config: AcpAgentConfig, limits: AcpLimits, tasks: Supervisor, folder: Path, end: Callable[[AgentProcess], None]
 ) -> AgentProcess:
-    """A process that has introduced itself; `AgentError` where there is none to be had. `end` ends one that has not."""
+    """Start a process and perform the handshake. Raises `AgentError` on failure; `end` ends a process that failed."""
     try:
         child = await spawn(config.name, config.command, config.env, folder)
     except OSError as cause:
@@ -380,14 +380,14 @@ async def start_process(
 
 
 def error_for_log(error: Exception) -> str:
-    """An agent's fault as the log may hold it: the agent chose its words, and how many there are."""
+    """Return an agent's error as the log may hold it: bounded and on one line, since the agent chose the text."""
     if not isinstance(error, RpcError):
         return safe_line(repr(error), _REASON_CHARS)
     return f"{error.code}: {error_text(error)}"
 
 
 def error_text(error: RpcError) -> str:
-    """What the agent says of its fault, as a chat may show it."""
+    """Return an agent's error as a chat may show it."""
     return safe_line(str(error), _REASON_CHARS).rstrip(".") or texts.NO_REASON
 
 

@@ -1,4 +1,4 @@
-"""What an agent is told: what was said, what came with it, and where it has to begin anew, what was said before."""
+"""The content of a prompt: the turn's messages and files, and a transcript of what the agent's session has not seen."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MESSAGE_CHARS = 4_000
 
 
 class SavedSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which session of which agent goes with ours, and what of ours came before the last thing that it was told."""
+    """The saved state: which session of which agent belongs to ours, and how much of our history it has seen."""
 
     agent: str
     of: str
@@ -43,12 +43,12 @@ class SavedSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     own_model: str = ""
 
     def text(self) -> str:
-        """For `Remember`."""
+        """Return the state as text, for `Remember`."""
         return msgspec.json.encode(self).decode()
 
 
 def parse_state(text: str | None) -> SavedSession | None:
-    """What `SavedSession.text` gave; `None` where there is nothing, or nothing that can be read."""
+    """Return the state from `SavedSession.text`; None if there is none, or if it cannot be read."""
     try:
         return msgspec.json.decode(text or "", type=SavedSession)
     except msgspec.DecodeError:
@@ -56,7 +56,7 @@ def parse_state(text: str | None) -> SavedSession | None:
 
 
 class HistoryDigest(msgspec.Struct, frozen=True):
-    """A history as it stands: what tells whether it is still the same, as far as a session has seen it, and as a whole."""
+    """Digests of a history: of the part that a session has seen, and of the whole."""
 
     count: int
     seen: str
@@ -64,7 +64,7 @@ class HistoryDigest(msgspec.Struct, frozen=True):
 
 
 def digest_history(history: Sequence[Message], before: SavedSession | None) -> HistoryDigest:
-    """The history in one pass: it may be long."""
+    """Digest the history in one pass: it may be long."""
     digest, seen = hashlib.blake2b(digest_size=16), ""
     for place, message in enumerate(history):
         if before is not None and place == before.seen:
@@ -75,15 +75,15 @@ def digest_history(history: Sequence[Message], before: SavedSession | None) -> H
 
 
 def is_same_history(before: SavedSession, history: HistoryDigest) -> bool:
-    """Whether the agent's session knows this history: all that it had before is there, and something has come since.
+    """Return whether the agent's session knows this history: all that it saw is there, and something has come since.
 
-    Where nothing has, what it was told last was taken back: an undo, or another try.
+    If nothing has come since, the last message was taken back: an undo, or another try.
     """
     return history.count > before.seen and history.seen == before.digest
 
 
 def unseen_messages(before: SavedSession, history: Sequence[Message]) -> Sequence[Message]:
-    """What was said here without the agent: all that follows the answer to what it was told last."""
+    """Return the messages that the agent has not seen: all that follow the answer to its last prompt."""
     has_answer = False
     for place in range(before.seen, len(history)):
         is_users = history[place].get("role") == "user"
@@ -94,7 +94,7 @@ def unseen_messages(before: SavedSession, history: Sequence[Message]) -> Sequenc
 
 
 async def prompt_blocks(turn: Turn, can: acp.PromptCapabilities) -> list[acp.ContentBlock]:
-    """What the turn says, then its files: pictures where the agent takes them, texts, and of others that they are there."""
+    """Return the turn's text, then its files: images if the agent accepts them, texts, and the names of others."""
     blocks: list[acp.ContentBlock] = [acp.TextContent(text=_clean(_user_text(turn)) or texts.NO_TEXT)]
     for spoken in turn.messages:
         for file in spoken.attachments:
@@ -103,14 +103,14 @@ async def prompt_blocks(turn: Turn, can: acp.PromptCapabilities) -> list[acp.Con
 
 
 def preamble(system_prompt: str | None, turn: Turn) -> acp.ContentBlock | None:
-    """What its owner and the chat's settings say, and where the conversation is, for a session that begins."""
+    """Return the owner's and the chat's instructions and the context, for a new session."""
     parts = (system_prompt, turn.system_prompt, turn.context_prompt)
     told = "\n\n".join(part.strip() for part in parts if part and part.strip())
     return acp.TextContent(text=_clean(f"{texts.TOLD}\n{told}\n{texts.TOLD_END}")) if told else None
 
 
 def transcript_text(intro: str, history: Sequence[Message]) -> acp.ContentBlock | None:
-    """What was said, as a record that instructs nobody: its end, within bounds. Thoughts and results of tools are left out."""
+    """Return the end of the history as a record, not as instructions. Thoughts and tool results are left out."""
     said = [line for message in history if (line := _line(message))]
     kept: list[str] = []
     size = 0
@@ -126,7 +126,7 @@ def transcript_text(intro: str, history: Sequence[Message]) -> acp.ContentBlock 
 
 
 def _user_text(turn: Turn) -> str:
-    """What was said, each message behind the words that it answers. They may be a stranger's: quoted, and on one line."""
+    """Return the turn's text, each message after the text that it replies to: that may be a stranger's, so it is quoted."""
     if not any(spoken.quoted for spoken in turn.messages):
         return turn.text
     return "\n\n".join(
@@ -183,5 +183,5 @@ def _texts(content: object) -> Iterator[str]:
 
 
 def _clean(text: str) -> str:
-    """`text` without halves of surrogate pairs, which no line can carry."""
+    """Return the text without unpaired surrogates, which no line can carry."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

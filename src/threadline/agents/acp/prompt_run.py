@@ -1,4 +1,4 @@
-"""A prompt that an agent works at: what comes of it, in order and within bounds, and how it is broken off."""
+"""A prompt that runs: its queue of events, permission questions, and cancelling it."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _JOINED_CHARS = 4_096
 
 
 def choose_option(options: Sequence[acp.PermissionOption], *, granted: bool) -> acp.RequestPermissionResponse:
-    """The answer that an agent is given, by the kinds of its options alone: their names may say anything.
+    """Return the answer for the agent, by the kind of its options alone: their names may say anything.
 
-    Where it offers nothing of that kind, the call is cancelled.
+    If it offers no option of that kind, the call is cancelled.
     """
     for kind in _YES if granted else _NO:
         for option in options:
@@ -51,28 +51,28 @@ CANCELLED = acp.RequestPermissionResponse(outcome=acp.Cancelled())
 
 
 def required_use(kind: acp.ToolKind, options: Sequence[acp.PermissionOption]) -> str:
-    """What a yes to a call of that kind lets the agent do, as the table of least roles names it."""
+    """Return which use a yes to such a call grants, as the table of least roles names it."""
     # Of a yes for good nobody knows what comes under it later.
     return _ANYTHING if is_permanent(options) else _USES.get(kind, _ANYTHING)
 
 
 def is_permanent(options: Sequence[acp.PermissionOption]) -> bool:
-    """Whether a yes would hold for more than this call: the agent offers nothing less."""
+    """Return whether a yes would hold for more than this call: the agent offers nothing less."""
     kinds = {option.kind for option in options}
     return "allow_always" in kinds and "allow_once" not in kinds
 
 
 def offers_allow(options: Sequence[acp.PermissionOption]) -> bool:
-    """Whether the agent can be given a yes at all."""
+    """Return whether any option allows the call."""
     return any(option.kind in _YES for option in options)
 
 
 def answer_by_rule(
     permissions: Permissions, options: Sequence[acp.PermissionOption], *, is_enough: bool
 ) -> acp.RequestPermissionResponse | None:
-    """What the owner has settled once and for all; `None`: somebody is to be asked.
+    """Return the answer that the owner's rule gives; None if a person must be asked.
 
-    `is_enough`: whether the turn's own people may do this. What they may not, no rule allows them.
+    `is_enough`: whether the people of the turn may do this. A rule never allows what they may not.
     """
     if permissions == "ask" or (permissions == "allow" and not is_enough):
         return None
@@ -80,7 +80,7 @@ def answer_by_rule(
 
 
 def build_question(ask_id: str, call: KnownCall, options: Sequence[acp.PermissionOption]) -> AskPermission:
-    """The question as it is put to people. What the agent calls its options is not in it."""
+    """Return the question for people. The agent's names for its options are not in it."""
     arguments, is_cut = _arguments(call)
     diffs, is_less = call.changes()
     return AskPermission(
@@ -104,7 +104,7 @@ def _reasons(*, is_for_good: bool, is_cut: bool) -> Iterator[str]:
 
 
 def _told(call: KnownCall, arguments: str) -> ToolCall:
-    """The call as it was told; where that is not all that the agent says of it, with what people are shown."""
+    """Return the call as announced; if the agent says more of it, with the arguments that people are shown."""
     told = call.event()
     is_all = len(call.input) <= INPUT_CHARS and told.title == call.title.strip() and not _texts(call)
     return told if is_all else msgspec.structs.replace(told, arguments=arguments)
@@ -115,7 +115,7 @@ def _texts(call: KnownCall) -> list[str]:
 
 
 def _arguments(call: KnownCall) -> tuple[str, bool]:
-    """All that is known of the call, as JSON; whether something of it is left out."""
+    """Return all that is known of the call, as JSON, and whether something is left out."""
     told = _known(call)
     is_whole = all(len(value) <= _ITEMS for value in told.values() if isinstance(value, list))
     told = {name: value[:_ITEMS] if isinstance(value, list) else value for name, value in told.items()}
@@ -135,7 +135,7 @@ def _arguments(call: KnownCall) -> tuple[str, bool]:
 
 
 def _known(call: KnownCall) -> dict[str, object]:
-    """What the agent says of the call, in whichever way: some write what they are about to do into the title alone."""
+    """Return what the agent says of the call, wherever it says it: some put what they are about to do into the title alone."""
     given = _decoded(call.input) if call.input else None
     told: dict[str, object] = {
         "title": call.title.strip(),
@@ -152,7 +152,7 @@ def _known(call: KnownCall) -> dict[str, object]:
 
 
 def _has_all(given: object, texts: Sequence[str | None]) -> bool:
-    """Whether the input says the same, so that it need not be shown twice."""
+    """Return whether the input contains the same values, so that they need not be shown twice."""
     values = list(given.values()) if isinstance(given, dict) else []
     return all(text in values for text in texts if text is not None)
 
@@ -179,7 +179,7 @@ def _more(text: str) -> str:
 
 
 def _written(value: object) -> str:
-    """JSON on several lines. Everything that a chat could take for more than text is an escape."""
+    """Return JSON on several lines. Everything that a chat could take for more than text is escaped."""
     try:
         return json.dumps(value, ensure_ascii=False, indent=1)
     except (RecursionError, ValueError):
@@ -187,7 +187,7 @@ def _written(value: object) -> str:
 
 
 class PermissionQuestion:
-    """Whether the agent may do something, and the answer that it waits for."""
+    """A permission request of the agent, and its answer."""
 
     def __init__(self, ask: AskPermission, options: tuple[acp.PermissionOption, ...]) -> None:
         self.ask = ask
@@ -195,11 +195,11 @@ class PermissionQuestion:
         self.reply: asyncio.Future[acp.RequestPermissionResponse] = asyncio.get_running_loop().create_future()
 
     def answer(self, *, granted: bool) -> None:
-        """Gives the agent somebody's answer."""
+        """Give the agent a person's answer."""
         self._give(choose_option(self._options, granted=granted))
 
     def cancel(self) -> None:
-        """Nobody will answer any more."""
+        """Cancel the request: nobody will answer it."""
         self._give(CANCELLED)
 
     def _give(self, answer: acp.RequestPermissionResponse) -> None:
@@ -220,8 +220,7 @@ Start: TypeAlias = Callable[[str, Coroutine[Any, Any, None]], object]
 class PromptRun:
     """A prompt from the moment it is sent until the agent has answered it, or has ended.
 
-    What the agent tells waits here until somebody takes it, joined where it can be. Once more comes than is kept of one turn,
-    the prompt is broken off.
+    Events are queued until the turn takes them, and joined where possible. A prompt that exceeds the limits of a turn is cancelled.
     """
 
     def __init__(
@@ -234,9 +233,9 @@ class PromptRun:
         tell_cancel: Callable[[], None],
         kill: Callable[[], Awaitable[None]],
     ) -> None:
-        """`tell_cancel` tells the agent that nobody waits any more, `kill` ends it.
+        """`tell_cancel` sends the agent a cancel, `kill` ends its process.
 
-        `role` is the least of those who prompt; `is_shared`: others prompt the same agent too.
+        `role` is the least role of those who prompt; `is_shared`: others prompt the same agent too.
         """
         self._config = config
         self._limits = limits
@@ -258,32 +257,32 @@ class PromptRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether the agent is done with it."""
+        """Return whether the agent has finished the prompt."""
         return self._over.is_set()
 
     @property
     def is_failed(self) -> bool:
-        """Whether nothing more comes but the reason why."""
+        """Return whether the prompt has failed: only its error is left in the queue."""
         return self._is_failed
 
     async def over(self) -> None:
-        """Returns when the agent is done with it."""
+        """Wait until the agent has finished the prompt."""
         await self._over.wait()
 
     async def next(self) -> Item:
-        """The next thing that comes of it. After `PromptEnded` or an error there is none."""
+        """Return the next event. Nothing follows `PromptEnded` or an error."""
         while not self._items:
             self._ready.clear()
             await self._ready.wait()
         return self._items.popleft()
 
     def requeue(self, item: Item) -> None:
-        """Lets `next` give this once more."""
+        """Put an event back: `next` returns it once more."""
         self._items.appendleft(item)
         self._ready.set()
 
     def take(self, update: acp.Update) -> None:
-        """What the agent tells while it works."""
+        """Process an update of the agent."""
         if self._is_failed or self.is_over:
             return
         try:
@@ -293,7 +292,7 @@ class PromptRun:
             self._break_off()
 
     def ask(self, params: acp.RequestPermissionRequest) -> Awaitable[acp.RequestPermissionResponse]:
-        """The agent's question; what is returned gives the answer once it is there."""
+        """Process a permission request; return an awaitable of its answer."""
         if self._is_cancelled or self._is_failed or self.is_over:
             return _given(CANCELLED)
         answer = answer_by_rule(self._config.permissions, params.options, is_enough=self._is_enough(params))
@@ -325,7 +324,7 @@ class PromptRun:
         return question.reply
 
     def end(self, response: acp.PromptResponse) -> None:
-        """The agent has answered the prompt."""
+        """Record the agent's answer to the prompt."""
         if not self._is_failed:
             for told in self._translator.end():
                 self._add(told)
@@ -333,7 +332,7 @@ class PromptRun:
         self._finish()
 
     def fail(self, error: AgentError) -> None:
-        """The agent will not answer the prompt any more."""
+        """Record that the agent will not answer the prompt."""
         if self.is_over:
             return
         if not self._is_failed:
@@ -342,9 +341,9 @@ class PromptRun:
         self._finish()
 
     def cancel(self) -> None:
-        """Nobody waits any more: the agent is told so, its questions are dropped, and if it goes on all the same it is ended.
+        """Send a cancel, drop open questions, and end the agent if it does not stop in time.
 
-        It never waits. An agent that is done already is left alone.
+        Never waits. Does nothing if the prompt is finished.
         """
         if self._is_cancelled or self.is_over:
             return
@@ -354,7 +353,7 @@ class PromptRun:
         self._start("acp.cancel", self._see_to_its_end())
 
     def _is_enough(self, params: acp.RequestPermissionRequest) -> bool:
-        """Whether those who prompt may do this themselves. What holds for good would hold for all who share the agent."""
+        """Return whether the people who prompt may do this. A permanent yes would hold for all who share the agent."""
         if self._is_shared and is_permanent(params.options):
             return False
         return may_use(self._role, required_use(self._translator.kind_of(params.tool_call), params.options))
@@ -398,7 +397,7 @@ class PromptRun:
 
 
 def _joined(last: Item, item: Item) -> Item | None:
-    """Both in one, where nothing is lost by it."""
+    """Return both events as one, if nothing is lost by it."""
     if isinstance(last, Text) and isinstance(item, Text) and len(last.text) < _JOINED_CHARS:
         return Text(last.text + item.text)
     if isinstance(last, Thought) and isinstance(item, Thought) and len(last.text) < _JOINED_CHARS:

@@ -1,4 +1,4 @@
-"""The session of the agent's in which a turn goes on: the one it had, taken up again, or a new one that is told what it missed."""
+"""The agent's session for a turn: resumed, loaded or new, with its mode and model set."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ _SERVER_CHARS = 60
 
 
 class SelectOption(msgspec.Struct, frozen=True):
-    """What can be chosen: the value that holds, and the others with their names. `option`: the one that is set, if it is one."""
+    """A choice of the agent: current value and all values by name. `option`: its id, if it is a config option."""
 
     current: str
     values: tuple[tuple[str, str], ...]
     option: str | None = None
 
     def find(self, name: str) -> str | None:
-        """The value of that name; names that only differ in case are the same."""
+        """Return the value with that name, ignoring case."""
         folded = name.casefold()
         named = (value for value, shown in self.values if folded in (value.casefold(), shown.casefold()))
         return name if any(value == name for value, _ in self.values) else next(named, None)
 
 
 def find_option(session: AgentSession, what: What) -> SelectOption | None:
-    """What can be chosen there: by an option where there is one, else in the older ways."""
+    """Return the choice of mode or model: from a config option if there is one, else from the older lists."""
     for option in session.options:
         if isinstance(option, acp.ConfigSelect) and option.category == what:
             values = tuple((one.value, one.name) for one in option.choices if one.value is not None)
@@ -73,7 +73,7 @@ def find_option(session: AgentSession, what: What) -> SelectOption | None:
 
 
 async def choose_mode(process: AgentProcess, session: AgentSession) -> str | None:
-    """Sets the mode that the owner wants; what people are told where there is none."""
+    """Set the mode that the owner configured. Return a notice for people if the agent lacks it."""
     mode = process.config.mode
     if mode is None or await _choose(process, session, "mode", mode):
         return None
@@ -81,9 +81,9 @@ async def choose_mode(process: AgentProcess, session: AgentSession) -> str | Non
 
 
 async def choose_model(process: AgentProcess, session: AgentSession, chosen: str | None) -> str | None:
-    """Sets the model that was chosen in the chat, else the owner's, else the agent's own; `AgentError` where it is not there.
+    """Set the model chosen in the chat, else the owner's, else the agent's own. Raises `AgentError` if the agent lacks it.
 
-    What people are told where an agent that took a session up again can't be given it any more.
+    Returns a notice for people if a resumed agent cannot be given the model any more.
     """
     choice = find_option(session, "model")
     if session.own_model is None and choice is not None:
@@ -103,7 +103,7 @@ async def choose_model(process: AgentProcess, session: AgentSession, chosen: str
 
 
 async def _choose(process: AgentProcess, session: AgentSession, what: What, name: str) -> bool:
-    """Whether it holds now, as far as is known."""
+    """Return whether the value is set now, as far as is known."""
     choice = find_option(session, what)
     if choice is None:
         return not session.is_new and await _choose_blindly(process, session, what, name)
@@ -114,9 +114,9 @@ async def _choose(process: AgentProcess, session: AgentSession, what: What, name
 
 
 async def _choose_blindly(process: AgentProcess, session: AgentSession, what: What, name: str) -> bool:
-    """The same of an agent that has not said what there is: many say it of new sessions, and of none that they take up.
+    """Set a value of an agent that has not listed its choices: many list them for new sessions only.
 
-    It is tried once. False: the agent would not have it, which is told once, too.
+    It is tried once. False: the agent refused, which is reported once, too.
     """
     if session.tried.get(what) == name:
         return True
@@ -149,7 +149,7 @@ async def _set(process: AgentProcess, session: AgentSession, what: What, choice:
 
 
 async def _set_by_name(process: AgentProcess, session: AgentSession, what: What, value: str) -> None:
-    """In the older ways."""
+    """Set the value with the older methods."""
     name = session.session_id
     if what == "mode":
         await process.request("session/set_mode", acp.SetModeRequest(session_id=name, mode_id=value), acp.Empty)
@@ -167,7 +167,7 @@ def _replaced(options: tuple[acp.ConfigOption, ...], option_id: str, value: str)
 
 
 class OpenedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The session that answers, what to remember of it, what people are told, and what it is told before anything else."""
+    """The open session, the state to save, notices for people, and blocks to put before the prompt."""
 
     session: AgentSession
     memory: SavedSession
@@ -176,7 +176,7 @@ class OpenedSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def open_session(process: AgentProcess, turn: Turn, cwd: str) -> OpenedSession:
-    """A session that is ready to be prompted. `AgentError` where there is none to be had."""
+    """Return a session that is ready to be prompted. Raises `AgentError` if there is none."""
     try:
         return await _SessionOpener(process, turn, cwd).open()
     except RpcError as cause:
@@ -235,7 +235,7 @@ class _SessionOpener:
         )
 
     def _is_ours(self, before: SavedSession) -> bool:
-        """Whether the agent's session is this very conversation, as it stands. A fork shares the memory, and not the session."""
+        """Return whether the agent's session is this very conversation. A fork shares the saved state, but not the session."""
         ours = (self._process.config.digest, self._turn.session.session_id)
         return (before.of, before.session) == ours and is_same_history(before, self._history)
 
@@ -247,7 +247,7 @@ class _SessionOpener:
         return texts.GONE if self._is_ours(before) or before.of != self._process.config.digest else texts.CHANGED
 
     def _why_without(self) -> str | None:
-        """Which servers of tools the session does without, told once: when it is opened."""
+        """Return a notice of the MCP servers that the session lacks, once: when it is opened."""
         if self._given is None:
             return None
         given = {one.name for one in self._given}
@@ -258,7 +258,7 @@ class _SessionOpener:
         return texts.NO_SERVERS.format(names=", ".join(missing[:_SERVERS]))
 
     async def _resume(self, before: SavedSession) -> AgentSession | None:
-        """The session as this process has it, or as the agent finds it again; `None` where it does not."""
+        """Return the session that this process has open, or that the agent can resume or load; None if there is none."""
         known = self._process.sessions.get(before.agent)
         if known is not None:
             await self._settled(known)
@@ -279,7 +279,7 @@ class _SessionOpener:
         return found
 
     async def _replayed(self, session: AgentSession) -> None:
-        """Returns when nothing more comes of what was said before: some answer first and tell it then."""
+        """Wait until the agent has replayed the history: some answer first and replay it then."""
         limits = self._process.limits
         with suppress(TimeoutError):
             async with asyncio.timeout(limits.call):
@@ -289,7 +289,7 @@ class _SessionOpener:
                     await asyncio.sleep(limits.history_idle_seconds)
 
     async def _settled(self, session: AgentSession) -> None:
-        """What was asked there before, and nobody waits for any more, has to end first."""
+        """Cancel the prompt that still runs in the session, and wait for its end."""
         prompt_run = session.prompt_run
         if prompt_run is None or prompt_run.is_over:
             return
@@ -305,7 +305,7 @@ class _SessionOpener:
     async def _try_load(
         self, before: SavedSession, method: str, shape: type[acp.SessionInFolder], *, is_last: bool
     ) -> AgentSession | None:
-        """The session as the agent finds it in that way; `None` where another way is to be tried. `is_last`: but for a new one."""
+        """Return the session that this method opens; None: try another method. `is_last`: only a new session is left."""
         name = before.agent
         session = AgentSession(name, is_new=False)
         session.own_model = before.own_model or None
@@ -331,9 +331,9 @@ class _SessionOpener:
         return session
 
     def _is_to_go_on(self, name: str, cause: Exception, *, is_last: bool) -> bool:
-        """Whether the next way is tried after this fault.
+        """Return whether the next method is tried after this error.
 
-        A new session knows less than the one that was there: one that may be there still is asked for in two turns.
+        A new session knows less than the old one: one that may still exist is asked for in two turns.
         """
         if self._process.is_closed or (isinstance(cause, RpcError) and cause.code == AUTH_REQUIRED):
             return False
@@ -369,7 +369,7 @@ class _SessionOpener:
         return await ask()
 
     async def _with_fewer_servers(self, ask: Callable[[Servers], Awaitable[T]]) -> T:
-        """With the editor's servers of tools, and where the agent can't have those, without."""
+        """Open it with the editor's MCP servers, and if the agent refuses those, without."""
         self._given = self._servers
         try:
             return await ask(self._servers)
@@ -386,7 +386,7 @@ class _SessionOpener:
 
 
 def working_directory(turn: Turn, configured: str | None, own: Callable[[], Path]) -> str:
-    """Where a turn works: where its editor says, where its session does, where the owner says, or in a folder of its person's."""
+    """Return where a turn works: as its editor, its session or the owner says, or else in the person's own folder."""
     place = turn.workplace
     named = (None if place is None else place.cwd) or turn.session.cwd or configured
     folder = Path(named) if named else own()
@@ -396,7 +396,7 @@ def working_directory(turn: Turn, configured: str | None, own: Callable[[], Path
 
 
 def _servers(given: tuple[McpServer, ...], can: acp.McpCapabilities) -> Servers:
-    """Those of the editor's servers that the agent can reach."""
+    """Return the editor's MCP servers that the agent can reach."""
     reached = {"stdio": True, "http": can.http, "sse": can.sse}
     return tuple(_server(one) for one in given if reached[one.kind])
 

@@ -1,4 +1,4 @@
-"""What an agent of this kind is made of: its command, what it is given, and how far it may go."""
+"""Settings of an ACP agent: presets, command, environment and limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FAMILIES = ("LC_", "XDG_")
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
-    """One of them. `install` and `login` are what its owner does once on the gateway's machine."""
+    """A known agent. `install` and `login` are what its owner does once on the gateway's machine."""
 
     command: tuple[str, ...]
     install: str
@@ -103,7 +103,7 @@ PRESETS: Mapping[AcpPreset, Preset] = {
 
 
 class AcpLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How long is waited for an agent, and how much is taken from it. Times are seconds."""
+    """Timeouts, in seconds, and upper bounds on what an agent may send."""
 
     start: float = 60.0
     call: float = 60.0
@@ -131,7 +131,7 @@ class AcpLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AcpAgentConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent as its owner wants it. `env` holds secrets, and is never shown."""
+    """An agent as its owner configured it. `env` holds secrets and is never shown."""
 
     name: str
     command: tuple[str, ...]
@@ -148,7 +148,7 @@ class AcpAgentConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """What tells whether a session was one of the same program."""
+        """Return a digest of the command: a session belongs to the program that created it."""
         return hashlib.blake2b("\x00".join(self.command).encode(), digest_size=6).hexdigest()
 
     def __repr__(self) -> str:
@@ -159,7 +159,7 @@ class AcpAgentConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_config(settings: AgentSetup, environment: Mapping[str, str]) -> AcpAgentConfig:
-    """The agent that the settings describe; `AgentError` where its program is not there."""
+    """Return the agent that the settings describe. Raises `AgentError` if its program is not installed."""
     preset = PRESETS.get(cast("AcpPreset", settings.preset))
     command = settings.command or (() if preset is None else preset.command)
     if not command:

@@ -50,21 +50,24 @@ PermissionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once",
 
 
 class AcpStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A value on the wire. Where it is read, an optional field that does not fit counts as not given, and an item of a
-    list that does not fit is left out: peers run ahead of us, and their news must not cost us the rest."""
+    """A value on the wire.
+
+    When it is read, an optional field that does not fit counts as not given, and an item of a list that does not fit is left out:
+    peers run ahead of us, and their additions must not cost us the rest.
+    """
 
 
 class StrictStruct(AcpStruct, frozen=True, kw_only=True):
-    """A value of which nothing may be lost in silence, since someone asked for it: only null counts as not given."""
+    """A value in which nothing may be dropped silently, since it was requested: only null counts as not given."""
 
 
 def default_when_invalid(value: object) -> msgspec.Meta:
-    """Marks a field that is always written, but may be missing or unfit where it is read: it counts as `value` then."""
+    """Mark a field that is always written, but may be missing or invalid when it is read: it is then `value`."""
     return msgspec.Meta(extra={"otherwise": value})
 
 
 def raw_json(text: str) -> msgspec.Raw:
-    """This JSON text as a value on one line. A text that is no JSON goes as a string, so that a line is never torn."""
+    """Return this JSON text as a value on one line. A text that is not JSON becomes a string, so that a line is never torn."""
     said = text.encode("utf-8", "replace")
     try:
         value: Any = msgspec.json.decode(said)

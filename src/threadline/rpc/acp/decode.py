@@ -1,8 +1,8 @@
-"""Reading what real peers send.
+"""Decode what real peers send, and the table of all known methods.
 
-A message that fits is read in one go. One that does not is read field by field: the protocol wants an optional field that
-does not fit to count as not given, and an item of a list that does not fit to be left out. Only what a message makes no
-sense without is an error, and the error says where it is.
+A message that fits is decoded in one go. A message that does not is decoded field by field: the protocol requires that an
+optional field that does not fit counts as not given, and that an item of a list that does not fit is left out. Only what a
+message makes no sense without is an error, and the error says where it is.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ Status: TypeAlias = Literal["stable", "unstable", "legacy"]
 
 
 class InvalidParams(InvalidRequest):
-    """What came is not what it must be."""
+    """Params or a result have the wrong shape."""
 
 
 class _TooLong(Exception):
-    """There is more to look at than is worth it."""
+    """The message has more values than are checked one by one."""
 
 
 def _wrong(at: str, must: str) -> InvalidParams:
@@ -57,7 +57,7 @@ def _wrong(at: str, must: str) -> InvalidParams:
 
 
 def decode(raw: msgspec.Raw | bytes, shape: type[T]) -> T:
-    """The value, mended where the protocol wants it. Null is an empty object. Raises InvalidParams."""
+    """Return the decoded value, repaired where the protocol requires it. Null is an empty object. Raises InvalidParams."""
     try:
         return _read(raw, shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -85,20 +85,20 @@ def _described(shape: Any) -> inspect.Type:
 
 
 class _LenientDecoder:
-    """Reads one message field by field, as far as that is worth the time: a long one that does not fit holds up everybody."""
+    """Decodes one message field by field, up to a limit: a long one that does not fit would block everything else."""
 
     def __init__(self) -> None:
         self._left = _VALUES
 
     def built(self, value: Any, info: inspect.Type) -> Any:
-        """What `value` is as one of these. Raises InvalidParams."""
+        """Return `value` as this type. Raises InvalidParams."""
         try:
             return self._build(value, info, "", lax=False)
         except _TooLong:
             raise _wrong("", "does not fit, and is too long to be mended") from None
 
     def _build(self, value: Any, info: inspect.Type, at: str, *, lax: bool) -> Any:
-        """What `value` is as one of these; `lax` leaves out what does not fit of a collection. Raises InvalidParams."""
+        """Return `value` as this type; `lax` drops items of a collection that do not fit. Raises InvalidParams."""
         self._left -= 1
         if self._left < 0:
             raise _TooLong
@@ -156,7 +156,7 @@ class _LenientDecoder:
         return self._build_struct(value, tagged[tag], at)
 
     def _build_first(self, value: Any, info: inspect.UnionType, at: str, *, lax: bool) -> Any:
-        """The first of the union's types that the value fits."""
+        """Return the value as the first type of the union that it fits."""
         wrong = _wrong(at, "must be something else")
         for one in info.types:
             if isinstance(one, inspect.NoneType):
@@ -224,7 +224,7 @@ def _build_plain(value: Any, info: inspect.Type, at: str) -> Any:
 
 
 class Method(msgspec.Struct, frozen=True):
-    """A method: `side` is who receives it; a notification has no result."""
+    """A method: `side` receives it; a notification has no result."""
 
     name: str
     side: Side
@@ -234,7 +234,7 @@ class Method(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Kind:
-        """Whether it is answered."""
+        """Return whether it is a request or a notification."""
         return "notification" if self.result is None else "request"
 
 
@@ -281,7 +281,7 @@ METHODS: dict[str, Method] = {one.name: one for one in _ALL}
 
 
 def decode_params(method: str, raw: msgspec.Raw | bytes) -> AcpStruct:
-    """The params of a method that we know. Raises InvalidParams, with a sentence for whoever sent them."""
+    """Decode the params of a known method. Raises InvalidParams, with a sentence for the sender."""
     known = METHODS[method]
     try:
         if known.params is client_methods.SessionNotification:
@@ -292,7 +292,7 @@ def decode_params(method: str, raw: msgspec.Raw | bytes) -> AcpStruct:
 
 
 def decode_result(method: str, raw: msgspec.Raw | bytes) -> AcpStruct:
-    """What a method that we know was answered. Raises InvalidParams. Null is an empty result."""
+    """Decode the result of a known method. Raises InvalidParams. Null is an empty result."""
     known = METHODS[method]
     if known.result is None:
         raise InvalidParams(f"{method} is a notification: it is never answered.")
@@ -312,7 +312,7 @@ class _Tag(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def _read_update(raw: msgspec.Raw | bytes) -> AcpStruct:
-    """An update is never the reason why one can't go on: what we can't read is an `UnknownUpdate`."""
+    """Decode an update. It never ends a session: an update that cannot be read is an `UnknownUpdate`."""
     try:
         return decode(raw, client_methods.SessionNotification)
     except InvalidParams:
