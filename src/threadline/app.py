@@ -121,7 +121,7 @@ def probe_platform(kind: str, settings: PlatformSetup) -> Probed | None:
 
 def erase_agent_folders(person: str) -> int:
     """Removes the folders in which agents have worked for a person, with all that is in them; how many there were."""
-    from threadline.agents.acp.processes import folder_name
+    from threadline.agents.acp.pool import folder_name
 
     folders = [folder for folder in agents_folder().glob(f"*/{folder_name(person)}") if folder.is_dir()]
     for folder in folders:

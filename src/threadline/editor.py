@@ -20,7 +20,7 @@ from threadline.model.client_sources import ACP
 from threadline.model.source import MAIN_ACCOUNT, SessionSource
 from threadline.model.turn import Replay
 from threadline.ports.agent import Agent, AgentError, Event, Turn
-from threadline.rpc.lines import Lines, Sink
+from threadline.rpc.lines import LineReader, LineWriter
 from threadline.store.facade import GatewayStore
 from threadline.texts import editors as texts
 from threadline.version import __version__
@@ -99,7 +99,7 @@ class EditorAgents(Agents):
 
 @asynccontextmanager
 async def editing(
-    config: Config, store: GatewayStore, lines: Lines, sink: Sink, *, agents: EditorAgents | None = None
+    config: Config, store: GatewayStore, lines: LineReader, sink: LineWriter, *, agents: EditorAgents | None = None
 ) -> AsyncIterator[tuple[AcpServer, Gateway]]:
     """A gateway that serves the editor at the other end of these lines. What runs when it is left is closed with what it said.
 

@@ -16,7 +16,7 @@ from threadline.editor import EditorAgents, editing
 from threadline.gateway.gateway import Gateway
 from threadline.ports.agent import Agent
 from threadline.rpc.acp import METHODS
-from threadline.rpc.lines import Lines, Sink
+from threadline.rpc.lines import LineReader, LineWriter
 from threadline.store.facade import GatewayStore
 
 Decide: TypeAlias = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -239,8 +239,8 @@ async def opened(location: str, agent: Agent | EditorAgents, *, begun: bool = Tr
     agents = agent if isinstance(agent, EditorAgents) else GivenAgents(agent)
     async with await GatewayStore.open(location) as store:
         editor = Opened(store)
-        lines: Lines = editor.mouth
-        sink: Sink = editor.ear
+        lines: LineReader = editor.mouth
+        sink: LineWriter = editor.ear
         async with editing(Config(), store, lines, sink, agents=agents) as (editor.server, editor.gateway):
             if begun:
                 await editor.begin()

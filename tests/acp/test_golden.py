@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.acp.wire import Direction, check_line, check_lines
 
-from threadline.rpc.acp import METHODS, KnownUpdate, Method, Shape
+from threadline.rpc.acp import METHODS, AcpStruct, KnownUpdate, Method
 
 GOLDEN = Path(__file__).parent / "golden"
 UPDATES = tuple(get_args(KnownUpdate))
@@ -28,7 +28,7 @@ def talk(file: Path) -> list[tuple[Direction, str]]:
     return [(reader if '"method":' in line.partition('"params"')[0] else writer, line) for line in lines]
 
 
-def values(file: Path) -> list[Shape]:
+def values(file: Path) -> list[AcpStruct]:
     return [value for value in check_lines(talk(file)) if value is not None]
 
 
@@ -36,12 +36,12 @@ def file_of(method: Method) -> str:
     return f"{method.side}/{method.name.removeprefix('$/').replace('/', '-')}"
 
 
-def all_values() -> Iterator[Shape]:
+def all_values() -> Iterator[AcpStruct]:
     """Every value in every file, nested ones included."""
     waiting: list[Any] = [value for file in files() for value in values(file)]
     while waiting:
         match waiting.pop():
-            case Shape() as value:
+            case AcpStruct() as value:
                 yield value
                 waiting.extend(getattr(value, name) for name in value.__struct_fields__)
             case tuple() as several:
@@ -50,13 +50,13 @@ def all_values() -> Iterator[Shape]:
                 waiting.extend(named.values())
 
 
-def shapes() -> set[type[Shape]]:
+def shapes() -> set[type[AcpStruct]]:
     """Every shape that a message can hold."""
-    found: set[type[Shape]] = set()
+    found: set[type[AcpStruct]] = set()
     waiting: list[Any] = [kind for one in METHODS.values() for kind in (one.params, one.result) if kind]
     while waiting:
         match waiting.pop():
-            case type() as shape if issubclass(shape, Shape):
+            case type() as shape if issubclass(shape, AcpStruct):
                 if shape not in found:
                     found.add(shape)
                     waiting.extend(field.type for field in msgspec.structs.fields(shape))
@@ -94,7 +94,7 @@ def test_a_file_shows_how_its_method_is_asked_and_answered(method: Method) -> No
 
 
 @pytest.mark.parametrize("update", UPDATES, ids=lambda one: one.__struct_config__.tag)
-def test_a_file_shows_its_update(update: type[Shape]) -> None:
+def test_a_file_shows_its_update(update: type[AcpStruct]) -> None:
     file = GOLDEN / "client" / "session-update" / f"{update.__struct_config__.tag}.jsonl"
     assert {type(value.update) for value in values(file)} == {update}  # type: ignore[attr-defined]
 

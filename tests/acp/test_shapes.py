@@ -77,14 +77,14 @@ def test_a_session_is_always_begun_with_servers_even_with_none() -> None:
     ],
 )
 def test_what_is_asked_wrongly_is_refused_with_the_place(method: str, params: str, why: str) -> None:
-    with pytest.raises(acp.WrongShape) as refused:
+    with pytest.raises(acp.InvalidParams) as refused:
         acp.decode_params(method, params.encode())
     assert why in str(refused.value)
     assert method in str(refused.value)
 
 
 def test_a_notification_has_no_result() -> None:
-    with pytest.raises(acp.WrongShape, match="never answered"):
+    with pytest.raises(acp.InvalidParams, match="never answered"):
         acp.decode_result("session/cancel", b"{}")
 
 
@@ -96,7 +96,7 @@ def test_what_a_client_can_do_is_read_as_far_as_it_makes_sense() -> None:
 
 def test_a_result_that_is_null_is_an_empty_one() -> None:
     assert acp.decode_result("session/load", b"null") == acp.LoadSessionResponse()
-    with pytest.raises(acp.WrongShape, match="The result of session/new doesn't fit: `sessionId` is missing"):
+    with pytest.raises(acp.InvalidParams, match="The result of session/new doesn't fit: `sessionId` is missing"):
         acp.decode_result("session/new", b"null")
 
 
@@ -156,9 +156,9 @@ def test_what_does_not_fit_is_mended_only_where_that_is_soon_done() -> None:
     def plan(steps: int) -> bytes:
         return b'{"entries":[1,{"content":"kept","priority":"low","status":"pending"}' + b",1" * steps + b"]}"
 
-    assert [one.content for one in acp.read(plan(1_000), acp.Plan).entries] == ["kept"]
-    with pytest.raises(acp.WrongShape, match="too long to be mended"):
-        acp.read(plan(100_000), acp.Plan)
+    assert [one.content for one in acp.decode(plan(1_000), acp.Plan).entries] == ["kept"]
+    with pytest.raises(acp.InvalidParams, match="too long to be mended"):
+        acp.decode(plan(100_000), acp.Plan)
 
 
 def test_a_title_can_be_left_alone_cleared_or_given() -> None:
@@ -179,7 +179,9 @@ def test_an_answer_of_a_kind_that_we_do_not_know_can_still_be_given() -> None:
 
 
 def test_what_may_be_secret_is_not_shown() -> None:
-    server = acp.remote_server("a", "http", "https://a.example", (acp.Pair(name="Authorization", value="Bearer hush"),))
+    server = acp.remote_server(
+        "a", "http", "https://a.example", (acp.NameValue(name="Authorization", value="Bearer hush"),)
+    )
     assert "hush" not in repr(acp.NewSessionRequest(cwd="/", mcp_servers=(server,)))
     assert b"hush" in msgspec.json.encode(server)
 
@@ -203,7 +205,7 @@ def test_servers_are_written_with_all_that_the_protocol_wants() -> None:
     ],
 )
 def test_any_text_can_go_as_json_and_never_tears_a_line(text: str, line: bytes | None) -> None:
-    raw = bytes(acp.as_raw(text))
+    raw = bytes(acp.raw_json(text))
     assert b"\n" not in raw
     assert raw == (msgspec.json.encode(text) if line is None else line)
 
@@ -226,7 +228,7 @@ def test_anything_in_any_place_is_read_or_refused(asked: tuple[str, Any], data: 
     said = msgspec.json.encode(junk(params, data))
     try:
         read = acp.decode_params(method, said)
-    except acp.WrongShape:
+    except acp.InvalidParams:
         return
     again = acp.decode_params(method, msgspec.json.encode(read))
     assert msgspec.json.encode(again) == msgspec.json.encode(read)

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from threadline.rpc.acp import METHODS, Method, Shape, UnknownUpdate
+from threadline.rpc.acp import METHODS, AcpStruct, Method, UnknownUpdate
 
 # Who reads the line.
 Direction: TypeAlias = Literal["to_agent", "to_client"]
@@ -38,7 +38,7 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.method is msgspec.UNSET
 
 
-def check_line(direction: Direction, line: bytes | str, *, answers: str | None = None) -> Shape | None:
+def check_line(direction: Direction, line: bytes | str, *, answers: str | None = None) -> AcpStruct | None:
     """What the line holds. `answers` is the method that an answer belongs to; without it only its envelope is looked at.
 
     Raises AssertionError where the line is not exactly what the protocol says, fields that we don't know included.
@@ -51,7 +51,7 @@ def check_line(direction: Direction, line: bytes | str, *, answers: str | None =
         raise AssertionError(f"{error}: {text[:500]!r}") from error
 
 
-def check_lines(lines: Iterable[tuple[Direction, bytes | str]]) -> list[Shape | None]:
+def check_lines(lines: Iterable[tuple[Direction, bytes | str]]) -> list[AcpStruct | None]:
     """What a talk holds, in its order. Besides, every answer belongs to a request, and every request has one answer."""
     asked: dict[tuple[Direction, object], str] = {}
     held = []
@@ -70,7 +70,7 @@ def check_lines(lines: Iterable[tuple[Direction, bytes | str]]) -> list[Shape | 
     return held
 
 
-def _check(direction: Direction, line: Line, answers: str | None) -> Shape | None:
+def _check(direction: Direction, line: Line, answers: str | None) -> AcpStruct | None:
     if line.is_answer:
         return _check_answer(line, None if answers is None else METHODS[answers])
     method = METHODS.get(str(line.method))
@@ -83,7 +83,7 @@ def _check(direction: Direction, line: Line, answers: str | None) -> Shape | Non
     return _exactly(line.params, method.params)
 
 
-def _check_answer(line: Line, method: Method | None) -> Shape | None:
+def _check_answer(line: Line, method: Method | None) -> AcpStruct | None:
     assert line.id is not msgspec.UNSET, "an answer has an id"
     assert line.params is msgspec.UNSET
     assert (line.result is msgspec.UNSET) != (line.error is msgspec.UNSET), "an answer has a result or an error"
@@ -96,7 +96,7 @@ def _check_answer(line: Line, method: Method | None) -> Shape | None:
     return _exactly(line.result, method.result)
 
 
-def _exactly(raw: msgspec.Raw | msgspec.UnsetType, shape: type[Shape]) -> Shape:
+def _exactly(raw: msgspec.Raw | msgspec.UnsetType, shape: type[AcpStruct]) -> AcpStruct:
     """The value, of which nothing was lost."""
     value = msgspec.json.decode(_given(raw), type=shape)
     lost = list(_lost(msgspec.json.decode(_given(raw)), value, "$"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from threadline.agents.acp.presets import PRESETS
+from threadline.agents.acp.settings import PRESETS
 from threadline.assembly import Agents, with_agent
 from threadline.cli.program import app
 from threadline.config.load import load_config

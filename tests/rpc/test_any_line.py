@@ -10,7 +10,7 @@ from tests.gateway.world import awaited
 from tests.rpc.wire import KINDS, call, echo, said, wired
 
 from threadline.rpc.connection import INVALID_REQUEST, PARSE_ERROR, Request
-from threadline.rpc.envelope import Answer, Call, Refused, Said, parse
+from threadline.rpc.envelope import InvalidLine, NotificationLine, RequestLine, ResponseLine, parse
 
 DEEP = 200_000
 
@@ -131,4 +131,4 @@ async def test_an_answer_of_fifty_megabytes_arrives_whole() -> None:
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 @settings(max_examples=500, deadline=None)
 def test_every_line_is_read_as_something(line: bytes) -> None:
-    assert isinstance(parse(line), Call | Said | Answer | Refused)
+    assert isinstance(parse(line), RequestLine | NotificationLine | ResponseLine | InvalidLine)

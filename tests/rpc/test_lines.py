@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.world import awaited
 
-from threadline.rpc.lines import MOST_BYTES, LineCutter, Lines, LineTooLong, OfferedLines
-from threadline.rpc.pipes import _AHEAD, PipeSink, PolledLines, ThreadLines, lines_from
-from threadline.rpc.streams import StreamLines
+from threadline.rpc.lines import MAX_LINE_BYTES, LineCutter, LineReader, LineTooLong, OfferedLines, StreamLines
+from threadline.rpc.stdio import _AHEAD, PipeSink, PolledLines, ThreadLines, lines_from
 
 
 def taken(cutter: LineCutter) -> list[bytes | None]:
@@ -49,9 +48,9 @@ def test_a_line_that_is_too_long_is_let_go_while_it_comes() -> None:
     chunk = b"x" * 1_000_000
     tracemalloc.start()
     try:
-        for _ in range(4 * MOST_BYTES // len(chunk)):
+        for _ in range(4 * MAX_LINE_BYTES // len(chunk)):
             cutter.feed(bytes(bytearray(chunk)))
-        assert tracemalloc.get_traced_memory()[1] < 1.2 * MOST_BYTES
+        assert tracemalloc.get_traced_memory()[1] < 1.2 * MAX_LINE_BYTES
         assert tracemalloc.get_traced_memory()[0] < 2 * len(chunk)
     finally:
         tracemalloc.stop()
@@ -59,20 +58,20 @@ def test_a_line_that_is_too_long_is_let_go_while_it_comes() -> None:
     assert taken(cutter) == [None, b"next"]
 
 
-async def polled(content: bytes, folder: Path) -> Lines:
+async def polled(content: bytes, folder: Path) -> LineReader:
     read, write = os.pipe()
     os.write(write, content)
     os.close(write)
     return lines_from(read)
 
 
-async def file(content: bytes, folder: Path) -> Lines:
+async def file(content: bytes, folder: Path) -> LineReader:
     path = folder / "lines"
     path.write_bytes(content)
     return lines_from(os.open(path, os.O_RDONLY))
 
 
-async def stream(content: bytes, folder: Path) -> Lines:
+async def stream(content: bytes, folder: Path) -> LineReader:
     reader = asyncio.StreamReader()
     reader.feed_data(content)
     reader.feed_eof()
@@ -80,7 +79,7 @@ async def stream(content: bytes, folder: Path) -> Lines:
 
 
 by_source = pytest.mark.parametrize("source", [polled, file, stream])
-Source = Callable[[bytes, Path], Awaitable[Lines]]
+Source = Callable[[bytes, Path], Awaitable[LineReader]]
 
 
 @by_source
@@ -115,7 +114,7 @@ async def test_a_line_over_the_limit_is_skipped_and_the_next_one_comes() -> None
     lines = lines_from(read)
     os.set_blocking(write, False)
     sink = PipeSink(write)
-    sink.write(b"before\n" + b"x" * (MOST_BYTES + 1) + b"\nafter\n")
+    sink.write(b"before\n" + b"x" * (MAX_LINE_BYTES + 1) + b"\nafter\n")
     assert await lines.next() == b"before"
     with pytest.raises(LineTooLong):
         await lines.next()

@@ -21,7 +21,7 @@ from threadline.rpc.connection import (
     Request,
     RpcError,
 )
-from threadline.rpc.serving import MOST_OPEN
+from threadline.rpc.requests import MAX_OPEN
 
 by_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -253,12 +253,12 @@ async def test_work_that_was_cancelled_by_its_owner_is_answered() -> None:
 async def test_more_requests_than_can_be_held_are_refused_until_some_are_answered() -> None:
     work = Waiting()
     async with wired(work) as wire:
-        wire.send(*[call(n) for n in range(MOST_OPEN + 3)])
+        wire.send(*[call(n) for n in range(MAX_OPEN + 3)])
         refused = await wire.receive_all(3)
         assert {answer["error"]["code"] for answer in refused} == {INTERNAL}
-        assert [answer["id"] for answer in refused] == [MOST_OPEN, MOST_OPEN + 1, MOST_OPEN + 2]
+        assert [answer["id"] for answer in refused] == [MAX_OPEN, MAX_OPEN + 1, MAX_OPEN + 2]
         work.go_on.set()
-        assert {answer["result"] for answer in await wire.receive_all(MOST_OPEN)} == {"done"}
+        assert {answer["result"] for answer in await wire.receive_all(MAX_OPEN)} == {"done"}
         wire.send(call("again"))
         assert (await wire.receive())["result"] == "done"
 

@@ -32,7 +32,7 @@ async def serve(request):
 
 async def main():
     lines, sink = await open_stdio()
-    connection = Connection(lines, sink, serve=serve, hear=lambda *_: None, start=Supervisor().start, grace=20)
+    connection = Connection(lines, sink, on_request=serve, on_notification=lambda *_: None, start=Supervisor().start, grace=20)
     await connection.run()
     print("the end")
 

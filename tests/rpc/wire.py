@@ -13,9 +13,8 @@ import msgspec
 
 from threadline.gateway.supervisor import Supervisor
 from threadline.rpc.connection import METHOD_NOT_FOUND, Connection, Hear, Request, RpcError, Serve
-from threadline.rpc.lines import Lines, Sink
-from threadline.rpc.pipes import PipeSink, lines_from
-from threadline.rpc.streams import over_streams
+from threadline.rpc.lines import LineReader, LineWriter, over_streams
+from threadline.rpc.stdio import PipeSink, lines_from
 
 KINDS = ("pipes", "streams")
 
@@ -89,7 +88,7 @@ async def wired(
     ours, theirs = socket.socketpair()
     lines, sink, let_go = await _ends(ours, kind)
     connection = Connection(
-        lines, sink, serve=serve or unknown, hear=hear or ignored, start=supervisor.start, grace=grace
+        lines, sink, on_request=serve or unknown, on_notification=hear or ignored, start=supervisor.start, grace=grace
     )
     wire = Wire(connection, supervisor.start("connection", connection.run()), supervisor)
     wire.reader, wire.writer = await asyncio.open_connection(sock=theirs, limit=1 << 27)
@@ -104,7 +103,7 @@ async def wired(
         await asyncio.sleep(0.001)
 
 
-async def _ends(ours: socket.socket, kind: str) -> tuple[Lines, Sink, Callable[[], None]]:
+async def _ends(ours: socket.socket, kind: str) -> tuple[LineReader, LineWriter, Callable[[], None]]:
     ours.setblocking(False)
     if kind == "streams":
         reader, writer = await asyncio.open_connection(sock=ours)

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.conftest import Cli, Outcome
 
 from threadline import SessionStore
-from threadline.agents.acp.processes import folder_name
+from threadline.agents.acp.pool import folder_name
 from threadline.local_user import agents_folder
 from threadline.model.message import REMOVED
 from threadline.store.facade import GatewayStore

@@ -27,7 +27,7 @@ from threadline.model.inbound import Attachment, Inbound
 from threadline.model.source import SessionSource
 from threadline.ports.agent import AskPermission, Event, File, ToolCall, ToolResult, UsageOf, Workplace
 from threadline.ports.live import Ending, Growth
-from threadline.rpc.acp import AgentMessageChunk, ConfigOption, KnownUpdate, SessionInfoUpdate, StopReason
+from threadline.rpc.acp import AgentMessageChunk, ConfigOption, KnownUpdate, PromptStopReason, SessionInfoUpdate
 from threadline.rpc.connection import Start
 
 # Returns the content of a stored file, or None if it can't be read.
@@ -156,7 +156,7 @@ class OpenPrompt:
         self.is_running = False
         self.is_asking = False
         self.is_cancelled = False
-        self.stop_reason: StopReason = "end_turn"
+        self.stop_reason: PromptStopReason = "end_turn"
         # The last question of its turn, and whether the editor shows it.
         self.ask: AskPermission | None = None
         self.is_question_shown = False

@@ -20,12 +20,12 @@ from threadline.model.safe_text import safe_line
 from threadline.ports.agent import AskPermission
 from threadline.ports.platform import Outgoing, PlatformError
 from threadline.rpc.acp import (
+    InvalidParams,
     PermissionKind,
     PermissionOption,
     RequestPermissionRequest,
     RequestPermissionResponse,
     Selected,
-    WrongShape,
     decode_result,
 )
 from threadline.rpc.connection import ConnectionEnded, RpcError, Start
@@ -97,7 +97,7 @@ class PermissionRequests:
         try:
             with _withdrawn_with(prompt):
                 answer = decode_result(_METHOD, await self._send_request(_METHOD, request))
-        except (RpcError, WrongShape) as cause:
+        except (RpcError, InvalidParams) as cause:
             log.warning("acp.permission_not_asked", session=session.session_id, error=str(cause))
             return False
         outcome = answer.outcome if isinstance(answer, RequestPermissionResponse) else None

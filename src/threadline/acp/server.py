@@ -21,19 +21,19 @@ from threadline.model.safe_text import safe_line
 from threadline.rpc.acp import (
     METHODS,
     PROTOCOL_VERSION,
+    AcpStruct,
     AgentCapabilities,
     CancelNotification,
     Implementation,
     InitializeRequest,
     InitializeResponse,
+    InvalidParams,
     McpCapabilities,
     PromptCapabilities,
     PromptRequest,
     PromptResponse,
     SessionCapabilities,
-    Shape,
     Supported,
-    WrongShape,
     decode_params,
 )
 from threadline.rpc.connection import (
@@ -44,10 +44,10 @@ from threadline.rpc.connection import (
     Request,
     RpcError,
 )
-from threadline.rpc.lines import Lines, Sink
+from threadline.rpc.lines import LineReader, LineWriter
 from threadline.texts import editors as texts
 
-Method: TypeAlias = Callable[[Any], Coroutine[Any, Any, Shape]]
+Method: TypeAlias = Callable[[Any], Coroutine[Any, Any, AcpStruct]]
 
 AGENT_CAPABILITIES = AgentCapabilities(
     load_session=True,
@@ -84,8 +84,8 @@ class AcpServer:
         self,
         bridge: GatewayBridge,
         sessions: AsyncSessionManager,
-        lines: Lines,
-        sink: Sink,
+        lines: LineReader,
+        sink: LineWriter,
         supervisor: Supervisor,
         *,
         user: str,
@@ -99,7 +99,13 @@ class AcpServer:
         """
         start = supervisor.start
         self.connection = Connection(
-            lines, sink, serve=self._serve, hear=self._on_notification, start=start, name="editor", grace=_GRACE_SECONDS
+            lines,
+            sink,
+            on_request=self._serve,
+            on_notification=self._on_notification,
+            start=start,
+            name="editor",
+            grace=_GRACE_SECONDS,
         )
         permissions = PermissionRequests(bridge, start, self.connection.request)
         self.open_sessions = OpenSessions(bridge, self.connection, permissions.ask, start)
@@ -150,7 +156,7 @@ class AcpServer:
             return
         try:
             params = decode_params(method, raw)
-        except WrongShape:
+        except InvalidParams:
             # An unreadable notification gets no answer.
             return
         if not isinstance(params, CancelNotification):
@@ -162,7 +168,7 @@ class AcpServer:
         if session is not None:
             session.cancel()
 
-    def _initialize(self, params: Shape) -> Awaitable[object]:
+    def _initialize(self, params: AcpStruct) -> Awaitable[object]:
         assert isinstance(params, InitializeRequest)  # noqa: S101 - the table of methods says so
         self._is_initialized = True
         session = params.client_capabilities.session
@@ -177,10 +183,10 @@ class AcpServer:
             )
         )
 
-    async def _authenticate(self, _params: Shape) -> Shape:
+    async def _authenticate(self, _params: AcpStruct) -> AcpStruct:
         raise RpcError(INVALID_PARAMS, texts.NO_SIGNING_IN)
 
-    def _prompt(self, request: Request, params: Shape) -> Awaitable[object] | None:
+    def _prompt(self, request: Request, params: AcpStruct) -> Awaitable[object] | None:
         assert isinstance(params, PromptRequest)  # noqa: S101 - the table of methods says so
         try:
             content = read_prompt(params.prompt)
@@ -225,11 +231,11 @@ def _settle(coming: asyncio.Future[object], result: object) -> None:
         coming.set_result(result)
 
 
-async def _value(value: Shape) -> Shape:
+async def _value(value: AcpStruct) -> AcpStruct:
     return value
 
 
-async def _with_rpc_errors(method: Method, params: Shape) -> Shape:
+async def _with_rpc_errors(method: Method, params: AcpStruct) -> AcpStruct:
     """Return the result of a method. An error is raised as `RpcError` that says what to do."""
     try:
         return await method(params)
@@ -239,10 +245,10 @@ async def _with_rpc_errors(method: Method, params: Shape) -> Shape:
         raise rpc_error_of(cause, getattr(params, "session_id", "")) from cause
 
 
-def _params(request: Request) -> Shape:
+def _params(request: Request) -> AcpStruct:
     if request.method not in METHODS:
         raise RpcError(METHOD_NOT_FOUND, texts.NO_METHOD.format(method=safe_line(request.method, _NAME_CHARS)))
     try:
         return decode_params(request.method, request.params)
-    except WrongShape as cause:
+    except InvalidParams as cause:
         raise RpcError(INVALID_PARAMS, str(cause)) from cause

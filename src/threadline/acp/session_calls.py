@@ -28,6 +28,7 @@ from threadline.rpc.acp import (
     ConfigSelect,
     CurrentModeUpdate,
     DeleteSessionRequest,
+    Empty,
     ForkSessionRequest,
     ForkSessionResponse,
     ListSessionsRequest,
@@ -39,7 +40,6 @@ from threadline.rpc.acp import (
     ModeState,
     NewSessionRequest,
     NewSessionResponse,
-    Nothing,
     ResumeSessionRequest,
     ResumeSessionResponse,
     SessionInfo,
@@ -135,19 +135,19 @@ class SessionCalls:
         page = await self._sessions.list_sessions(params.cwd, params.cursor)
         return ListSessionsResponse(sessions=tuple(_listed(session) for session in page), next_cursor=page.cursor)
 
-    async def close(self, params: CloseSessionRequest) -> Nothing:
+    async def close(self, params: CloseSessionRequest) -> Empty:
         """Cancel the prompt of a session and close it. It stays in the store."""
         open_session = self._open_sessions.find(params.session_id)
         if open_session is None:
             _known(await self._sessions.get_session(params.session_id))
             self._sessions.close_session(params.session_id)
-            return Nothing()
+            return Empty()
         open_session.is_closing = True
         open_session.cancel()
         self._start("acp.close", self._clear(open_session))
-        return Nothing()
+        return Empty()
 
-    async def delete(self, params: DeleteSessionRequest) -> Nothing:
+    async def delete(self, params: DeleteSessionRequest) -> Empty:
         """Close a session and delete it with its history. An unknown session is no error."""
         open_session = self._open_sessions.find(params.session_id)
         if open_session is not None:
@@ -157,14 +157,14 @@ class SessionCalls:
                 await asyncio.wait([open_session.work], timeout=_LAST_SECONDS)
             self._open_sessions.close(open_session)
         await self._sessions.remove_session(params.session_id)
-        return Nothing()
+        return Empty()
 
-    async def set_mode(self, params: SetModeRequest) -> Nothing:
+    async def set_mode(self, params: SetModeRequest) -> Empty:
         """Set how permission questions are answered."""
         open_session = await self.reopen(params.session_id)
         await self._choose_mode(open_session, params.mode_id)
         open_session.send_update(ConfigOptionUpdate(config_options=open_session.options))
-        return Nothing()
+        return Empty()
 
     async def set_config_option(self, params: SetConfigOptionRequest) -> SetConfigOptionResponse:
         """Set an option, and return all options."""

@@ -41,6 +41,7 @@ from threadline.rpc.acp import (
     KnownUpdate,
     Plan,
     PlanEntry,
+    PromptUsage,
     Resource,
     ResourceLink,
     TextContent,
@@ -49,10 +50,9 @@ from threadline.rpc.acp import (
     ToolCallUpdate,
     ToolContent,
     ToolLocation,
-    Usage,
     UsageUpdate,
     UserMessageChunk,
-    as_raw,
+    raw_json,
 )
 from threadline.texts import editors as texts
 
@@ -111,7 +111,7 @@ def call_started(call: ToolCall) -> ToolCallStart:
         kind=call.kind,
         status="pending" if call.is_asked else "in_progress",
         locations=_locations(call),
-        raw_input=as_raw(call.arguments),
+        raw_input=raw_json(call.arguments),
     )
 
 
@@ -156,7 +156,7 @@ def approval_request(ask: AskPermission) -> ToolCallPatch:
             name=ask.tool,
             status="pending",
             content=content,
-            raw_input=as_raw(ask.arguments),
+            raw_input=raw_json(ask.arguments),
         )
     return ToolCallPatch(
         tool_call_id=call.call_id,
@@ -166,7 +166,7 @@ def approval_request(ask: AskPermission) -> ToolCallPatch:
         status="pending",
         content=content,
         locations=_locations(call) or None,
-        raw_input=as_raw(call.arguments),
+        raw_input=raw_json(call.arguments),
     )
 
 
@@ -188,14 +188,14 @@ def file_block(file: Attachment, body: bytes | None) -> ContentBlock:
     )
 
 
-def usage_of(parts: Sequence[UsageOf]) -> Usage | None:
+def usage_of(parts: Sequence[UsageOf]) -> PromptUsage | None:
     """Return the token usage of a turn, or None if none was reported."""
     if not parts:
         return None
     fresh, out = sum(part.input_tokens for part in parts), sum(part.output_tokens for part in parts)
     read = sum(part.cache_read_tokens for part in parts)
     written = sum(part.cache_write_tokens for part in parts)
-    return Usage(
+    return PromptUsage(
         total_tokens=fresh + out + read + written,
         input_tokens=fresh,
         output_tokens=out,

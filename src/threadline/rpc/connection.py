@@ -1,4 +1,4 @@
-"""One side of a JSON-RPC connection: it asks, answers and tells, whatever the other side writes on its lines."""
+"""One side of a JSON-RPC connection: sends requests and notifications, and dispatches those that come in."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from threadline.rpc.envelope import (
     PARSE_ERROR,
     RpcError,
 )
-from threadline.rpc.lines import Lines, LineTooLong, OfferedLines, Sink
-from threadline.rpc.serving import Desk, Request, Serve, Start
+from threadline.rpc.lines import LineReader, LineTooLong, LineWriter, OfferedLines
+from threadline.rpc.requests import IncomingRequests, Request, Serve, Start
 
 __all__ = [
     "Connection",
@@ -50,7 +50,7 @@ _CANCEL: Final = "$/cancel_request"
 # So many lines out of one read, and others have a turn: the work on them comes to its end while the rest is taken.
 _LINES_A_TURN: Final = 64
 # So many bytes of answers, and the reader looks whether the other side reads them: else they would fill the memory.
-_MOST_OWED: Final = 16 * 1024 * 1024
+_MAX_OWED: Final = 16 * 1024 * 1024
 # How long the end waits for work that was cancelled, and for the other side to take the last lines.
 _LAST_WAIT: Final = 2.0
 
@@ -69,37 +69,37 @@ class _Cancel(msgspec.Struct, rename="camel"):
 class Connection:
     """Requests and notifications in both directions. Every request that comes in is answered exactly once.
 
-    `serve` is called in the order in which requests arrive, and what it does before it returns its awaitable happens in that
-    order. The awaitable's value is the result, or what whoever does the work answers by itself; an RpcError is answered as it
-    is, any other error is logged and answered with a plain sentence. What is told before the work returns goes out before the
-    answer; what the work leaves to the loop's `call_soon` comes after it. `hear` is called with each notification, in its place
-    among the requests. What these two raise never ends the connection.
+    `on_request` is called in the order in which requests arrive; what it does before it returns happens in that order. It
+    returns an awaitable whose value is the result, or None if the worker calls `Request.answer` itself. An RpcError is answered
+    as it is; any other error is logged and answered with a plain sentence. Notifications sent before the work returns go out
+    before the answer; what the work leaves to the loop's `call_soon` comes after it. `on_notification` is called with each
+    notification, in its place among the requests. What these two raise never ends the connection.
     """
 
     def __init__(
         self,
-        lines: Lines,
-        sink: Sink,
+        lines: LineReader,
+        sink: LineWriter,
         *,
-        serve: Serve,
-        hear: Hear,
+        on_request: Serve,
+        on_notification: Hear,
         start: Start,
         name: str = "peer",
         grace: float = 0.0,
-        unwanted: Callable[[], None] = lambda: None,
+        on_stray: Callable[[], None] = lambda: None,
     ) -> None:
-        """Nothing is read before `run`. Work on requests has `grace` seconds to come to an answer after the end of input.
+        """Start reading only with `run`. After the end of input, open requests have `grace` seconds to be answered.
 
-        `unwanted` is called for each message that neither `serve` nor `hear` sees and nobody waits for.
+        `on_stray` is called for each message that neither `on_request` nor `on_notification` sees and no request waits for.
         """
         self._lines: Final = lines
         self._sink: Final = sink
-        self._hear: Final = hear
+        self._on_notification: Final = on_notification
         self._name: Final = name
         self._grace: Final = grace
-        self._unwanted: Final = unwanted
-        self._desk: Final = Desk(serve, start, self._answer, name)
-        self._waiting: dict[bytes, asyncio.Future[envelope.Answer | None]] = {}
+        self._on_stray: Final = on_stray
+        self._incoming: Final = IncomingRequests(on_request, start, self._answer, name)
+        self._waiting: dict[bytes, asyncio.Future[envelope.ResponseLine | None]] = {}
         self._asked = 0
         self._owed = 0
         self._reader: asyncio.Task[Any] | None = None
@@ -111,25 +111,25 @@ class Connection:
         self._mute = False
 
     async def run(self) -> None:
-        """Reads and acts until the end of input, or until `close`.
+        """Read and dispatch until the end of input, or until `close`.
 
-        Then every request of ours that waits fails with ConnectionEnded, work that is left is cancelled and its requests are
-        answered so, and what was written is given a moment to leave. Nothing is written after it.
+        Then every waiting request of ours fails with ConnectionEnded, unfinished work is cancelled and its requests are
+        answered so, and queued lines are given a moment to leave. Nothing is written after it.
         """
         self._reader = asyncio.current_task()
         if isinstance(self._lines, OfferedLines):
             self._lines.offer(self._take_alone)
         try:
             await self._until_closed(self._read())
-            self._give_up()
+            self._fail_pending()
             await self._until_closed(self._wait_for_work())
-            self._desk.cancel_all()
+            self._incoming.cancel_all()
             with suppress(OSError, TimeoutError):
                 await self._wind_up()
         finally:
             self._reader = None
-            self._give_up()
-            self._desk.cancel_all()
+            self._fail_pending()
+            self._incoming.cancel_all()
             self._silence()
 
     async def request(
@@ -139,10 +139,10 @@ class Connection:
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - who stops waiting must tell the other side
     ) -> msgspec.Raw:
-        """The other side's result.
+        """Return the other side's result.
 
-        Raises RpcError where it answers with an error, ConnectionEnded where it will not answer any more, TimeoutError after
-        `timeout` seconds. Who stops waiting, by a timeout or a cancel, tells the other side so.
+        Raises RpcError if it answers with an error, ConnectionEnded if it will not answer any more, TimeoutError after `timeout`
+        seconds. A caller that stops waiting, by a timeout or a cancel, sends a cancel notification.
         """
         if self._over:
             raise ConnectionEnded
@@ -163,26 +163,26 @@ class Connection:
         return _result(answer)
 
     def notify(self, method: str, params: object) -> None:
-        """Tells the other side. Never blocks, and never fails for its sake: after the end it goes nowhere."""
-        self._write(envelope.said_line(method, params))
+        """Send a notification. Never blocks and never fails: after the end it is dropped."""
+        self._write(envelope.notification_line(method, params))
 
     def send_lines(self, lines: bytes) -> None:
-        """Sends ready-made lines, each with its newline, in their place in the order."""
+        """Send ready-made lines, each with its newline, in their place in the order."""
         self._write(lines)
 
     async def drain(self) -> None:
-        """Returns when the other side has read enough for more to be sent, or when it reads no more."""
+        """Wait until the other side has read enough for more to be sent, or reads no more."""
         if self._mute:
             return
         try:
             await self._sink.drain()
         except OSError:
-            self._lose()
+            self._peer_gone()
 
     def close(self) -> None:
-        """Ends the connection: requests of ours fail now, and `run` comes to its end. Fine to call more than once."""
+        """End the connection: requests of ours fail now, and `run` ends. May be called more than once."""
         self._closing = True
-        self._give_up()
+        self._fail_pending()
         if self._reader is None:
             self._silence()
         elif self._can_wake and self._reader is not asyncio.current_task():
@@ -191,7 +191,7 @@ class Connection:
             self._reader.cancel()
 
     async def _until_closed(self, work: Coroutine[Any, Any, None]) -> None:
-        """Does the work of the reader; `close` breaks it off at its next wait."""
+        """Run the reader's work; `close` interrupts it at its next wait."""
         try:
             await work
         except asyncio.CancelledError:
@@ -200,7 +200,7 @@ class Connection:
                 raise
 
     async def _wakeable(self, waited: Coroutine[Any, Any, _Value]) -> _Value:
-        """Waits where `close` may break in."""
+        """Wait where `close` may interrupt."""
         self._can_wake = True
         try:
             return await waited
@@ -221,53 +221,55 @@ class Connection:
             taken += 1
             if taken % _LINES_A_TURN == 0:
                 await asyncio.sleep(0)
-            if self._owed > _MOST_OWED:
+            if self._owed > _MAX_OWED:
                 self._owed = 0
                 await self._wakeable(self.drain())
 
     def _take_alone(self, line: bytes) -> bool:
-        """Takes a line while the reader waits for one."""
-        if not self._can_wake or self._closing or self._owed > _MOST_OWED:
+        """Process a line while the reader waits for one. False: the line was not taken."""
+        if not self._can_wake or self._closing or self._owed > _MAX_OWED:
             return False
         self._take(line)
         return True
 
     def _take(self, line: bytes) -> None:
         match envelope.parse(line):
-            case envelope.Call() as call:
-                self._desk.take(call)
-            case envelope.Said() as said:
-                self._take_said(said)
-            case envelope.Answer() as answer:
+            case envelope.RequestLine() as call:
+                self._incoming.start(call)
+            case envelope.NotificationLine() as notification:
+                self._take_notification(notification)
+            case envelope.ResponseLine() as answer:
                 self._take_answer(answer)
-            case envelope.Refused() as refused if line.strip():
+            case envelope.InvalidLine() as refused if line.strip():
                 self._refuse(refused)
 
-    def _take_said(self, said: envelope.Said) -> None:
+    def _take_notification(self, notification: envelope.NotificationLine) -> None:
         try:
-            if said.method == _CANCEL:
-                self._unwanted()
-                self._desk.cancel(envelope.id_key(msgspec.json.decode(said.params, type=_Cancel).request_id))
+            if notification.method == _CANCEL:
+                self._on_stray()
+                self._incoming.cancel(
+                    envelope.id_key(msgspec.json.decode(notification.params, type=_Cancel).request_id)
+                )
             else:
-                self._hear(said.method, said.params)
+                self._on_notification(notification.method, notification.params)
         except msgspec.DecodeError:
-            log.debug("rpc.not_understood", peer=self._name, method=said.method[:80])
+            log.debug("rpc.not_understood", peer=self._name, method=notification.method[:80])
         except Exception:
             # The next line may be a better one.
-            log.exception("rpc.not_heard", peer=self._name, method=said.method[:80])
+            log.exception("rpc.not_heard", peer=self._name, method=notification.method[:80])
 
-    def _take_answer(self, answer: envelope.Answer) -> None:
+    def _take_answer(self, answer: envelope.ResponseLine) -> None:
         coming = self._waiting.pop(bytes(answer.id), None)
         if coming is not None and not coming.done():
             coming.set_result(answer)
         elif answer.result is None and answer.error is None:
-            self._refuse(envelope.Refused(answer.id, INVALID_REQUEST, envelope.NO_METHOD))
+            self._refuse(envelope.InvalidLine(answer.id, INVALID_REQUEST, envelope.NO_METHOD))
         else:
-            self._unwanted()
+            self._on_stray()
             log.debug("rpc.nobody_waits", peer=self._name)
 
-    def _refuse(self, refused: envelope.Refused) -> None:
-        self._unwanted()
+    def _refuse(self, refused: envelope.InvalidLine) -> None:
+        self._on_stray()
         log.debug("rpc.refused", peer=self._name, code=refused.code)
         self._answer(envelope.failure_line(refused.id, refused.code, refused.message))
 
@@ -281,28 +283,28 @@ class Connection:
         try:
             self._sink.write(line)
         except OSError:
-            self._lose()
+            self._peer_gone()
 
     async def _wait_for_work(self) -> None:
         if self._grace and not self._closing:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._grace):
-                    await self._wakeable(self._desk.idle())
+                    await self._wakeable(self._incoming.wait_until_answered())
 
     async def _wind_up(self) -> None:
         async with asyncio.timeout(_LAST_WAIT):
-            await self._desk.idle()
+            await self._incoming.wait_until_answered()
             await self._sink.flush()
 
-    def _give_up(self) -> None:
+    def _fail_pending(self) -> None:
         self._over = True
         waiting, self._waiting = self._waiting, {}
         for coming in waiting.values():
             if not coming.done():
                 coming.set_result(None)
 
-    def _lose(self) -> None:
-        """Nobody reads what is written here any more."""
+    def _peer_gone(self) -> None:
+        """Stop writing and close: the other side reads no more."""
         log.debug("rpc.lost", peer=self._name)
         self._mute = True
         self.close()
@@ -312,9 +314,9 @@ class Connection:
         self._sink.close()
 
 
-def _result(answer: envelope.Answer | None) -> msgspec.Raw:
+def _result(answer: envelope.ResponseLine | None) -> msgspec.Raw:
     if answer is None:
         raise ConnectionEnded
     if answer.error is not None:
-        raise envelope.error_of(answer.error)
+        raise envelope.rpc_error(answer.error)
     return envelope.NULL if answer.result is None else answer.result

@@ -1,4 +1,4 @@
-"""What stands on a line: requests, notifications and answers as values, and the lines that say them."""
+"""JSON-RPC messages: as values, and as lines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_METHOD: Final = "This message has no method. Name one as a string, or send a 
 
 
 class RpcError(ThreadlineError):
-    """The other side answered with an error, or is answered with this one."""
+    """An error answer: received from the other side, or to be sent to it."""
 
     def __init__(self, code: int, message: str, data: object | None = None) -> None:
         super().__init__(message)
@@ -39,38 +39,38 @@ class RpcError(ThreadlineError):
         self.data: Final = data
 
 
-class Call(msgspec.Struct, frozen=True, gc=False):
-    """A request: it wants one answer with its id."""
+class RequestLine(msgspec.Struct, frozen=True, gc=False):
+    """A request: expects one answer with its id."""
 
     id: Raw
     method: str
     params: Raw
 
 
-class Said(msgspec.Struct, frozen=True, gc=False):
-    """A notification: nobody answers it."""
+class NotificationLine(msgspec.Struct, frozen=True, gc=False):
+    """A notification: is never answered."""
 
     method: str
     params: Raw
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
-    """What a request of ours led to: its result or the error. With neither, it is for who waits for it to say what it is."""
+class ResponseLine(msgspec.Struct, frozen=True, gc=False):
+    """The answer to a request of ours: its result or its error. With neither, the waiting request decides what it means."""
 
     id: Raw
     result: Raw | None = None
     error: Raw | None = None
 
 
-class Refused(msgspec.Struct, frozen=True, gc=False):
-    """A line that can't be acted on, and what its sender is told."""
+class InvalidLine(msgspec.Struct, frozen=True, gc=False):
+    """A line that cannot be acted on, and the error that its sender gets."""
 
     id: Raw
     code: int
     message: str
 
 
-Message: TypeAlias = Call | Said | Answer | Refused
+Message: TypeAlias = RequestLine | NotificationLine | ResponseLine | InvalidLine
 
 
 class _Envelope(msgspec.Struct, gc=False):
@@ -126,7 +126,7 @@ _check: Final = msgspec.json.Decoder(Raw).decode
 
 
 def parse(line: bytes) -> Message:
-    """What a line says. Never raises: whatever the line holds, it is one of these."""
+    """Return the message on a line. Never raises: an unreadable line is an `InvalidLine`."""
     try:
         if not line.isascii():
             line.decode()
@@ -134,60 +134,60 @@ def parse(line: bytes) -> Message:
     except msgspec.ValidationError:
         return _no_object(line)
     except msgspec.DecodeError:
-        mended = _mended(line)
-        return parse(mended) if mended != line else Refused(NULL, PARSE_ERROR, _NOT_JSON)
+        mended = _repaired(line)
+        return parse(mended) if mended != line else InvalidLine(NULL, PARSE_ERROR, _NOT_JSON)
     except UnicodeDecodeError:
-        return Refused(NULL, PARSE_ERROR, _NOT_JSON)
+        return InvalidLine(NULL, PARSE_ERROR, _NOT_JSON)
     except RecursionError:
-        return Refused(NULL, PARSE_ERROR, _TOO_DEEP)
+        return InvalidLine(NULL, PARSE_ERROR, _TOO_DEEP)
 
 
 def _sorted(envelope: _Envelope) -> Message:
     if envelope.method is not _ABSENT:
         return _asked(envelope)
     if envelope.id is _ABSENT:
-        return Refused(NULL, INVALID_REQUEST, NO_METHOD)
+        return InvalidLine(NULL, INVALID_REQUEST, NO_METHOD)
     if envelope.error is not _ABSENT and envelope.error != NULL:
-        return Answer(envelope.id, error=envelope.error)
-    return Answer(envelope.id, None if envelope.result is _ABSENT else envelope.result)
+        return ResponseLine(envelope.id, error=envelope.error)
+    return ResponseLine(envelope.id, None if envelope.result is _ABSENT else envelope.result)
 
 
 def _asked(envelope: _Envelope) -> Message:
     try:
         method = _decode_method(envelope.method)
     except msgspec.ValidationError:
-        return Refused(NULL if envelope.id is _ABSENT else envelope.id, INVALID_REQUEST, NO_METHOD)
+        return InvalidLine(NULL if envelope.id is _ABSENT else envelope.id, INVALID_REQUEST, NO_METHOD)
     params = _NO_PARAMS if envelope.params == NULL else envelope.params
-    return Said(method, params) if envelope.id is _ABSENT else Call(envelope.id, method, params)
+    return NotificationLine(method, params) if envelope.id is _ABSENT else RequestLine(envelope.id, method, params)
 
 
-def _no_object(line: bytes) -> Refused:
+def _no_object(line: bytes) -> InvalidLine:
     try:
         # That it is no object is found at its first byte; whether it is JSON at all, only at its last.
         _check(line)
     except msgspec.DecodeError:
-        return Refused(NULL, PARSE_ERROR, _NOT_JSON)
+        return InvalidLine(NULL, PARSE_ERROR, _NOT_JSON)
     except RecursionError:
-        return Refused(NULL, PARSE_ERROR, _TOO_DEEP)
-    return Refused(NULL, INVALID_REQUEST, _NOT_ONE)
+        return InvalidLine(NULL, PARSE_ERROR, _TOO_DEEP)
+    return InvalidLine(NULL, INVALID_REQUEST, _NOT_ONE)
 
 
 # More of them than any editor writes by mistake: looking at each would hold up everything else.
-_MOST_ESCAPES: Final = 100_000
+_MAX_ESCAPES: Final = 100_000
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)", re.DOTALL
 )
 
 
-def _mended(line: bytes) -> bytes:
-    """The line with U+FFFD for each half of a character: editors send one where they cut a text in the middle of an emoji."""
-    if line.count(b"\\") > _MOST_ESCAPES:
+def _repaired(line: bytes) -> bytes:
+    """Replace each half of a surrogate pair by U+FFFD: editors send one if they cut a text in the middle of an emoji."""
+    if line.count(b"\\") > _MAX_ESCAPES:
         return line
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], line)
 
 
 def id_key(raw: Raw) -> bytes:
-    """The same for every way to write the same id."""
+    """Return the same key for every way to write the same id."""
     written = bytes(raw)
     if b"\\" not in written:
         return written
@@ -197,8 +197,8 @@ def id_key(raw: Raw) -> bytes:
         return written
 
 
-def error_of(raw: Raw) -> RpcError:
-    """The error that an answer carries, as well as it can be read."""
+def rpc_error(raw: Raw) -> RpcError:
+    """Return the error that an answer carries, as far as it can be read."""
     try:
         body = msgspec.json.decode(raw, type=_Body)
         return RpcError(body.code, body.message, msgspec.json.decode(body.data))
@@ -207,22 +207,22 @@ def error_of(raw: Raw) -> RpcError:
 
 
 def call_line(number: int, method: str, params: object) -> bytes:
-    """A request of ours. Raises TypeError or ValueError for params that have no JSON."""
+    """Encode a request of ours. Raises TypeError or ValueError for params that have no JSON."""
     return _line(_CallLine(number, method, params))
 
 
-def said_line(method: str, params: object) -> bytes:
-    """A notification of ours. Raises TypeError or ValueError for params that have no JSON."""
+def notification_line(method: str, params: object) -> bytes:
+    """Encode a notification of ours. Raises TypeError or ValueError for params that have no JSON."""
     return _line(_SaidLine(method, params))
 
 
 def result_line(to: Raw, result: object) -> bytes:
-    """The answer to a request. Raises TypeError or ValueError for a result that has no JSON."""
+    """Encode the answer to a request. Raises TypeError or ValueError for a result that has no JSON."""
     return _line(_ResultLine(to, result))
 
 
 def failure_line(to: Raw, code: int, message: str, data: object | None = None) -> bytes:
-    """The answer to a request that failed. Raises TypeError or ValueError for data that has no JSON."""
+    """Encode the error answer to a request. Raises TypeError or ValueError for data that has no JSON."""
     return _line(_FailureLine(to, _Failure(code, message, data)))
 
 

@@ -1,34 +1,37 @@
-"""Where lines come from and where they go, and how a stream of bytes is cut into lines."""
+"""Line protocols, cutting bytes into lines, and lines over asyncio streams."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol, runtime_checkable
 
 from threadline.errors import ThreadlineError
 
-MOST_BYTES: Final = 64 * 1024 * 1024
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+
+_CHUNK: Final = 64 * 1024
 
 
 class LineTooLong(ThreadlineError):
     """A message is longer than 64 MiB and was skipped. Send it in smaller parts."""
 
 
-class Lines(Protocol):
-    """Lines as they come in."""
+class LineReader(Protocol):
+    """Lines that come in."""
 
     async def next(self) -> bytes | None:
-        """The next line without its newline; `None` at the end of input, and from then on.
+        """Return the next line without its newline; None at the end of input, and from then on.
 
-        Raises LineTooLong in the place of a line that is longer than MOST_BYTES: all of it is skipped, and the next call
-        gives the line after it. Nothing is lost when the call is cancelled.
+        Raises LineTooLong in place of a line that is longer than MAX_LINE_BYTES: all of it is skipped, and the next call
+        returns the line after it. Cancelling the call loses nothing.
         """
 
 
 @runtime_checkable
-class OfferedLines(Lines, Protocol):
-    """Lines of a source that knows when one has come."""
+class OfferedLines(LineReader, Protocol):
+    """A reader that reports a line at the moment it arrives."""
 
     def offer(self, take: Callable[[bytes], bool]) -> None:
         """From now on a line that comes alone while `next` waits is given to `take` at once, instead.
@@ -37,29 +40,29 @@ class OfferedLines(Lines, Protocol):
         """
 
 
-class Sink(Protocol):
-    """Lines on their way out: whole and in order."""
+class LineWriter(Protocol):
+    """Lines that go out, whole and in order."""
 
     def write(self, line: bytes) -> None:
-        """Queues bytes that end in a newline, one line or many. Never blocks. Raises OSError when nobody can read them any more."""
+        """Queue bytes that end in a newline, one line or many. Never blocks. Raises OSError if nobody can read them any more."""
 
     async def drain(self) -> None:
-        """Returns when there is room again. Raises OSError when nobody reads any more."""
+        """Wait until there is room again. Raises OSError if nobody reads any more."""
 
     async def flush(self) -> None:
-        """Returns when all that was written has left this process. Raises OSError when nobody reads any more."""
+        """Wait until all queued lines have left this process. Raises OSError if nobody reads any more."""
 
     def close(self) -> None:
-        """Nothing more is written. What the other side has not taken yet may be lost: flush first."""
+        """Stop writing. Queued lines may be lost: flush first."""
 
 
 class LineCutter:
     """Cuts chunks of bytes into lines.
 
-    Holds at most one unfinished line of `most` bytes; the bytes of a longer one are let go as they come.
+    Holds at most one unfinished line of `most` bytes; the bytes of a longer one are dropped as they come.
     """
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
+    def __init__(self, most: int = MAX_LINE_BYTES) -> None:
         self._most: Final = most
         # None stands where a line was too long.
         self._whole: deque[bytes | None] = deque()
@@ -67,11 +70,11 @@ class LineCutter:
         self._size = 0
 
     def __len__(self) -> int:
-        """How many lines can be taken."""
+        """Return how many lines can be taken."""
         return len(self._whole)
 
     def feed(self, chunk: bytes) -> None:
-        """Takes the bytes that came next."""
+        """Add the bytes that came next."""
         first, newline, rest = chunk.partition(b"\n")
         if first:
             self._keep(first)
@@ -85,19 +88,19 @@ class LineCutter:
             self._keep(last)
 
     def end(self) -> None:
-        """No more bytes come: what is left without a newline is a line too."""
+        """Mark the end of input: unfinished bytes become a line too."""
         if self._size:
             self._finish()
 
     def take(self) -> bytes:
-        """The first line that was not taken yet. Raises LineTooLong in the place of one that was skipped."""
+        """Return the first line that was not taken yet. Raises LineTooLong in place of a skipped line."""
         line = self._whole.popleft()
         if line is None:
             raise LineTooLong
         return line
 
     def offer_only(self, take: Callable[[bytes], bool]) -> bool:
-        """Whether there was one line and no more, and `take` has taken it."""
+        """Return whether there was exactly one line and `take` has taken it."""
         if len(self._whole) != 1 or self._whole[0] is None:
             return False
         line = self.take()
@@ -121,3 +124,68 @@ class LineCutter:
             self._whole.append(parts[0] if len(parts) == 1 else b"".join(parts))
         self._parts = []
         self._size = 0
+
+
+def over_streams(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[LineReader, LineWriter]:
+    """Return a line reader and a line writer over asyncio streams."""
+    return StreamLines(reader), StreamSink(writer)
+
+
+class StreamLines:
+    """Lines from a stream reader. See `LineReader`."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader: Final = reader
+        self._cutter: Final = LineCutter()
+        self._over = False
+
+    async def next(self) -> bytes | None:
+        """Return the next line; None at the end of input."""
+        while not self._cutter:
+            if self._over:
+                return None
+            await self._read()
+        return self._cutter.take()
+
+    async def _read(self) -> None:
+        try:
+            chunk = await self._reader.read(_CHUNK)
+        except OSError:
+            chunk = b""
+        if chunk:
+            self._cutter.feed(chunk)
+        else:
+            self._cutter.end()
+            self._over = True
+
+
+class StreamSink:
+    """Lines to a stream writer. See `LineWriter`."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer: Final = writer
+
+    def write(self, line: bytes) -> None:
+        """Send or queue bytes that end in a newline."""
+        self._check()
+        self._writer.write(line)
+
+    async def drain(self) -> None:
+        """Wait until there is room again."""
+        self._check()
+        await self._writer.drain()
+
+    async def flush(self) -> None:
+        """Wait until all queued lines have left."""
+        self._check()
+        self._writer.transport.set_write_buffer_limits(high=0)
+        await self._writer.drain()
+
+    def close(self) -> None:
+        """Close the writer."""
+        self._writer.close()
+
+    def _check(self) -> None:
+        # A writer that is closed takes everything and says nothing.
+        if self._writer.is_closing():
+            raise BrokenPipeError

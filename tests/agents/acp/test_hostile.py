@@ -57,7 +57,7 @@ def test_after_a_death_the_next_turn_starts_another(world: World) -> None:
 
 
 def test_one_that_dies_again_and_again_rests(world: World) -> None:
-    world.limits = msgspec.structs.replace(world.limits, first_rest=50.0)
+    world.limits = msgspec.structs.replace(world.limits, first_restart_pause=50.0)
     agent = world.agent()
 
     async def turns() -> list[str]:
@@ -87,7 +87,7 @@ def test_a_line_that_is_too_long_is_skipped(world: World) -> None:
 
 
 def test_a_flood_is_stopped_and_what_came_before_is_kept(world: World) -> None:
-    world.limits = msgspec.structs.replace(world.limits, words=50_000)
+    world.limits = msgspec.structs.replace(world.limits, max_text_chars=50_000)
     agent = world.agent()
     events, fault = run(agent, kept(agent, "flood"))
     assert 40_000 < len(text_of(events)) <= 50_000
@@ -110,7 +110,7 @@ def test_what_belongs_to_another_session_is_dropped_and_meta_means_nothing(world
 
 
 def test_one_that_goes_on_and_on_about_what_nobody_asked_is_ended(world: World) -> None:
-    world.limits = msgspec.structs.replace(world.limits, words=10_000, strays=200, cancel=30.0)
+    world.limits = msgspec.structs.replace(world.limits, max_text_chars=10_000, max_stray_messages=200, cancel=30.0)
     agent = world.agent()
 
     async def turn() -> None:
@@ -124,7 +124,7 @@ def test_one_that_goes_on_and_on_about_what_nobody_asked_is_ended(world: World) 
 
 @pytest.mark.parametrize("kind", ["notifications", "requests", "questions", "answers", "objects", "cancels"])
 def test_one_that_sends_nothing_but_what_is_not_served_is_ended(world: World, kind: str) -> None:
-    world.limits = msgspec.structs.replace(world.limits, strays=200)
+    world.limits = msgspec.structs.replace(world.limits, max_stray_messages=200)
     agent = world.agent()
     events, fault = run(agent, kept(agent, f"spam {kind} 20"))
     assert (text_of(events), fault) == ("clean", "")

@@ -12,8 +12,8 @@ import pytest
 from tests.agents.acp.world import World, answered, gone, memory_in, run
 
 from threadline.agents.acp import AcpAgent
-from threadline.agents.acp.asking import question_of
-from threadline.agents.acp.translate import Call
+from threadline.agents.acp.events import KnownCall
+from threadline.agents.acp.prompt_run import build_question
 from threadline.gateway.asking import checked_ask, question
 from threadline.model.access import Role
 from threadline.ports.agent import AgentError, AskPermission, Event, Notice, Permission, ToolCall
@@ -173,10 +173,10 @@ _FOR_GOOD = (acp.PermissionOption(option_id="y", name="Yes", kind="allow_always"
 
 @pytest.mark.parametrize("kind", get_args(acp.ToolKind))
 def test_who_may_answer_hangs_on_what_the_call_does(kind: acp.ToolKind) -> None:
-    call = Call("c", title="t", kind=kind)
+    call = KnownCall("c", title="t", kind=kind)
     least = "trusted" if kind in ("read", "edit", "delete", "move", "search") else "owner"
-    assert question_of("acp-1", call, _ONCE).least == least
-    assert question_of("acp-1", call, _FOR_GOOD).least == "owner"
+    assert build_question("acp-1", call, _ONCE).least == least
+    assert build_question("acp-1", call, _FOR_GOOD).least == "owner"
 
 
 def _text(said: str) -> acp.ContentPart:
@@ -185,7 +185,7 @@ def _text(said: str) -> acp.ContentPart:
 
 def _asked_about(**call: Any) -> tuple[dict[str, Any], bool]:
     """What people see of a call, and whether they are told that it is not all."""
-    ask = checked_ask(question_of("acp-1", Call("c", **call), _ONCE))
+    ask = checked_ask(build_question("acp-1", KnownCall("c", **call), _ONCE))
     return json.loads(ask.arguments), texts.ASK_CUT in ask.reason
 
 
@@ -256,7 +256,7 @@ def test_what_is_not_all_says_so(call: dict[str, Any]) -> None:
     ],
 )
 def test_who_shows_calls_shows_all_of_the_one_that_is_asked_about(call: dict[str, Any], is_shown: bool) -> None:
-    ask = question_of("acp-1", Call("c", **call), _ONCE)
+    ask = build_question("acp-1", KnownCall("c", **call), _ONCE)
     assert ask.call is not None
     assert (ask.call.arguments == ask.arguments) is is_shown
 
@@ -358,7 +358,7 @@ def test_a_question_that_was_given_up_does_not_stand_in_the_way(world: World) ->
 
 
 def test_a_question_that_nobody_answers_is_given_up_in_the_end(world: World) -> None:
-    world.limits = msgspec.structs.replace(world.limits, asked=0.05)
+    world.limits = msgspec.structs.replace(world.limits, question_seconds=0.05)
     agent = world.agent()
 
     async def turn() -> Any:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from threadline.agents.acp.sifting import Sifted
+from threadline.agents.acp.process import MessageLines
 
 
 class Written:
@@ -21,7 +21,7 @@ class Written:
 
 def sifted(*lines: bytes, most: int = 100) -> list[bytes]:
     async def all_of() -> list[bytes]:
-        source = Sifted(Written(*lines), most, "an agent")
+        source = MessageLines(Written(*lines), most, "an agent")
         taken = []
         while (line := await source.next()) is not None:
             taken.append(line)

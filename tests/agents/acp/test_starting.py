@@ -12,8 +12,7 @@ from typing import Any, get_args
 import pytest
 from tests.agents.acp.world import SCRIPT, World, answered, is_alive, run
 
-from threadline.agents.acp.presets import PRESETS
-from threadline.agents.acp.wanted import wanted_of
+from threadline.agents.acp.settings import PRESETS, read_config
 from threadline.agents.registry import AgentSetup, make_agent
 from threadline.cli.doctor import run_checks
 from threadline.config.load import load_config
@@ -88,12 +87,12 @@ def test_a_presets_key_signs_it_in_where_it_is_set(tmp_path: Path) -> None:
     program.chmod(0o755)
     settings = AgentSetup(kind="acp", preset="gemini")
     environment = {"PATH": str(tmp_path), "GEMINI_API_KEY": "k", "OPENAI_API_KEY": "another's"}
-    wanted = wanted_of(settings, environment)
+    wanted = read_config(settings, environment)
     assert wanted.command == (str(program), "--acp")
     assert wanted.key_method == "gemini-api-key"
     assert dict(wanted.env) == {"PATH": str(tmp_path), "GEMINI_API_KEY": "k"}
-    assert wanted_of(settings, {"PATH": str(tmp_path)}).key_method is None
-    assert "k" not in repr(wanted).replace("Wanted", "")
+    assert read_config(settings, {"PATH": str(tmp_path)}).key_method is None
+    assert "k" not in repr(wanted).replace("AcpAgentConfig", "")
 
 
 def test_every_known_agent_can_be_named_in_the_configuration() -> None:
@@ -103,7 +102,7 @@ def test_every_known_agent_can_be_named_in_the_configuration() -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_program_that_is_not_there_is_told_with_how_to_get_it(preset: AcpPreset) -> None:
     with pytest.raises(AgentError, match="is not on the PATH") as fault:
-        wanted_of(AgentSetup(kind="acp", preset=preset), {"PATH": "/nowhere"})
+        read_config(AgentSetup(kind="acp", preset=preset), {"PATH": "/nowhere"})
     assert PRESETS[preset].install in str(fault.value)
     assert fault.value.is_owners
 

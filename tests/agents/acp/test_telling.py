@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.agents.acp.asking import question_of
+from threadline.agents.acp.agent import closing_events
+from threadline.agents.acp.events import KnownCall, TurnTooLarge, UpdateTranslator
 from threadline.agents.acp.process import AgentSession
-from threadline.agents.acp.reporting import last_events
-from threadline.agents.acp.translate import Call, Telling, TooMuch
-from threadline.agents.acp.wanted import Limits
+from threadline.agents.acp.prompt_run import build_question
+from threadline.agents.acp.settings import AcpLimits
 from threadline.gateway.asking import checked_ask
 from threadline.ports.agent import AskPermission, NewFile, Text, Thought, Titled, ToolCall, ToolResult
 from threadline.rpc import acp
@@ -63,8 +63,8 @@ def decoded(update: dict[str, Any]) -> acp.Update:
 
 @given(st.lists(TOOLS | CHUNKS | OTHERS, max_size=12))
 def test_every_call_begins_once_before_it_ends_once(updates: list[dict[str, Any]]) -> None:
-    telling = Telling(Limits())
-    told = [one for update in updates for one in telling.take(decoded(update))] + telling.end()
+    translator = UpdateTranslator(AcpLimits())
+    told = [one for update in updates for one in translator.translate(decoded(update))] + translator.end()
     began: list[str] = []
     ended: list[str] = []
     for one in told:
@@ -80,12 +80,12 @@ def test_every_call_begins_once_before_it_ends_once(updates: list[dict[str, Any]
 
 @given(st.lists(TOOLS | CHUNKS | OTHERS, max_size=40))
 def test_what_is_told_stays_within_bounds(updates: list[dict[str, Any]]) -> None:
-    telling = Telling(Limits(words=40, events=6, updates=20))
+    translator = UpdateTranslator(AcpLimits(max_text_chars=40, events=6, updates=20))
     told = []
     try:
         for update in updates:
-            told += telling.take(decoded(update))
-    except TooMuch:
+            told += translator.translate(decoded(update))
+    except TurnTooLarge:
         pass
     else:
         assert len(updates) <= 60
@@ -96,14 +96,14 @@ def test_what_is_told_stays_within_bounds(updates: list[dict[str, Any]]) -> None
 
 @given(st.recursive(ANYTHING, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner)), WORDS)
 def test_any_call_can_be_asked_about(raw: Any, title: str) -> None:
-    call = Call("c", title=title, input=msgspec.json.encode(raw).decode())
-    assert checked_ask(question_of("acp-1", call, ())).tool
+    call = KnownCall("c", title=title, input=msgspec.json.encode(raw).decode())
+    assert checked_ask(build_question("acp-1", call, ())).tool
 
 
 @pytest.mark.parametrize("raw", [{"content": "x" * 300_000}, {str(n): "y" for n in range(20_000)}, ["z" * 100] * 5_000])
 def test_a_call_of_any_size_can_be_asked_about(raw: Any) -> None:
-    call = Call("c", title="t", input=msgspec.json.encode(raw).decode())
-    ask = checked_ask(question_of("acp-1", call, ()))
+    call = KnownCall("c", title="t", input=msgspec.json.encode(raw).decode())
+    ask = checked_ask(build_question("acp-1", call, ()))
     assert len(ask.arguments) <= 12_500
     assert "too long" in ask.reason
 
@@ -112,19 +112,19 @@ def a_call(number: int = 0, **fields: Any) -> acp.Update:
     return decoded({"sessionUpdate": "tool_call", "toolCallId": f"c{number}", **fields})
 
 
-def taken(limits: Limits, updates: Iterator[acp.Update]) -> int:
+def taken(limits: AcpLimits, updates: Iterator[acp.Update]) -> int:
     """How many of the updates are taken before it is too much."""
-    telling = Telling(limits)
+    translator = UpdateTranslator(limits)
     for count, update in enumerate(updates):
         try:
-            telling.take(update)
-        except TooMuch:
+            translator.translate(update)
+        except TurnTooLarge:
             return count
     raise AssertionError("it was never too much")
 
 
 def test_calls_that_are_only_announced_are_no_more_than_what_is_told() -> None:
-    assert taken(Limits(events=30), (a_call(number, status="pending") for number in range(100))) == 30
+    assert taken(AcpLimits(events=30), (a_call(number, status="pending") for number in range(100))) == 30
 
 
 TEXT = {"type": "content", "content": {"type": "text", "text": "x" * 1000}}
@@ -148,52 +148,52 @@ FILE = {"type": "content", "content": {"type": "resource", "resource": {"uri": "
 )
 def test_what_is_kept_of_calls_that_do_not_end_weighs(fields: dict[str, Any]) -> None:
     updates = (a_call(number, status="in_progress", **fields) for number in range(1_000))
-    assert taken(Limits(tools=20_000), updates) <= 20
+    assert taken(AcpLimits(max_tool_chars=20_000), updates) <= 20
 
 
 def test_plans_weigh() -> None:
     plan = {"sessionUpdate": "plan", "entries": [{"content": "x" * 400, "status": "pending", "priority": "low"}] * 2}
-    assert taken(Limits(tools=20_000), (decoded(plan) for _ in range(1_000))) <= 25
+    assert taken(AcpLimits(max_tool_chars=20_000), (decoded(plan) for _ in range(1_000))) <= 25
 
 
 def test_places_weigh_where_they_are_told() -> None:
     places = [{"path": "/" + "x" * 400}] * 2
     updates = (a_call(number, status="completed", locations=places) for number in range(1_000))
-    assert taken(Limits(tools=20_000), updates) <= 25
+    assert taken(AcpLimits(max_tool_chars=20_000), updates) <= 25
 
 
 def test_a_call_that_shows_its_output_as_it_grows_is_as_heavy_as_all_of_it() -> None:
-    telling = Telling(Limits(tools=20_000))
+    translator = UpdateTranslator(AcpLimits(max_tool_chars=20_000))
     told = []
     for number in range(1_000):
-        told += telling.take(a_call(status="in_progress", content=[TEXT], rawInput={"n": number}))
-    told += telling.take(a_call(status="completed"))
+        told += translator.translate(a_call(status="in_progress", content=[TEXT], rawInput={"n": number}))
+    told += translator.translate(a_call(status="completed"))
     assert [type(one) for one in told] == [ToolCall, ToolResult]
 
 
 def test_questions_weigh() -> None:
-    telling = Telling(Limits(tools=20_000))
+    translator = UpdateTranslator(AcpLimits(max_tool_chars=20_000))
     ask = AskPermission(ask_id="a", tool="run", arguments="x" * 1_000)
     for _ in range(19):
-        telling.asked(ask)
-    with pytest.raises(TooMuch):
-        telling.asked(ask)
+        translator.asked(ask)
+    with pytest.raises(TurnTooLarge):
+        translator.asked(ask)
 
 
 def test_a_question_about_a_call_that_is_over_shows_what_is_asked() -> None:
-    telling = Telling(Limits())
-    telling.take(a_call(status="completed", rawInput={"command": "ls"}))
-    call, _ = telling.ask(acp.ToolCallPatch(tool_call_id="c0", raw_input=acp.as_raw('{"command": "rm"}')))
-    assert "rm" in question_of("acp-1", call, ()).arguments
+    translator = UpdateTranslator(AcpLimits())
+    translator.translate(a_call(status="completed", rawInput={"command": "ls"}))
+    call, _ = translator.ask(acp.ToolCallPatch(tool_call_id="c0", raw_input=acp.raw_json('{"command": "rm"}')))
+    assert "rm" in build_question("acp-1", call, ()).arguments
 
 
 def test_a_call_with_more_changes_than_anybody_reads_can_be_asked_about() -> None:
-    call = Call("c")
+    call = KnownCall("c")
     diff = {"type": "diff", "path": "/" + "p" * 100, "newText": "x" * 500, "oldText": "y" * 500}
     update = a_call(content=[diff] * 1_000)
     assert isinstance(update, acp.ToolCallStart)
     call.learn(update)
-    ask = checked_ask(question_of("acp-1", call, ()))
+    ask = checked_ask(build_question("acp-1", call, ()))
     assert "too long" in ask.reason
     assert "ppp" in ask.arguments
 
@@ -211,4 +211,4 @@ def test_a_call_with_more_changes_than_anybody_reads_can_be_asked_about() -> Non
 def test_a_session_is_not_called_by_what_stands_before_the_persons_words(title: str, told: list[Titled]) -> None:
     session = AgentSession("s-1", is_new=True)
     session.title = title
-    assert list(last_events(session, acp.PromptResponse(stop_reason="end_turn"))) == told
+    assert list(closing_events(session, acp.PromptResponse(stop_reason="end_turn"))) == told

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from threadline.agents.acp import AcpAgent
-from threadline.agents.acp.wanted import Limits
+from threadline.agents.acp.settings import AcpLimits
 from threadline.agents.registry import AgentSetup
 from threadline.ports.agent import Event, Remember, Turn
 from threadline.testing.contracts.agents import PATIENCE, a_turn, events_of
@@ -19,7 +19,7 @@ from threadline.testing.contracts.agents import PATIENCE, a_turn, events_of
 T = TypeVar("T")
 
 SCRIPT = Path(__file__).parent / "scripted_agent.py"
-QUICK = Limits(start=20.0, call=20.0, cancel=0.5, end=0.3, longest_rest=60.0)
+QUICK = AcpLimits(start=20.0, call=20.0, cancel=0.5, end=0.3, longest_restart_pause=60.0)
 
 
 class World:

@@ -97,7 +97,7 @@ def test_every_property_and_every_value_of_a_settled_message_is_shown_or_left_ou
         ("PlanEntryPriority", acp.PlanPriority),
         ("PlanEntryStatus", acp.PlanStatus),
         ("SessionConfigOptionCategory", acp.ConfigCategory),
-        ("StopReason", acp.StopReason),
+        ("StopReason", acp.PromptStopReason),
         ("ToolCallStatus", acp.ToolStatus),
         ("ToolKind", acp.ToolKind),
     ],

@@ -1,8 +1,9 @@
-"""Any agent that speaks the Agent Client Protocol, as an agent of the gateway."""
+"""`AcpAgent`: any program that speaks the Agent Client Protocol, as an agent of the gateway."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from pathlib import Path
@@ -10,47 +11,72 @@ from typing import Literal
 
 import msgspec
 
-from threadline.agents.acp.choices import Choice, choice_of
-from threadline.agents.acp.opening import cwd_of, opened
+from threadline.agents.acp.pool import ProcessPool
 from threadline.agents.acp.process import AgentProcess, AgentSession
-from threadline.agents.acp.processes import Processes
-from threadline.agents.acp.prompt import blocks_of
-from threadline.agents.acp.prompting import Ended, Prompting, Question
-from threadline.agents.acp.reporting import last_events
-from threadline.agents.acp.wanted import Limits, wanted_of
+from threadline.agents.acp.prompt_content import prompt_blocks
+from threadline.agents.acp.prompt_run import PermissionQuestion, PromptEnded, PromptRun
+from threadline.agents.acp.session import SelectOption, find_option, open_session, working_directory
+from threadline.agents.acp.settings import AcpLimits, read_config
 from threadline.agents.cancellation import until_cancelled
 from threadline.agents.registry import AgentSetup
 from threadline.errors import InvalidRequest
 from threadline.model.ownership import file_owner_of
 from threadline.model.safe_text import safe_line
 from threadline.model.turn import Replay
-from threadline.ports.agent import AgentError, AskPermission, Event, NewFile, Notice, Remember, Turn
+from threadline.model.usage import micros_of
+from threadline.ports.agent import (
+    AgentError,
+    AskPermission,
+    ContextWindow,
+    Event,
+    NewFile,
+    Notice,
+    Remember,
+    Titled,
+    Turn,
+    UsageOf,
+)
+from threadline.rpc import acp
 from threadline.texts import acp_agents as texts
 
 _MODEL_CHARS = 200
 _SHOWN_MODELS = 20
 
+_REASONS = {
+    "refusal": texts.DECLINED,
+    "max_tokens": texts.OUT_OF_TOKENS,
+    "max_turn_requests": texts.OUT_OF_STEPS,
+}
+_TITLE_CHARS = 120
+# What stands before the person's words in a prompt, and how much of it tells that it is that.
+_PREAMBLES = (texts.TOLD, texts.BEFORE, texts.MEANWHILE)
+_TELLING_CHARS = 20
+_REPORTED_MODEL_CHARS = 100
+# An agent says of itself what it costs. Beyond this it is no number that anybody has to pay for a turn.
+_MAX_TOKENS = 1_000_000_000
+_MAX_DOLLARS = 1_000.0
 
-class _Running(msgspec.Struct):
-    """A prompt that is worked at, and where."""
+
+class _ActivePrompt(msgspec.Struct):
+    """A running prompt, with its process and session."""
 
     person: str
     process: AgentProcess
     session: AgentSession
-    prompting: Prompting
-    question: Question | None = None
+    prompt_run: PromptRun
+    question: PermissionQuestion | None = None
     timer: asyncio.TimerHandle | None = None
 
 
-class _Run:
-    """One run of a turn: what is to be broken off if nobody waits any more."""
+class _RunHandle:
+    """One run of a turn: cancels its prompt if the turn is cancelled."""
 
     def __init__(self) -> None:
-        self.prompting: Prompting | None = None
+        self.prompt_run: PromptRun | None = None
 
     def cancel(self) -> None:
-        if self.prompting is not None:
-            self.prompting.abandon()
+        if self.prompt_run is not None:
+            self.prompt_run.cancel()
 
 
 class AcpAgent:
@@ -67,16 +93,16 @@ class AcpAgent:
     """
 
     def __init__(
-        self, settings: AgentSetup, environment: Mapping[str, str], folder: Path, limits: Limits | None = None
+        self, settings: AgentSetup, environment: Mapping[str, str], folder: Path, limits: AcpLimits | None = None
     ) -> None:
-        """`folder`: where people have folders of their own. `AgentError` where the program is not there."""
-        self._limits = limits or Limits()
-        self._wanted = wanted_of(settings, environment)
-        self._processes = Processes(self._wanted, self._limits, folder / self._wanted.digest)
+        """Create an agent; `folder` holds one folder for each person. Raises `AgentError` if the program is not installed."""
+        self._limits = limits or AcpLimits()
+        self._config = read_config(settings, environment)
+        self._pool = ProcessPool(self._config, self._limits, folder / self._config.digest)
         # Turns that wait for an answer, by their id.
-        self._waiting: dict[str, _Running] = {}
+        self._waiting: dict[str, _ActivePrompt] = {}
         # The models that it offered last.
-        self._models: Choice | None = None
+        self._models: SelectOption | None = None
 
     @property
     def replay(self) -> Replay:
@@ -87,8 +113,8 @@ class AcpAgent:
         return True
 
     async def run(self, turn: Turn) -> AsyncIterator[Event]:
-        """The agent's words, thoughts and tools as they come, and what the turn cost."""
-        run = _Run()
+        """Yield the agent's text, thoughts and tool calls as they come, and what the turn cost."""
+        run = _RunHandle()
         answer = until_cancelled(
             self._answer(turn, run), turn.cancelled, grace=self._limits.cancel, on_cancelled=run.cancel
         )
@@ -97,7 +123,7 @@ class AcpAgent:
                 yield event
 
     async def check_model(self, name: str) -> str:
-        """The name of a model that the agent may have: which it has is known only once it has answered."""
+        """Return the name of a model that the agent may have: its list is known only once it has answered."""
         shown = safe_line(name, _MODEL_CHARS)
         if shown != name.strip() or not shown:
             raise InvalidRequest(texts.ODD_MODEL)
@@ -109,118 +135,118 @@ class AcpAgent:
         return found
 
     def abandoned(self, turn_id: str) -> None:
-        """Nobody will answer what the agent asks in that turn: it is told so, and its prompt is cancelled."""
-        self._forget(turn_id)
+        """Cancel the prompt of that turn: nobody will answer its question."""
+        self._drop_waiting(turn_id)
 
     async def close(self) -> None:
-        """Ends all processes of this agent, and whatever they started."""
+        """End all processes of this agent, and everything they started."""
         for waiting in self._waiting.values():
             _stop_timer(waiting)
         self._waiting.clear()
-        await self._processes.close()
+        await self._pool.close()
 
-    async def _answer(self, turn: Turn, run: _Run) -> AsyncGenerator[Event, None]:
+    async def _answer(self, turn: Turn, run: _RunHandle) -> AsyncGenerator[Event, None]:
         running = self._take_waiting(turn)
         if running is None:
             if any(isinstance(event, AskPermission) for event in turn.so_far):
-                raise AgentError(texts.WAS_RESTARTED.format(agent=self._wanted.name))
+                raise AgentError(texts.WAS_RESTARTED.format(agent=self._config.name))
             async with aclosing(self._begin(turn, run)) as events:
                 async for event in events:
                     yield event
             return
-        run.prompting = running.prompting
+        run.prompt_run = running.prompt_run
         self._settle(running, turn)
         async with aclosing(self._listen(running, turn)) as events:
             async for event in events:
                 yield event
 
-    async def _begin(self, turn: Turn, run: _Run) -> AsyncGenerator[Event, None]:
+    async def _begin(self, turn: Turn, run: _RunHandle) -> AsyncGenerator[Event, None]:
         person = _person_of(turn)
-        process = await self._processes.of(person)
+        process = await self._pool.acquire(person)
         with _using(process):
-            cwd = cwd_of(turn, self._wanted.cwd, lambda: self._processes.folder_of(person))
-            ready = await opened(process, turn, cwd)
+            cwd = working_directory(turn, self._config.cwd, lambda: self._pool.folder_of(person))
+            ready = await open_session(process, turn, cwd)
             session = ready.session
             self._note_models(session)
-            blocks = (*ready.before, *await blocks_of(turn, process.can.prompt_capabilities))
+            blocks = (*ready.before, *await prompt_blocks(turn, process.can.prompt_capabilities))
             # On disk before the agent is told anything: after a crash it must be found again, with what it knows.
             yield Remember(ready.memory.text())
             for notice in ready.notices:
                 yield Notice(notice)
-            run.prompting = prompting = process.prompt(session, blocks, turn.role, is_shared=turn.session.is_shared)
-        async with aclosing(self._listen(_Running(person, process, session, prompting), turn)) as events:
+            run.prompt_run = prompt_run = process.prompt(session, blocks, turn.role, is_shared=turn.session.is_shared)
+        async with aclosing(self._listen(_ActivePrompt(person, process, session, prompt_run), turn)) as events:
             async for event in events:
                 yield event
 
-    async def _listen(self, running: _Running, turn: Turn) -> AsyncGenerator[Event, None]:
-        """What comes of a prompt. A question ends the run and leaves the prompt as it is; any other end breaks it off."""
+    async def _listen(self, running: _ActivePrompt, turn: Turn) -> AsyncGenerator[Event, None]:
+        """Yield the events of a prompt. A question ends the run and keeps the prompt; any other end cancels it."""
         try:
-            async with aclosing(self._told(running, turn)) as events:
+            async with aclosing(self._events(running, turn)) as events:
                 async for event in events:
                     yield event
         finally:
             if self._waiting.get(turn.turn_id) is not running:
-                running.prompting.abandon()
+                running.prompt_run.cancel()
             elif turn.cancelled.is_set():
-                self._forget(turn.turn_id)
+                self._drop_waiting(turn.turn_id)
 
-    async def _told(self, running: _Running, turn: Turn) -> AsyncGenerator[Event, None]:
-        while not isinstance(item := await running.prompting.next(), Ended):
+    async def _events(self, running: _ActivePrompt, turn: Turn) -> AsyncGenerator[Event, None]:
+        while not isinstance(item := await running.prompt_run.next(), PromptEnded):
             if isinstance(item, AgentError):
                 raise item
-            if not isinstance(item, Question):
+            if not isinstance(item, PermissionQuestion):
                 if (event := await _stored(turn, item)) is not None:
                     yield event
-            elif not item.answer.done():
+            elif not item.reply.done():
                 self._wait(turn, running, item)
                 yield item.ask
                 return
-        self._processes.was_well(running.person)
-        for last in last_events(running.session, item.response):
+        self._pool.reset_backoff(running.person)
+        for last in closing_events(running.session, item.response):
             yield last
 
-    def _wait(self, turn: Turn, running: _Running, question: Question) -> None:
+    def _wait(self, turn: Turn, running: _ActivePrompt, question: PermissionQuestion) -> None:
         running.question = question
-        timer = asyncio.get_running_loop().call_later(self._limits.asked, self._forget, turn.turn_id)
+        timer = asyncio.get_running_loop().call_later(self._limits.question_seconds, self._drop_waiting, turn.turn_id)
         running.timer = timer
         self._waiting[turn.turn_id] = running
 
-    def _forget(self, turn_id: str) -> None:
+    def _drop_waiting(self, turn_id: str) -> None:
         running = self._waiting.pop(turn_id, None)
         if running is not None:
             _stop_timer(running)
-            running.prompting.abandon()
+            running.prompt_run.cancel()
 
-    def _take_waiting(self, turn: Turn) -> _Running | None:
+    def _take_waiting(self, turn: Turn) -> _ActivePrompt | None:
         running = self._waiting.pop(turn.turn_id, None)
         if running is not None:
             _stop_timer(running)
         return running
 
-    def _settle(self, running: _Running, turn: Turn) -> None:
-        """Gives the agent what was answered; where nobody has, the question is put once more."""
+    def _settle(self, running: _ActivePrompt, turn: Turn) -> None:
+        """Give the agent the answer to its question; without one, the question is asked once more."""
         question = running.question
-        if question is None or question.answer.done():
+        if question is None or question.reply.done():
             return
         granted = turn.permitted(question.ask)
         if granted is None:
-            running.prompting.put_back(question)
+            running.prompt_run.requeue(question)
         else:
-            question.settle(granted=granted)
+            question.answer(granted=granted)
 
     def _note_models(self, session: AgentSession) -> None:
-        self._models = choice_of(session, "model") or self._models
+        self._models = find_option(session, "model") or self._models
 
 
 def _person_of(turn: Turn) -> str:
-    """Whose process answers: the person's whose session it is. A session that several share has one of its own."""
+    """Return whose process answers: that of the session's owner. A session that several people share has its own process."""
     session = turn.session
     if session.is_shared:
         return f"shared {session.session_key}"
     return session.owner or file_owner_of(turn.source)
 
 
-def _stop_timer(running: _Running) -> None:
+def _stop_timer(running: _ActivePrompt) -> None:
     if running.timer is not None:
         running.timer.cancel()
 
@@ -242,3 +268,55 @@ async def _stored(turn: Turn, item: Event | NewFile) -> Event | None:
     except InvalidRequest:
         # One that can't be kept is no reason to lose the answer that it belongs to.
         return None
+
+
+def closing_events(session: AgentSession, response: acp.PromptResponse) -> Iterator[Event]:
+    """Yield the events that end a turn: title, context window, usage, and why it stopped. Each value is reported once."""
+    if session.title is not None:
+        title = safe_line(session.title, _TITLE_CHARS)
+        if title and not _is_ours(title):
+            yield Titled(title)
+        session.title = None
+    window = session.window
+    if window is not None and 0 <= window.used <= _MAX_TOKENS and 0 < window.size <= _MAX_TOKENS:
+        yield ContextWindow(window.used, window.size)
+    if (usage := _usage(session, response)) is not None:
+        yield usage
+    if (reason := _REASONS.get(response.stop_reason)) is not None:
+        yield Notice(reason)
+
+
+def _is_ours(title: str) -> bool:
+    """Return whether the agent named its session after our own preamble."""
+    return any(title.startswith(told[:_TELLING_CHARS]) for told in _PREAMBLES)
+
+
+def _usage(session: AgentSession, response: acp.PromptResponse) -> UsageOf | None:
+    used, dollars = response.usage, _cost(session)
+    session.window = None
+    if used is None and dollars is None:
+        return None
+    model = find_option(session, "model")
+    return UsageOf(
+        input_tokens=_tokens(used.input_tokens if used else 0),
+        output_tokens=_tokens(used.output_tokens if used else 0),
+        cache_read_tokens=_tokens(used.cached_read_tokens if used else 0),
+        cache_write_tokens=_tokens(used.cached_write_tokens if used else 0),
+        reasoning_tokens=_tokens(used.thought_tokens if used else 0),
+        cost_micros=0 if dollars is None else micros_of(dollars),
+        cost_status="unknown" if dollars is None else "estimated",
+        model=None if model is None else safe_line(model.current, _REPORTED_MODEL_CHARS),
+    )
+
+
+def _cost(session: AgentSession) -> float | None:
+    """Return what the turn cost: agents report the total of the whole session."""
+    window = session.window
+    if window is None or window.cost is None or window.cost.currency != "USD" or not math.isfinite(window.cost.amount):
+        return None
+    before, session.paid = session.paid, window.cost.amount
+    return None if before is None else min(max(0.0, window.cost.amount - before), _MAX_DOLLARS)
+
+
+def _tokens(count: int | None) -> int:
+    return min(max(0, count or 0), _MAX_TOKENS)

@@ -1,4 +1,4 @@
-"""A program as a child of this process, with all that it starts: it never outlives us, and nothing of it is left behind."""
+"""A program as a child process, with everything it starts: all of it ends at the latest when this process does."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from pathlib import Path
 
 from threadline.log import get_logger
 from threadline.model.safe_text import safe_line
-from threadline.rpc.lines import Lines, LineTooLong, Sink
-from threadline.rpc.pipes import PipeSink
-from threadline.rpc.streams import StreamLines
+from threadline.rpc.lines import LineReader, LineTooLong, LineWriter, StreamLines
+from threadline.rpc.stdio import PipeSink
 
 log = get_logger(__name__)
 
@@ -21,7 +20,7 @@ log = get_logger(__name__)
 # this process ends, however that comes about, and then the whole group is ended. Neither a signal at our death nor the end
 # of the program's input would reach what the program has started. It also keeps the number of the group from being given
 # to another one as long as we may still signal it.
-_GUARD = (
+_GUARD_SCRIPT = (
     '( trap "" TERM HUP INT; read -r _ <"/dev/fd/$0"; kill -TERM 0; sleep 2; kill -KILL 0 ) </dev/null >/dev/null 2>&1 & '
     'exec "$@"'
 )
@@ -32,35 +31,35 @@ _LOGGED_SECONDS = 10.0
 _LOGGED_CHARS = 300
 
 
-class Child:
-    """A program that runs. `lines` is what it writes, `errors` what it writes on its standard error, `sink` goes to its input."""
+class ChildProcess:
+    """A running program. `lines` is its standard output, `errors` its standard error, `sink` its standard input."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, stack: ExitStack) -> None:
         self._name = name
         self._process = process
         self._stack = stack
         self._is_ending = False
-        self.last_words = ""
-        self.lines: Lines
-        self.sink: Sink
-        self.errors: Lines
+        self.last_error_line = ""
+        self.lines: LineReader
+        self.sink: LineWriter
+        self.errors: LineReader
 
     @property
     def code(self) -> int | None:
-        """Its exit code; negative for a signal, `None` as long as it runs."""
+        """Return its exit code; negative for a signal, None while it runs."""
         return self._process.returncode
 
     async def wait(self) -> None:
-        """Returns when the program has ended; what it started may go on."""
+        """Wait until the program has ended; processes that it started may go on."""
         await self._process.wait()
 
-    async def drain_errors(self) -> None:
-        """Reads what it writes on its standard error until the end: an agent that nobody reads would come to a halt."""
+    async def log_stderr(self) -> None:
+        """Read its standard error until the end: an agent whose pipe is full would block."""
         clock = asyncio.get_running_loop().time
         since, logged, dropped = clock(), 0, 0
         while (line := await self._next_error()) is not None:
             said = safe_line(line[: 8 * _LOGGED_CHARS].decode("utf-8", "replace"), _LOGGED_CHARS)
-            self.last_words = said or self.last_words
+            self.last_error_line = said or self.last_error_line
             if clock() - since > _LOGGED_SECONDS:
                 if dropped:
                     log.debug("acp.stderr_dropped", agent=self._name, lines=dropped)
@@ -78,7 +77,7 @@ class Child:
             return b""
 
     async def end(self, seconds: float) -> None:
-        """Ends it and all that it started: asked by the end of its input, then told, then made to, `seconds` apart."""
+        """End it and everything it started: close its input, then SIGTERM, then SIGKILL, `seconds` apart."""
         if self._is_ending:
             await self._process.wait()
             return
@@ -94,7 +93,7 @@ class Child:
         await self._process.wait()
 
     def kill(self) -> None:
-        """Ends the whole group now, whoever of it is left. It waits for nothing."""
+        """Kill the whole process group now, without waiting."""
         self._signal(signal.SIGKILL)
         # The loop may be gone, and with it what would be told of this.
         with suppress(RuntimeError):
@@ -111,8 +110,8 @@ class Child:
             os.killpg(self._process.pid, number)
 
 
-async def spawn(name: str, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Child:
-    """Starts a program in a session of its own; `OSError` where that can't be done."""
+async def spawn(name: str, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> ChildProcess:
+    """Start a program in a session of its own. Raises `OSError` on failure."""
     with ExitStack() as ours:
         guard, held = _pipe(ours)
         stdin, to_child = _pipe(ours)
@@ -121,7 +120,7 @@ async def spawn(name: str, command: Sequence[str], env: Mapping[str, str], cwd: 
         process = await asyncio.create_subprocess_exec(
             _SHELL,
             "-c",
-            _GUARD,
+            _GUARD_SCRIPT,
             str(guard),
             *command,
             stdin=stdin,
@@ -138,7 +137,7 @@ async def spawn(name: str, command: Sequence[str], env: Mapping[str, str], cwd: 
             os.close(descriptor)
         stack = ExitStack()
         stack.callback(os.close, held)
-        child = Child(name, process, stack)
+        child = ChildProcess(name, process, stack)
         os.set_blocking(to_child, False)
         child.sink = PipeSink(to_child)
         stack.callback(child.sink.close)

@@ -1,4 +1,4 @@
-"""One agent process of one person: what it can do, the sessions that it was given, and what it tells of them."""
+"""One agent process of one person: handshake, sessions, and the filter for output that is not a message."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TypeVar
 
 import msgspec
 
-from threadline.agents.acp.child import Child, spawn
-from threadline.agents.acp.prompting import Prompting
-from threadline.agents.acp.sifting import Sifted
-from threadline.agents.acp.wanted import Limits, Wanted
+from threadline.agents.acp.child import ChildProcess, spawn
+from threadline.agents.acp.prompt_run import PromptRun
+from threadline.agents.acp.settings import AcpAgentConfig, AcpLimits
 from threadline.gateway.supervisor import Supervisor
 from threadline.log import get_logger
 from threadline.model.access import Role
@@ -28,11 +27,13 @@ from threadline.rpc.connection import (
     Request,
     RpcError,
 )
+from threadline.rpc.envelope import PARSE_ERROR, InvalidLine, parse
+from threadline.rpc.lines import LineReader, LineTooLong
 from threadline.texts import acp_agents as texts
 
 log = get_logger(__name__)
 
-T = TypeVar("T", bound=acp.Shape)
+T = TypeVar("T", bound=acp.AcpStruct)
 
 _NOT_SERVED = "This client has no such method. It advertises no files, no terminals and no forms."
 _REASON_CHARS = 200
@@ -41,20 +42,61 @@ _WAYS = 10
 _MADE_UP_FOR = 100
 
 
-class NotStarted(AgentError):
-    """The process ended, or was of no use, before it had introduced itself."""
+class MessageLines:
+    """The lines that are messages. After `most` other lines in a row, the input counts as ended."""
+
+    def __init__(self, lines: LineReader, most: int, name: str) -> None:
+        self._lines = lines
+        self._most = most
+        self._name = name
+        self._in_a_row = 0
+        self.skipped = 0
+
+    async def next(self) -> bytes | None:
+        """Return the next message; None at the end."""
+        while self._in_a_row < self._most:
+            try:
+                line = await self._lines.next()
+            except LineTooLong:
+                self._skip()
+                continue
+            if line is None:
+                return None
+            if _is_message(line):
+                self._in_a_row = 0
+                return line
+            if line.strip():
+                self._skip()
+        log.warning("acp.noise", agent=self._name, lines=self.skipped)
+        return None
+
+    def _skip(self) -> None:
+        self._in_a_row += 1
+        self.skipped += 1
+
+
+def _is_message(line: bytes) -> bool:
+    """Return whether the line is a readable object. The connection reports anything else that is wrong with it."""
+    if not line.lstrip().startswith(b"{"):
+        return False
+    read = parse(line)
+    return not (isinstance(read, InvalidLine) and read.code == PARSE_ERROR)
+
+
+class StartFailed(AgentError):
+    """The process ended, or failed, before the handshake was complete."""
 
 
 class AgentSession:
-    """A session of the agent's that this process was given, and what is known of it."""
+    """A session of the agent in this process, and what is known of it."""
 
     def __init__(self, session_id: str, *, is_new: bool) -> None:
         self.session_id = session_id
         self.is_new = is_new
         # What is told of it is what we know already; how much of that came.
         self.is_replayed = False
-        self.heard = 0
-        self.prompting: Prompting | None = None
+        self.replayed_updates = 0
+        self.prompt_run: PromptRun | None = None
         self.options: tuple[acp.ConfigOption, ...] = ()
         self.modes: acp.ModeState | None = None
         self.models: acp.ModelState | None = None
@@ -69,17 +111,17 @@ class AgentSession:
 
     @property
     def is_prompted(self) -> bool:
-        """Whether the agent works at something in it, or waits for somebody's answer."""
-        return self.prompting is not None and not self.prompting.is_over
+        """Return whether a prompt runs in it, or waits for an answer."""
+        return self.prompt_run is not None and not self.prompt_run.is_over
 
-    def learn(self, state: acp.SessionState) -> None:
-        """Takes in what the agent says of what can be chosen."""
+    def set_options(self, state: acp.SessionState) -> None:
+        """Store the modes, models and options that the agent reports."""
         self.options, self.modes, self.models = state.config_options or (), state.modes, state.models
 
-    def take(self, update: acp.Update) -> None:
-        """What the agent tells of it."""
+    def on_update(self, update: acp.Update) -> None:
+        """Process an update of this session."""
         if self.is_replayed:
-            self.heard += 1
+            self.replayed_updates += 1
             return
         match update:
             case acp.ConfigOptionUpdate():
@@ -90,15 +132,15 @@ class AgentSession:
                 self.title = title
             case acp.UsageUpdate():
                 self.window = update
-        if self.prompting is not None:
-            self.prompting.take(update)
+        if self.prompt_run is not None:
+            self.prompt_run.take(update)
 
 
 class AgentProcess:
     """A process that speaks the protocol. It works for one person."""
 
-    def __init__(self, wanted: Wanted, limits: Limits, child: Child, tasks: Supervisor) -> None:
-        self.wanted = wanted
+    def __init__(self, config: AcpAgentConfig, limits: AcpLimits, child: ChildProcess, tasks: Supervisor) -> None:
+        self.config = config
         self.limits = limits
         self.sessions: dict[str, AgentSession] = {}
         self.can = acp.AgentCapabilities()
@@ -108,36 +150,36 @@ class AgentProcess:
         self.failed: set[str] = set()
         # What came and was of no use, less what the good among it makes up for: updates of no session of this process or
         # of no turn, and what is not served.
-        self.strays = 0
+        self.stray_messages = 0
         # Whether nothing more can be asked of it, and whether it was we who ended it.
-        self.is_over = False
+        self.is_closed = False
         self.is_ending = False
         self.ended = asyncio.Event()
         self._methods: tuple[acp.AuthMethod, ...] = ()
         self._child = child
         self._tasks = tasks
-        lines = Sifted(child.lines, limits.noise, wanted.name)
+        lines = MessageLines(child.lines, limits.max_noise_lines, config.name)
         self._connection = Connection(
             lines,
             child.sink,
-            serve=self._serve,
-            hear=self._hear,
+            on_request=self._serve,
+            on_notification=self._hear,
             start=tasks.start,
-            name=wanted.name,
-            unwanted=self._stray,
+            name=config.name,
+            on_stray=self._stray,
         )
-        tasks.start("acp.stderr", child.drain_errors())
+        tasks.start("acp.stderr", child.log_stderr())
         tasks.start("acp.connection", self._run())
         tasks.start("acp.exit", self._see_off())
 
     @property
     def is_busy(self) -> bool:
-        """Whether it works at something, or waits for somebody's answer."""
+        """Return whether a prompt runs, or waits for an answer."""
         return self.users > 0 or any(session.is_prompted for session in self.sessions.values())
 
-    async def introduce(self) -> None:
-        """Gets to know the agent, and signs it in where its owner says how. `AgentError` where that fails."""
-        name = self.wanted.name
+    async def initialize(self) -> None:
+        """Perform the handshake, and sign in if the owner configured how. Raises `AgentError` on failure."""
+        name = self.config.name
         ours = acp.InitializeRequest(
             protocol_version=acp.PROTOCOL_VERSION,
             client_info=acp.Implementation(name="threadline", title="Threadline", version="1"),
@@ -145,51 +187,51 @@ class AgentProcess:
         try:
             answer = await self.request("initialize", ours, acp.InitializeResponse, seconds=self.limits.start)
         except TimeoutError:
-            raise NotStarted(texts.MUTE.format(agent=name, seconds=round(self.limits.start)), is_owners=True) from None
+            raise StartFailed(texts.MUTE.format(agent=name, seconds=round(self.limits.start)), is_owners=True) from None
         except RpcError as cause:
-            raise NotStarted(texts.CANT_START.format(agent=name, reason=reason_of(cause)), is_owners=True) from cause
+            raise StartFailed(texts.CANT_START.format(agent=name, reason=error_text(cause)), is_owners=True) from cause
         except AgentError as cause:
-            raise NotStarted(texts.CANT_START.format(agent=name, reason=texts.AT_ONCE), is_owners=True) from cause
+            raise StartFailed(texts.CANT_START.format(agent=name, reason=texts.AT_ONCE), is_owners=True) from cause
         if answer.protocol_version != acp.PROTOCOL_VERSION:
-            raise NotStarted(texts.OTHER_VERSION.format(agent=name, version=answer.protocol_version), is_owners=True)
+            raise StartFailed(texts.OTHER_VERSION.format(agent=name, version=answer.protocol_version), is_owners=True)
         self.can, self._methods = answer.agent_capabilities, answer.auth_methods
-        if self.wanted.auth_method is not None:
-            await self._authenticate(self._configured(self.wanted.auth_method))
+        if self.config.auth_method is not None:
+            await self._authenticate(self._configured(self.config.auth_method))
 
     async def sign_in(self) -> None:
-        """The agent wants to be signed in: by its key, or by the one way that needs nobody. Else `AgentError` says what to do."""
+        """Sign in by the configured key, or by the only method that needs no person. Otherwise raise `AgentError`: what to do."""
         own = [method.id for method in self._methods if method.type is None]
-        key = self.wanted.key_method
+        key = self.config.key_method
         if key is not None and key in own:
             await self._authenticate(key)
-        elif len(own) == 1 and self.wanted.auth_method is None:
+        elif len(own) == 1 and self.config.auth_method is None:
             await self._authenticate(own[0])
         else:
-            raise self.not_signed_in()
+            raise self.login_required_error()
 
-    def not_signed_in(self) -> AgentError:
-        """What to do where it has to be signed in first."""
-        login = self.wanted.login
-        if self.wanted.auth_method is None and (own := self._ways()):
+    def login_required_error(self) -> AgentError:
+        """Return the error that says how the owner signs in."""
+        login = self.config.login
+        if self.config.auth_method is None and (own := self._ways()):
             login += texts.WAYS_IN.format(known=own)
-        return AgentError(texts.SIGN_IN.format(agent=self.wanted.name, login=login), is_owners=True)
+        return AgentError(texts.SIGN_IN.format(agent=self.config.name, login=login), is_owners=True)
 
     async def request(self, method: str, params: object, result: type[T], *, seconds: float | None = None) -> T:
-        """What the agent answers. `RpcError` as it came; `TimeoutError` after so many seconds; `AgentError` where it has ended."""
+        """Return the agent's answer. Raises `RpcError` as it came, `TimeoutError`, or `AgentError` if the agent has ended."""
         wait = self.limits.call if seconds is None else seconds
         try:
-            return acp.read(await self._connection.request(method, params, timeout=wait), result)
+            return acp.decode(await self._connection.request(method, params, timeout=wait), result)
         except ConnectionEnded as cause:
-            raise self.gone() from cause
-        except acp.WrongShape as cause:
-            raise AgentError(texts.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))) from cause
+            raise self.ended_error() from cause
+        except acp.InvalidParams as cause:
+            raise AgentError(texts.FAULT.format(agent=self.config.name, reason=str(cause).rstrip("."))) from cause
 
     def prompt(
         self, session: AgentSession, blocks: tuple[acp.ContentBlock, ...], role: Role, *, is_shared: bool
-    ) -> Prompting:
-        """Sends a prompt of people who have this role at the least, and what comes of it."""
-        prompting = Prompting(
-            self.wanted,
+    ) -> PromptRun:
+        """Send a prompt, and return its run. `role` is the least role of the people who prompt."""
+        prompt_run = PromptRun(
+            self.config,
             self.limits,
             role,
             is_shared,
@@ -197,84 +239,84 @@ class AgentProcess:
             lambda: self._connection.notify("session/cancel", acp.CancelNotification(session_id=session.session_id)),
             self.end,
         )
-        session.prompting = prompting
+        session.prompt_run = prompt_run
         request = acp.PromptRequest(session_id=session.session_id, prompt=blocks)
-        self._tasks.start("acp.prompt", self._see_through(prompting, request))
-        return prompting
+        self._tasks.start("acp.prompt", self._see_through(prompt_run, request))
+        return prompt_run
 
     async def end(self) -> None:
-        """Ends the process and all that it started. Whoever waits for it hears so."""
-        self.is_over = self.is_ending = True
+        """End the process and everything it started. Waiting callers get an error."""
+        self.is_closed = self.is_ending = True
         self._connection.close()
         await self._child.end(self.limits.end)
         await self.ended.wait()
 
     def kill(self) -> None:
-        """Ends it without waiting for anything: the loop that it belongs to is gone."""
+        """Kill the process without waiting: its event loop is gone."""
         self._child.kill()
 
-    def gone(self) -> AgentError:
-        """That it has ended, for whoever waits for it."""
-        self.is_over = True
-        return AgentError(texts.ENDED.format(agent=self.wanted.name))
+    def ended_error(self) -> AgentError:
+        """Mark the process as closed, and return the error for waiting callers."""
+        self.is_closed = True
+        return AgentError(texts.ENDED.format(agent=self.config.name))
 
     async def _run(self) -> None:
         try:
             await self._connection.run()
         finally:
-            self.is_over = True
+            self.is_closed = True
             is_death = not self.is_ending
             # It may have closed its output and live on, or have left others behind.
             await self._child.end(self.limits.end)
             self.ended.set()
             if is_death:
                 log.warning(
-                    "acp.ended", agent=self.wanted.name, code=self._child.code, last_words=self._child.last_words
+                    "acp.ended", agent=self.config.name, code=self._child.code, last_words=self._child.last_error_line
                 )
 
     async def _see_off(self) -> None:
-        """Ends the connection once the program has ended: what it started may hold its output open, and say nothing."""
+        """Close the connection once the program has ended: a child of it may keep its output open."""
         await self._child.wait()
         # What it had written is read meanwhile.
         await asyncio.sleep(self.limits.end)
         self._connection.close()
 
-    async def _see_through(self, prompting: Prompting, request: acp.PromptRequest) -> None:
+    async def _see_through(self, prompt_run: PromptRun, request: acp.PromptRequest) -> None:
         try:
             raw = await self._connection.request("session/prompt", request)
-            prompting.end(acp.read(raw, acp.PromptResponse))
+            prompt_run.end(acp.decode(raw, acp.PromptResponse))
         except ConnectionEnded:
-            prompting.fail(self.gone())
+            prompt_run.fail(self.ended_error())
         except RpcError as cause:
             is_signed_out = cause.code == AUTH_REQUIRED
-            fault = AgentError(texts.FAULT.format(agent=self.wanted.name, reason=reason_of(cause)))
-            prompting.fail(self.not_signed_in() if is_signed_out else fault)
-        except acp.WrongShape as cause:
-            prompting.fail(AgentError(texts.FAULT.format(agent=self.wanted.name, reason=str(cause).rstrip("."))))
+            fault = AgentError(texts.FAULT.format(agent=self.config.name, reason=error_text(cause)))
+            prompt_run.fail(self.login_required_error() if is_signed_out else fault)
+        except acp.InvalidParams as cause:
+            prompt_run.fail(AgentError(texts.FAULT.format(agent=self.config.name, reason=str(cause).rstrip("."))))
         finally:
             # The gateway may stop, and this with it, before anything was answered.
-            if not prompting.is_over:
-                prompting.fail(self.gone())
+            if not prompt_run.is_over:
+                prompt_run.fail(self.ended_error())
 
     def _serve(self, request: Request) -> Awaitable[object]:
         if request.method != "session/request_permission":
             self._stray()
             raise RpcError(METHOD_NOT_FOUND, _NOT_SERVED)
         try:
-            params = acp.read(request.params, acp.RequestPermissionRequest)
-        except acp.WrongShape as cause:
+            params = acp.decode(request.params, acp.RequestPermissionRequest)
+        except acp.InvalidParams as cause:
             self._stray()
             raise RpcError(INVALID_PARAMS, str(cause)) from cause
         session = self.sessions.get(params.session_id)
-        if session is None or session.prompting is None:
+        if session is None or session.prompt_run is None:
             self._stray()
             return _cancelled()
-        return session.prompting.ask(params)
+        return session.prompt_run.ask(params)
 
     def _hear(self, method: str, params: msgspec.Raw) -> None:
         try:
             told = acp.decode_params(method, params) if method == "session/update" else None
-        except acp.WrongShape:
+        except acp.InvalidParams:
             told = None
         if not isinstance(told, acp.SessionNotification):
             self._stray()
@@ -283,69 +325,69 @@ class AgentProcess:
         if session is None or not (session.is_replayed or session.is_prompted):
             self._stray()
         else:
-            self.strays = max(0, self.strays - _MADE_UP_FOR)
+            self.stray_messages = max(0, self.stray_messages - _MADE_UP_FOR)
         if session is not None:
-            session.take(told.update)
+            session.on_update(told.update)
 
     def _stray(self) -> None:
-        self.strays += 1
-        if self.strays >= self.limits.strays and not self.is_ending:
-            self.is_over = self.is_ending = True
-            log.warning("acp.flooded", agent=self.wanted.name, messages=self.strays)
+        self.stray_messages += 1
+        if self.stray_messages >= self.limits.max_stray_messages and not self.is_ending:
+            self.is_closed = self.is_ending = True
+            log.warning("acp.flooded", agent=self.config.name, messages=self.stray_messages)
             self._tasks.start("acp.end", self.end())
 
     def _configured(self, method: str) -> str:
-        name = self.wanted.name
+        name = self.config.name
         found = next((one for one in self._methods if one.id == method), None)
         if found is None:
             known = self._ways() or texts.NO_WAY
             raise AgentError(texts.NO_METHOD.format(agent=name, method=method, known=known), is_owners=True)
         if found.type is not None:
-            told = texts.IN_A_TERMINAL.format(agent=name, method=method, login=self.wanted.login)
+            told = texts.IN_A_TERMINAL.format(agent=name, method=method, login=self.config.login)
             raise AgentError(told, is_owners=True)
         return method
 
     def _ways(self) -> str:
-        """How the agent lets itself be signed in without anybody at a terminal."""
+        """Return the sign-in methods that need no terminal."""
         own = [method.id for method in self._methods if method.type is None]
         return ", ".join(safe_line(one, 60) for one in own[:_WAYS])
 
     async def _authenticate(self, method: str) -> None:
         try:
-            await self.request("authenticate", acp.AuthenticateRequest(method_id=method), acp.Nothing)
+            await self.request("authenticate", acp.AuthenticateRequest(method_id=method), acp.Empty)
         except (RpcError, TimeoutError) as cause:
-            told = texts.NOT_SIGNED_IN.format(agent=self.wanted.name, method=method, login=self.wanted.login)
+            told = texts.NOT_SIGNED_IN.format(agent=self.config.name, method=method, login=self.config.login)
             raise AgentError(told, is_owners=True) from cause
 
 
-async def started(
-    wanted: Wanted, limits: Limits, tasks: Supervisor, folder: Path, end: Callable[[AgentProcess], None]
+async def start_process(
+    config: AcpAgentConfig, limits: AcpLimits, tasks: Supervisor, folder: Path, end: Callable[[AgentProcess], None]
 ) -> AgentProcess:
-    """A process that has introduced itself; `AgentError` where there is none to be had. `end` ends one that has not."""
+    """Start a process and perform the handshake. Raises `AgentError` on failure; `end` ends a process that failed."""
     try:
-        child = await spawn(wanted.name, wanted.command, wanted.env, folder)
+        child = await spawn(config.name, config.command, config.env, folder)
     except OSError as cause:
         reason = cause.strerror or type(cause).__name__
-        raise NotStarted(texts.CANT_START.format(agent=wanted.name, reason=reason), is_owners=True) from cause
-    process = AgentProcess(wanted, limits, child, tasks)
+        raise StartFailed(texts.CANT_START.format(agent=config.name, reason=reason), is_owners=True) from cause
+    process = AgentProcess(config, limits, child, tasks)
     try:
-        await process.introduce()
+        await process.initialize()
     except BaseException:
-        log.warning("acp.not_started", agent=wanted.name, code=child.code, last_words=child.last_words)
+        log.warning("acp.not_started", agent=config.name, code=child.code, last_words=child.last_error_line)
         end(process)
         raise
     return process
 
 
-def fault_of(error: Exception) -> str:
-    """An agent's fault as the log may hold it: the agent chose its words, and how many there are."""
+def error_for_log(error: Exception) -> str:
+    """Return an agent's error as the log may hold it: bounded and on one line, since the agent chose the text."""
     if not isinstance(error, RpcError):
         return safe_line(repr(error), _REASON_CHARS)
-    return f"{error.code}: {reason_of(error)}"
+    return f"{error.code}: {error_text(error)}"
 
 
-def reason_of(error: RpcError) -> str:
-    """What the agent says of its fault, as a chat may show it."""
+def error_text(error: RpcError) -> str:
+    """Return an agent's error as a chat may show it."""
     return safe_line(str(error), _REASON_CHARS).rstrip(".") or texts.NO_REASON
 
 

@@ -1,4 +1,4 @@
-"""The requests that came in: each is answered exactly once, however its work ends."""
+"""Requests that came in: each is answered exactly once, however its work ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from threadline.rpc.envelope import (
     CANCELLED,
     INTERNAL,
     INVALID_REQUEST,
-    Call,
+    RequestLine,
     RpcError,
     failure_line,
     id_key,
@@ -24,7 +24,7 @@ from threadline.rpc.envelope import (
 log = get_logger(__name__)
 
 # A peer that asks without end must not fill the memory.
-MOST_OPEN: Final = 2000
+MAX_OPEN: Final = 2000
 
 _FAILED: Final = "Something went wrong while this was done. The log of this process says what it was."
 _CANCELLED: Final = "The request was cancelled."
@@ -33,10 +33,10 @@ _TOO_MANY: Final = "Too many requests are being answered at once. Wait for some 
 
 
 class Request(msgspec.Struct, eq=False):
-    """A request that came in. `params` is an empty object where none were given.
+    """A request that came in. `params` is an empty object if none were given.
 
-    Where `on_cancel` is set, a wish to cancel the request calls it, and the answer is whatever the work then comes to. Else the
-    answer says so at once, and a task that works on it is cancelled.
+    If `on_cancel` is set, a cancel notification calls it, and the answer is whatever the work then returns. Otherwise the request
+    is answered as cancelled at once, and the task that works on it is cancelled.
     """
 
     id: msgspec.Raw
@@ -52,35 +52,35 @@ Serve: TypeAlias = Callable[[Request], Awaitable[object] | None]
 Start: TypeAlias = Callable[[str, Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
-class _Open(msgspec.Struct, eq=False):
-    """A request without an answer yet."""
+class _OpenRequest(msgspec.Struct, eq=False):
+    """A request that has no answer yet."""
 
     key: bytes
     request: Request
     task: asyncio.Task[None] | None = None
 
 
-class Desk:
-    """Where requests are answered. Who takes a request out of `_open` is the one who answers it."""
+class IncomingRequests:
+    """The open requests. Whatever removes a request from `_open` answers it."""
 
     def __init__(self, serve: Serve, start: Start, answer: Callable[[bytes], None], name: str) -> None:
         self._serve: Final = serve
         self._start: Final = start
         self._answer: Final = answer
         self._name: Final = name
-        self._open: dict[bytes, _Open] = {}
+        self._open: dict[bytes, _OpenRequest] = {}
         # Those too that were answered for, and have not come to their end yet.
         self._tasks: set[asyncio.Task[None]] = set()
         # Who waits for the last answer.
         self._rest: asyncio.Future[None] | None = None
 
-    def take(self, call: Call) -> None:
-        """Begins the work on a request, or refuses it."""
+    def start(self, call: RequestLine) -> None:
+        """Start the work on a request, or refuse it."""
         key = id_key(call.id)
         if key in self._open:
             self._answer(failure_line(call.id, INVALID_REQUEST, _TWICE))
             return
-        if max(len(self._tasks), len(self._open)) >= MOST_OPEN:
+        if max(len(self._tasks), len(self._open)) >= MAX_OPEN:
             self._answer(failure_line(call.id, INTERNAL, _TOO_MANY))
             return
 
@@ -88,7 +88,7 @@ class Desk:
             if self._is_open(entry):
                 self._settle(entry, self._line(entry.request, result))
 
-        self._open[key] = entry = _Open(key, Request(call.id, call.method, call.params, answer))
+        self._open[key] = entry = _OpenRequest(key, Request(call.id, call.method, call.params, answer))
         try:
             work = self._serve(entry.request)
         except Exception as cause:  # noqa: BLE001 - whatever it was, its sender is told and the next request is served
@@ -101,7 +101,7 @@ class Desk:
         task.add_done_callback(lambda task: self._ended(task, entry, work))
 
     def cancel(self, key: bytes) -> None:
-        """The other side does not want the answer any more. Nothing happens where it was given."""
+        """Cancel a request that the other side no longer wants. Do nothing if it was answered."""
         entry = self._open.get(key)
         if entry is None:
             return
@@ -115,12 +115,12 @@ class Desk:
             log.exception("rpc.cancel_failed", peer=self._name, method=_shown(entry.request))
 
     def cancel_all(self) -> None:
-        """Cancels all work, and answers every request that is open."""
+        """Cancel all work, and answer every open request."""
         for entry in list(self._open.values()):
             self._stop(entry)
 
-    async def idle(self) -> None:
-        """Returns when every request is answered, and no task is left."""
+    async def wait_until_answered(self) -> None:
+        """Wait until every request is answered and no task is left."""
         while self._tasks or self._open:
             if self._tasks:
                 await asyncio.wait(set(self._tasks))
@@ -128,7 +128,7 @@ class Desk:
                 self._rest = asyncio.get_running_loop().create_future()
                 await self._rest
 
-    async def _finish(self, entry: _Open, work: Awaitable[object]) -> None:
+    async def _finish(self, entry: _OpenRequest, work: Awaitable[object]) -> None:
         result: object
         try:
             result = await work
@@ -136,7 +136,7 @@ class Desk:
             result = cause
         entry.request.answer(result)
 
-    def _ended(self, task: asyncio.Task[None], entry: _Open, work: Awaitable[object]) -> None:
+    def _ended(self, task: asyncio.Task[None], entry: _OpenRequest, work: Awaitable[object]) -> None:
         self._tasks.discard(task)
         if inspect.iscoroutine(work):
             # A task that was cancelled before its first step never came to it.
@@ -144,15 +144,15 @@ class Desk:
         if self._is_open(entry):
             self._settle(entry, _cancelled(entry.request))
 
-    def _stop(self, entry: _Open) -> None:
+    def _stop(self, entry: _OpenRequest) -> None:
         self._settle(entry, _cancelled(entry.request))
         if entry.task is not None:
             entry.task.cancel()
 
-    def _is_open(self, entry: _Open) -> bool:
+    def _is_open(self, entry: _OpenRequest) -> bool:
         return self._open.get(entry.key) is entry
 
-    def _settle(self, entry: _Open, line: bytes) -> None:
+    def _settle(self, entry: _OpenRequest, line: bytes) -> None:
         if not self._is_open(entry):
             return
         del self._open[entry.key]

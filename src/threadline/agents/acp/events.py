@@ -1,4 +1,4 @@
-"""What an agent tells of its work, as events. Pure: updates in, events out, within bounds."""
+"""Translate updates of an agent into events, within limits. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from threadline.agents.acp.wanted import Limits
+from threadline.agents.acp.settings import AcpLimits
 from threadline.model.safe_text import safe_line, safe_text
 from threadline.ports.agent import (
     AskPermission,
@@ -29,7 +29,7 @@ from threadline.rpc import acp
 from threadline.texts import acp_agents as texts
 
 # What becomes an event, or a file that has to be stored before it can be one.
-Told: TypeAlias = Event | NewFile
+Translated: TypeAlias = Event | NewFile
 
 _TITLE_CHARS = 200
 _NAME_CHARS = 60
@@ -47,11 +47,11 @@ _THING = 100
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 
 
-class TooMuch(Exception):
-    """More was said in one turn than is kept of one."""
+class TurnTooLarge(Exception):
+    """The agent sent more in one turn than is kept."""
 
 
-class Call(msgspec.Struct):
+class KnownCall(msgspec.Struct):
     """A tool call, as far as it is known."""
 
     call_id: str
@@ -63,8 +63,8 @@ class Call(msgspec.Struct):
     locations: Sequence[acp.ToolLocation] = ()
     input: str = ""
     output: str = ""
-    is_told: bool = False
-    is_over: bool = False
+    is_announced: bool = False
+    is_finished: bool = False
     # Whether it waits to be told, and whether somebody is asked before it runs.
     is_held: bool = False
     is_asked: bool = False
@@ -73,11 +73,11 @@ class Call(msgspec.Struct):
 
     @property
     def weight(self) -> int:
-        """How much of the agent's is kept with it."""
+        """Return how many characters of the agent's are kept for it."""
         return sum(self.weights.values())
 
     def learn(self, patch: acp.ToolCallPatch | acp.ToolCallStart) -> None:
-        """Takes in what is new: what is not given stays as it was. It costs as much as what is new, however much there was."""
+        """Apply a patch: fields that are not given stay. The cost depends on the patch alone."""
         for name in ("title", "name", "kind", "status"):
             if (value := getattr(patch, name)) is not None:
                 setattr(self, name, value)
@@ -92,13 +92,13 @@ class Call(msgspec.Struct):
                 setattr(self, name, text)
                 self.weights[name] = len(text)
 
-    def let_go(self) -> None:
-        """What it held is told; its id stays known, so that nothing more is heard of it."""
+    def release(self) -> None:
+        """Drop the content of a finished call; its id stays known, so that later updates are ignored."""
         self.title, self.name, self.input, self.output = "", "", "", ""
         self.content, self.locations, self.weights = (), (), {}
 
     def event(self) -> ToolCall:
-        """The call as people and transcripts know it."""
+        """Return the call as people and transcripts see it."""
         return ToolCall(
             call_id=self.call_id,
             name=safe_line(self.name, _NAME_CHARS) or self.kind,
@@ -113,7 +113,7 @@ class Call(msgspec.Struct):
         )
 
     def changes(self) -> tuple[tuple[Diff, ...], bool]:
-        """How it would change files, within bounds; whether something of it is left out."""
+        """Return its changes to files, within limits, and whether something is left out."""
         diffs = [one for one in self.content if isinstance(one, acp.Diff)]
         left, kept = _DIFF_CHARS, []
         for one in diffs[:_DIFFS]:
@@ -123,7 +123,7 @@ class Call(msgspec.Struct):
         return tuple(kept), len(kept) < len(diffs)
 
     def result(self) -> ToolResult:
-        """What it gave back; for want of content what it says of its output."""
+        """Return its result; without content, its raw output."""
         diffs = [one for one in self.content if isinstance(one, acp.Diff)][:_DIFFS]
         kept = tuple(_diff(one) for one in diffs if _size(one) <= _DIFF_CHARS)
         left_out = [texts.CUT_DIFF.format(path=safe_line(one.path)) for one in diffs if _size(one) > _DIFF_CHARS]
@@ -132,14 +132,14 @@ class Call(msgspec.Struct):
         return ToolResult(self.call_id, cut(text, _RESULT_CHARS), is_error=self.status == "failed", diffs=kept)
 
 
-class Telling:
-    """One turn of an agent, update by update. `TooMuch` once it says more than is kept."""
+class UpdateTranslator:
+    """Translates one turn of an agent, update by update. Raises `TurnTooLarge` beyond the limits."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: AcpLimits) -> None:
         self._limits = limits
-        self.calls: dict[str, Call] = {}
+        self.calls: dict[str, KnownCall] = {}
         # The calls that are announced and of which more is to come: told with the next that happens.
-        self._held: list[Call] = []
+        self._held: list[KnownCall] = []
         self._words = 0
         # What was told of tools, and what is kept of those that are not over.
         self._tools = 0
@@ -147,90 +147,90 @@ class Telling:
         self._events = 0
         self._updates = 0
 
-    def take(self, update: acp.Update) -> list[Told]:
-        """What an update tells, in order."""
+    def translate(self, update: acp.Update) -> list[Translated]:
+        """Return the events of an update, in order."""
         match update:
             case acp.AgentMessageChunk():
-                return self._counted([*self._announce(), *_said(update.content)])
+                return self._counted([*self._start_event(), *_said(update.content)])
             case acp.AgentThoughtChunk():
                 text = text_of(update.content)
-                return self._counted([*self._announce(), Thought(text)] if text else [])
+                return self._counted([*self._start_event(), Thought(text)] if text else [])
             case acp.ToolCallStart() | acp.ToolCallUpdate():
                 return self.tool(update)
             case acp.Plan():
-                return self._counted([*self._announce(), _plan(update)])
+                return self._counted([*self._start_event(), _plan(update)])
             case _:
                 return self._counted([])
 
-    def tool(self, patch: acp.ToolCallStart | acp.ToolCallPatch) -> list[Told]:
-        """What is new about a tool call: that it begins, once, and what it gave back, once."""
+    def tool(self, patch: acp.ToolCallStart | acp.ToolCallPatch) -> list[Translated]:
+        """Return what is new about a tool call: its start, once, and its result, once."""
         call = self._call(safe_line(patch.tool_call_id, _ID_CHARS))
-        if call.is_over:
+        if call.is_finished:
             return self._counted([])
         before = call.weight
         call.learn(patch)
         self._kept += call.weight - before
-        if not call.is_told and call.status == "pending" and not call.input:
+        if not call.is_announced and call.status == "pending" and not call.input:
             # Agents announce a call before they know what it is called with.
-            self._hold(call)
+            self._hold_back(call)
             return self._counted([])
-        return self._counted([*self._announce(call), *self._conclusion(call)])
+        return self._counted([*self._start_event(call), *self._conclusion(call)])
 
     def kind_of(self, patch: acp.ToolCallPatch) -> acp.ToolKind:
-        """The kind of the call that a question is about."""
+        """Return the kind of the call that a question is about."""
         call = self.calls.get(safe_line(patch.tool_call_id, _ID_CHARS))
         return patch.kind or ("other" if call is None else call.kind)
 
-    def ask(self, patch: acp.ToolCallPatch, *, is_put: bool = True) -> tuple[Call, list[Told]]:
-        """The call that a question is about, and what is to be told before it. `is_put`: somebody is asked, and no rule."""
+    def ask(self, patch: acp.ToolCallPatch, *, is_put: bool = True) -> tuple[KnownCall, list[Translated]]:
+        """Return the call that a question is about, and the events before it. `is_put`: a person is asked, not a rule."""
         self._call(safe_line(patch.tool_call_id, _ID_CHARS)).is_asked = is_put
         told = self.tool(patch)
         call = self.calls[safe_line(patch.tool_call_id, _ID_CHARS)]
-        told += self._counted([*self._announce(call)])
-        if call.is_over:
+        told += self._counted([*self._start_event(call)])
+        if call.is_finished:
             # Nothing more is heard of it, but whoever is asked sees what they are asked.
-            call = Call(call.call_id)
+            call = KnownCall(call.call_id)
             call.learn(patch)
         return call, told
 
     def asked(self, ask: AskPermission) -> None:
-        """A question is put; `TooMuch` where it can't be any more."""
+        """Count a question. Raises `TurnTooLarge` beyond the limits."""
         self._counted([ask])
 
-    def end(self) -> list[Told]:
-        """What is left to tell when the turn is over."""
-        return list(self._announce())
+    def end(self) -> list[Translated]:
+        """Return the events that are left at the end of the turn."""
+        return list(self._start_event())
 
-    def _call(self, call_id: str) -> Call:
+    def _call(self, call_id: str) -> KnownCall:
         call = self.calls.get(call_id)
         if call is None:
             # Each is an event in the end.
             if len(self.calls) >= self._limits.events:
-                raise TooMuch
-            call = self.calls[call_id] = Call(call_id)
+                raise TurnTooLarge
+            call = self.calls[call_id] = KnownCall(call_id)
         return call
 
-    def _hold(self, call: Call) -> None:
+    def _hold_back(self, call: KnownCall) -> None:
         if not call.is_held:
             call.is_held = True
             self._held.append(call)
 
-    def _conclusion(self, call: Call) -> Iterator[Told]:
+    def _conclusion(self, call: KnownCall) -> Iterator[Translated]:
         if call.status in ("completed", "failed"):
             self._kept -= call.weight
-            call.is_over = True
+            call.is_finished = True
             yield call.result()
-            call.let_go()
+            call.release()
 
-    def _announce(self, *more: Call) -> Iterator[Told]:
+    def _start_event(self, *more: KnownCall) -> Iterator[Translated]:
         held, self._held = self._held, []
         for call in (*held, *more):
-            if not call.is_told:
-                call.is_told = True
+            if not call.is_announced:
+                call.is_announced = True
                 yield call.event()
 
-    def _counted(self, told: list[Told]) -> list[Told]:
-        """What is told, if that is not too much by now. What tells nothing counts too, or it would be a flood unseen."""
+    def _counted(self, told: list[Translated]) -> list[Translated]:
+        """Return the events, if the limits allow them. Updates without events count too: they could flood us."""
         self._updates += 1
         for one in told:
             if isinstance(one, Text | Thought):
@@ -239,15 +239,15 @@ class Telling:
                 self._events += 1
                 self._tools += _weight(one)
         limits = self._limits
-        is_too_much = self._words > limits.words or self._events > limits.events
-        is_too_much = is_too_much or self._tools + self._kept > limits.tools
+        is_too_much = self._words > limits.max_text_chars or self._events > limits.events
+        is_too_much = is_too_much or self._tools + self._kept > limits.max_tool_chars
         # Words may come one by one.
-        if is_too_much or self._updates > limits.words + limits.updates:
-            raise TooMuch
+        if is_too_much or self._updates > limits.max_text_chars + limits.updates:
+            raise TurnTooLarge
         return told
 
 
-def _said(block: acp.ContentBlock) -> Iterator[Told]:
+def _said(block: acp.ContentBlock) -> Iterator[Translated]:
     if isinstance(block, acp.ImageContent | acp.AudioContent):
         if (file := _file(block)) is not None:
             yield file
@@ -255,7 +255,7 @@ def _said(block: acp.ContentBlock) -> Iterator[Told]:
         yield Text(text)
 
 
-def _weight(told: Told) -> int:
+def _weight(told: Translated) -> int:
     match told:
         case ToolCall():
             said = len(told.name) + len(told.arguments) + len(told.title)
@@ -278,7 +278,7 @@ def _weight_of(diffs: tuple[Diff, ...]) -> int:
 
 
 def cut(text: str, most: int) -> str:
-    """`text`, inert; of a longer one its beginning, and how much is missing."""
+    """Return `text`, made safe; of a longer one its beginning, and how much is missing."""
     return (
         safe_text(text)
         if len(text) <= most
@@ -287,7 +287,7 @@ def cut(text: str, most: int) -> str:
 
 
 def text_of(block: acp.ContentBlock) -> str:
-    """The words in it; of a link where it leads."""
+    """Return the text of a block; of a link its target."""
     match block:
         case acp.TextContent():
             return block.text
@@ -319,13 +319,13 @@ def _plan(update: acp.Plan) -> Plan:
 
 
 def _json_of(raw: msgspec.Raw | UnsetType) -> str:
-    """JSON that says something, as text."""
+    """Return JSON as text, or nothing if it is empty."""
     text = "" if raw is UNSET else bytes(raw).decode("utf-8", "replace")
     return "" if text in ("null", "{}", '""') else text
 
 
 def _plain(output: str) -> str:
-    """An output that is one text, as it is; any other as JSON."""
+    """Return an output that is a single string as it is; any other as JSON."""
     try:
         value: object = msgspec.json.decode(output or '""')
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""What an agent of this kind is made of: its command, what it is given, and how far it may go."""
+"""Settings of an ACP agent: presets, command, environment and limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from threadline.agents.acp.presets import PRESETS, Preset
 from threadline.agents.registry import AgentSetup
 from threadline.config.settings import AcpPreset
 from threadline.errors import InvalidRequest
@@ -25,8 +24,86 @@ _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
 _FAMILIES = ("LC_", "XDG_")
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How long is waited for an agent, and how much is taken from it. Times are seconds."""
+class Preset(msgspec.Struct, frozen=True, kw_only=True):
+    """A known agent. `install` and `login` are what its owner does once on the gateway's machine."""
+
+    command: tuple[str, ...]
+    install: str
+    login: str
+    # The variables that it reads: keys, addresses, and where its own settings are.
+    env: tuple[str, ...] = ()
+    # How it is signed in where a variable is set: the variable, and the method's id.
+    keys: tuple[tuple[str, str], ...] = ()
+
+
+PRESETS: Mapping[AcpPreset, Preset] = {
+    "claude": Preset(
+        command=("claude-agent-acp",),
+        install="npm install -g @agentclientprotocol/claude-agent-acp",
+        login="run `claude` and use its /login, or set ANTHROPIC_API_KEY for the gateway",
+        # Run by root it refuses to work unless it is told that it is in a sandbox.
+        env=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR", "IS_SANDBOX"),
+    ),
+    "codex": Preset(
+        command=("codex-acp",),
+        install="npm install -g @agentclientprotocol/codex-acp",
+        login="run `codex login`",
+        env=("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME", "CODEX_PATH"),
+    ),
+    "copilot": Preset(
+        command=("copilot", "--acp", "--stdio"),
+        install="npm install -g @github/copilot",
+        login="run `copilot` and use its /login",
+        env=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"),
+    ),
+    "cursor": Preset(
+        command=("cursor-agent", "acp"),
+        install="see https://cursor.com/docs/cli",
+        login="run `cursor-agent login`, or set CURSOR_API_KEY for the gateway",
+        env=("CURSOR_API_KEY",),
+    ),
+    "gemini": Preset(
+        command=("gemini", "--acp"),
+        install="npm install -g @google/gemini-cli",
+        login="run `gemini` and sign in, or set GEMINI_API_KEY for the gateway",
+        env=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
+        keys=(("GEMINI_API_KEY", "gemini-api-key"),),
+    ),
+    "goose": Preset(
+        command=("goose", "acp"),
+        install="see https://block.github.io/goose",
+        login="run `goose configure`",
+        env=("GOOSE_PROVIDER", "GOOSE_MODEL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
+    ),
+    "kimi": Preset(
+        command=("kimi", "acp"),
+        install="see https://github.com/MoonshotAI/kimi-cli",
+        login="run `kimi acp --login`",
+    ),
+    "opencode": Preset(
+        command=("opencode", "acp"),
+        install="npm install -g opencode-ai",
+        login="run `opencode auth login`",
+        env=(
+            "OPENCODE_API_KEY",
+            "OPENCODE_CONFIG",
+            "OPENCODE_DISABLE_AUTOUPDATE",
+            "OPENCODE_DISABLE_MODELS_FETCH",
+            "OPENAI_API_KEY",
+            "ANTHROPIC_API_KEY",
+        ),
+    ),
+    "qwen": Preset(
+        command=("qwen", "--acp"),
+        install="npm install -g @qwen-code/qwen-code",
+        login="run `qwen` and sign in, or set OPENAI_API_KEY for the gateway",
+        env=("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"),
+    ),
+}
+
+
+class AcpLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Timeouts, in seconds, and upper bounds on what an agent may send."""
 
     start: float = 60.0
     call: float = 60.0
@@ -35,26 +112,26 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     end: float = 1.0
     idle: float = 600.0
     # After so long without a word of what was said before, a session that was loaded has told all.
-    quiet: float = 0.25
+    history_idle_seconds: float = 0.25
     # A question is open for a day.
-    asked: float = 25 * 3600.0
+    question_seconds: float = 25 * 3600.0
     # Between two starts, once it has ended by itself twice: twice as long each time.
-    first_rest: float = 1.0
-    longest_rest: float = 60.0
+    first_restart_pause: float = 1.0
+    longest_restart_pause: float = 60.0
     processes: int = 16
     # Of one turn: characters said and thought, characters of tools, other events; and updates that tell nothing.
-    words: int = 1_000_000
-    tools: int = 16_000_000
+    max_text_chars: int = 1_000_000
+    max_tool_chars: int = 16_000_000
     events: int = 5_000
     updates: int = 100_000
     questions: int = 20
     # Lines that are no message, in a row; and messages that belong to no turn, less what those that do make up for.
-    noise: int = 100
-    strays: int = 10_000
+    max_noise_lines: int = 100
+    max_stray_messages: int = 10_000
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent as its owner wants it. `env` holds secrets, and is never shown."""
+class AcpAgentConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent as its owner configured it. `env` holds secrets and is never shown."""
 
     name: str
     command: tuple[str, ...]
@@ -71,19 +148,19 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """What tells whether a session was one of the same program."""
+        """Return a digest of the command: a session belongs to the program that created it."""
         return hashlib.blake2b("\x00".join(self.command).encode(), digest_size=6).hexdigest()
 
     def __repr__(self) -> str:
-        return f"Wanted(name={self.name!r})"
+        return f"AcpAgentConfig(name={self.name!r})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("name", self.name)]
 
 
-def wanted_of(settings: AgentSetup, environment: Mapping[str, str]) -> Wanted:
-    """The agent that the settings describe; `AgentError` where its program is not there."""
-    preset = PRESETS.get(cast(AcpPreset, settings.preset))
+def read_config(settings: AgentSetup, environment: Mapping[str, str]) -> AcpAgentConfig:
+    """Return the agent that the settings describe. Raises `AgentError` if its program is not installed."""
+    preset = PRESETS.get(cast("AcpPreset", settings.preset))
     command = settings.command or (() if preset is None else preset.command)
     if not command:
         known = ", ".join(PRESETS)
@@ -94,7 +171,7 @@ def wanted_of(settings: AgentSetup, environment: Mapping[str, str]) -> Wanted:
     if found is None:
         install = "" if preset is None else texts.INSTALL.format(install=preset.install)
         raise AgentError(texts.NOT_THERE.format(program=command[0], agent=name, install=install), is_owners=True)
-    return Wanted(
+    return AcpAgentConfig(
         name=name,
         command=(found, *command[1:]),
         env=env,
@@ -121,7 +198,7 @@ def _is_harmless(name: str) -> bool:
 def _permissions(chosen: str | None) -> Permissions:
     if chosen not in (None, "ask", "allow", "deny"):
         raise InvalidRequest(f"`permissions` is ask, allow or deny, not {chosen!r}")
-    return cast(Permissions, chosen or "ask")
+    return cast("Permissions", chosen or "ask")
 
 
 def _key_method(preset: Preset | None, env: Mapping[str, str]) -> str | None:
