@@ -66,7 +66,8 @@ class Tx(Protocol):
 StepKind: TypeAlias = Literal["read", "loose_read", "write", "batch", "task"]
 
 
-class Step(msgspec.Struct, Generic[T], frozen=True):
+# Without tracking by the garbage collector: every call makes a step, and a step is never part of a cycle.
+class Step(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """One unit of work on a store, and its kind.
 
     - `read`: run the operation on one consistent snapshot; it never waits for writers.
