@@ -57,10 +57,10 @@ class TokenFile:
 
 
 def ensure_token(path: Path, note: Notify | None = None) -> str:
-    """The token in the file; a new one of 256 bits where there is no file. Of two who make one at once both get the same.
+    """Return the token in the file, or make one of 256 bits if there is no file. Two callers at once get the same.
 
-    The file is for its user alone: where others may read it, that is mended and told. `UnusableToken` where it is damaged,
-    empty, or not ours to read.
+    The file is for its user alone: if others may read it, its mode is corrected and `note` is called. Raises `UnusableToken` if
+    it is damaged, empty, or not ours to read.
     """
     try:
         return _read(path, note)
